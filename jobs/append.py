@@ -37,11 +37,10 @@ from reput.jobs.opening.open_writer import local_store, open_writer
 from reput.jobs.opening.progress import Done
 from reput.jobs.outputs.counted import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
-from reput.jobs.outputs.summary import found_lines
+from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
-from reput.store_format.discover.store import era_lines
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile

@@ -5,13 +5,13 @@ holds the files that RocketMQ itself derived from that.
 """
 
 import argparse
-import importlib.util
 import os
+import shutil
 import sys
 import tarfile
 import tempfile
 import time
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,12 +143,9 @@ def _unpack(folder: Path) -> None:
     inside = folder / _INSIDE
     (inside / "input").rename(folder / "store")
     (inside / "expect").rename(folder / "expect")
-    with tarfile.open(_ARCHIVE) as archive:
-        only = [each for each in archive.getmembers() if each.name.startswith(f"{_INSIDE}/input")]
-        archive.extractall(folder, only, filter="data")
-    (inside / "input").rename(folder / "damaged")
     (inside / "golden.json").unlink()
     inside.rmdir()
+    shutil.copytree(folder / "store", folder / "damaged")
 
 
 def _damage(log: Path) -> int:
@@ -179,14 +176,14 @@ def _timed(*words: str) -> float:
 
 def _spark_is_there() -> bool:
     """Whether a local Spark session can be started (`reput[spark]`, and a Java)."""
-    from reput.jobs.spark.java import NoJavaError, find_java_home
+    from reput.jobs.spark.failures import NoSparkError
+    from reput.jobs.spark.java import NoJavaError
+    from reput.jobs.spark.session import installed
 
-    if importlib.util.find_spec("pyspark") is None:
-        return False
-    try:
-        return find_java_home() is not None
-    except NoJavaError:
-        return False
+    with suppress(NoSparkError, NoJavaError):
+        installed()
+        return True
+    return False
 
 
 def _say(text: str) -> None:

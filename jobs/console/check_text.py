@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import cause_line, damage_line, found_lines
+from reput.jobs.outputs.summary import cause_line, damage_line, era_lines, found_lines
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import era_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment

@@ -24,8 +24,8 @@ _COLOURS = {"warning": _YELLOW, "next": _BOLD}
 class _Loudness:
     """Of the command that runs in this process: how much it says, and what it has said."""
 
-    def __init__(self) -> None:
-        self.quiet = self.verbose = False
+    def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet, self.verbose = quiet, verbose
         self.said: set[str] = set()
 
 
@@ -34,8 +34,8 @@ _loudness = _Loudness()
 
 def begin(quiet: bool = False, verbose: bool = False) -> None:
     """A command begins: how much it says."""
-    _loudness.__init__()  # type: ignore[misc]
-    _loudness.quiet, _loudness.verbose = quiet, verbose
+    global _loudness
+    _loudness = _Loudness(quiet, verbose)
 
 
 def is_quiet() -> bool:

@@ -17,7 +17,7 @@ from reput.jobs.opening.open_writer import discover_to_write, local_store, open_
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.store import discovered_lines
+from reput.store_format.discover.phrases import discovered_lines
 from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered

@@ -5,9 +5,8 @@ from typing import Any
 
 from reput.jobs.judging.differences import Difference
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import found_lines
+from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.store_format.discover.store import era_lines
 from reput.store_format.names import MANIFEST
 
 _SHOWN = 3

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.outputs.counted import counted
-from reput.store_format.discover.store import discovered_lines
+from reput.store_format.discover.phrases import ERAS, discovered_lines
 from reput.store_format.names import INDEX
 
 if TYPE_CHECKING:
@@ -159,3 +159,8 @@ def cause_line(cause: dict[str, Any]) -> str:
         f"{cause['ranges']:,} {cause['kind']}, {counted(cause['bytes'], 'byte')}: "
         f"{cause['field']} {cause['reason']}"
     )
+
+
+def era_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For people, a line where brokers of several releases wrote the store; else none."""
+    return [f"  releases  {discovered[ERAS]['value']}"] if ERAS in discovered else []

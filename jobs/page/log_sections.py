@@ -29,7 +29,7 @@ from reput.jobs.page.pictures import (
 )
 from reput.jobs.page.store_facts import Facts
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import discovered_lines, size_text
+from reput.store_format.discover.phrases import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"

@@ -20,6 +20,7 @@ from reput.store_format.discover.file_sizes import (
     rounded,
 )
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
+from reput.store_format.discover.phrases import ERAS, RELEASE, setting_text
 from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.discover.which_release import release_found
@@ -40,23 +41,12 @@ from reput.store_format.release.settings import Settings, merge_layers, settings
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
-RELEASE, ERAS = "rocketmq", "eras"
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
 _NEW_STORE = "the newest, as the store is new; --rocketmq names another"
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_PHRASES = {
-    SEGMENT: "segments of {}",
-    QUEUE: "queue files of {}",
-    BATCH_QUEUE: "batch queue files of {}",
-    SLOTS: "index files of {} slots",
-    ENTRIES: "{} entries",  # said behind the slots
-    RELEASE: "RocketMQ {}",
-    ERAS: "releases {}",
-}
 
 
 class Found(NamedTuple):
@@ -124,36 +114,6 @@ class Discovered:
         return {name: found for name, found in self.as_json().items() if name in (RELEASE, ERAS)}
 
 
-def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line for each thing by which something is known."""
-    by: dict[str, list[str]] = {}
-    for name, found in discovered.items():
-        by.setdefault(found["by"], []).append(_phrase(name, found["value"]))
-    return [f"{', '.join(what)}: {how}" for how, what in by.items()]
-
-
-def era_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line where brokers of several releases wrote the store; else none."""
-    return [f"  releases  {discovered[ERAS]['value']}"] if ERAS in discovered else []
-
-
-def _phrase(name: str, value: Any) -> str:
-    form = _PHRASES.get(name)
-    if form is None:
-        return f"{name}={_text(value)}"
-    if name in (SEGMENT, QUEUE, BATCH_QUEUE):
-        return form.format(size_text(value))
-    return form.format(f"{value:,}" if isinstance(value, int) else value)
-
-
-def size_text(size: int) -> str:
-    """16 MiB, or where it is no whole number of any unit, 6,000,000 bytes."""
-    for unit, name in _UNITS:
-        if not size % unit:
-            return f"{size // unit:,} {name}"
-    return f"{size:,} bytes"
-
-
 def discover(
     storage: Storage,
     store: str,
@@ -217,7 +177,9 @@ class _Discovery:
         self._index()
         self._multi_dispatch()
         texts = {
-            n: _text(found.value) for n, found in self.found.items() if n not in (RELEASE, ERAS)
+            n: setting_text(found.value)
+            for n, found in self.found.items()
+            if n not in (RELEASE, ERAS)
         }
         whole = merge_layers(*self.conf_layers, texts, self.user)
         release = self._release(whole)
@@ -236,7 +198,7 @@ class _Discovery:
         for name, value in settings.items() if isinstance(settings, dict) else ():
             counts = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
             if counts and name not in self.given and value != _DEFAULTS[name]:
-                BY_NAME[name].value(_text(value))
+                BY_NAME[name].value(setting_text(value))
                 self._add(name, value, by)
 
     def _add(self, name: str, value: Any, by: str) -> None:
@@ -427,7 +389,3 @@ class _Discovery:
         self.others, self.alike = found.others, found.alike
         self._add(RELEASE, found.release, found.by)
         return found.release
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,6 @@
 """`OpenedStore`: the readers of one store, opened once for many questions."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
@@ -77,10 +76,7 @@ class OpenedStore:
     def __enter__(self) -> "OpenedStore":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from reput.store_format.discover.file_sizes import NamedFile, queue_size, segment_size
 from reput.store_format.discover.index_sizes import SizeDisagrees
-from reput.store_format.discover.store import Discovered, discover, discovered_lines
+from reput.store_format.discover.phrases import discovered_lines
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.release.candidates import Has, same_files
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named

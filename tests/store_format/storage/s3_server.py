@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
+from reput.jobs.spark.python_workers import environment as variables
 from reput.store_format.storage import s3
 
 BUCKET = "bucket"
@@ -78,17 +79,11 @@ def _reported(endpoint: str) -> Iterator[None]:
 @contextmanager
 def environment(reported: dict[str, str]) -> Iterator[None]:
     """Variables for a while, and clients that are made from them."""
-    before = {name: os.environ.get(name) for name in reported}
-    os.environ.update(reported)
-    s3._client.cache_clear()
     try:
-        yield
+        with variables(reported):
+            s3._client.cache_clear()
+            yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         s3._client.cache_clear()
 
 

@@ -116,7 +116,7 @@ def test_files_that_are_wrong_are_findings() -> None:
     report = checked(log, storage=storage)
     said = " ".join(f"{each.path}: {each.reason}" for each in report.findings)
     for words in ("notes.txt", f"{77:020d}: its name is no multiple", "has 1000 bytes",
-                  "a hole before it: 1 segments are missing"):  # fmt: skip
+                  "a hole before it: 1 segment is missing"):  # fmt: skip
         assert words in said
     # the hole, the record that is cut, and what is not there of its segment
     assert [each["kind"] for each in report.damage["ranges"]] == ["missing", "damaged", "missing"]

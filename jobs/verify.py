@@ -54,6 +54,8 @@ def verify(
 ) -> "Report":
     """Compare the derived files in `against` (default: the store) with what its log gives.
 
+    against: a store or a rebuilt set, by default the store itself.
+
     The unused tails of files, and a segment of zeros only, do not count; index files are
     compared in the order of their names. staging_folder: where the files are derived, by
     default a temporary folder; on a cluster it must be one that all machines see. All three are

@@ -85,9 +85,12 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     assert whole["verdict"]["command"] == ""
     figures = {each["name"]: each["value"] for each in whole["figures"]}
     assert figures == {
-        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "16.4 kB", "Damage": "none",
+        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "14.3 kB", "Damage": "none",
         "Derived files": "21", "Waiting": "6",
     }  # fmt: skip
+    (each,) = [each["note"] for each in whole["figures"] if each["name"] == "Messages"]
+    (words,) = section(whole, "sizes")["words"]
+    assert each.removesuffix(" each") in words  # of what is written, not of whole segments
     listed = {row[0]: row for row in section(whole, "topics")["tables"][0]["rows"]}
     with reput.open_store(str(store)) as asked:
         counted = {row.topic: row.messages for row in asked.stats(("topic",))}
@@ -187,7 +190,8 @@ def test_no_log_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "store").mkdir()
     page = tmp_path / "report.html"
     assert main(["report", str(tmp_path / "store"), "--output", str(page), "--no-check"]) == 2
-    assert capsys.readouterr().err.endswith("commitlog: no such folder\n")
+    said = capsys.readouterr().err
+    assert said.endswith("commitlog: no such folder; STORE is what holds commitlog/\n")
     assert not page.exists()
 
 

@@ -140,7 +140,8 @@ def follow(
     It may be killed at any point.
 
     every: seconds from one look to the next; idle: it ends when nothing new has come for so many
-    seconds (None: never); said: is given each round's report. The last one is returned. Raises as catch_up does.
+    seconds (None: never); said: is given each round's report. The last one is returned. Raises as
+    catch_up does.
     """
     from reput.jobs.in_place.follow import follow as going_on
 

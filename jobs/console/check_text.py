@@ -112,7 +112,7 @@ def next_step(report: CheckReport) -> str:
         made += " --rocketmq VERSION"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
-    if report.only_derived_differ:
+    if report.only_derived_differ or report.derived_files is None:
         return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""
 

@@ -8,6 +8,7 @@ from reput.jobs.console.texts import duration, time_text
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text, plural
 from reput.jobs.page.store_facts import Facts
+from reput.store_format.discover.phrases import ERAS
 from reput.store_format.fate.answers import ENDED
 from reput.store_format.fate.transactions import State
 from reput.store_format.query.counts import Count
@@ -48,6 +49,8 @@ def headline(facts: Facts) -> dict[str, Any]:
 
 def _about(facts: Facts) -> list[str]:
     release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
+    if facts.check and ERAS in facts.check.discovered:  # of several releases
+        release = f"RocketMQ {facts.check.discovered[ERAS]['value']}"
     size = [] if facts.disk is None else [bytes_text(sum(row.bytes for row in facts.disk))]
     return [release, *size, name_text(facts.store)]
 

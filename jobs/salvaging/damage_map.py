@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
 
+from reput.jobs.outputs.summary import range_text
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.store_format.damage.field_patches import Testimony
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.witnesses import heard
-from reput.jobs.outputs.summary import range_text
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tarfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests import golden_stores
 from tests.jobs.page import stores
 
 NOW = 1_800_000_000_000
+UPGRADED = Path(__file__).parents[2] / "chains/stores"
 
 
 class Elements(HTMLParser):
@@ -125,6 +127,15 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
     assert kinds >= {"sound", "damaged"}
     assert "There are none" in section(whole, "derived")["words"][0]
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
+    with tarfile.open(UPGRADED / "5.3.3_5.5.0.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
+    releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
+    assert whole["about"].split(" · ")[0] == releases
 
 
 @pytest.mark.usefixtures("commands_in_process")

@@ -55,6 +55,7 @@ def rebuild(
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
     assume_names: bool = False,
+    queues: str | None = None,
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
@@ -68,27 +69,31 @@ def rebuild(
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
     the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
     and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
-    their records say that they are, not by their names.
+    their records say that they are, not by their names; queues: `files` or `rocksdb`, by default
+    as the store has them.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
     """
     from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.opening.queue_kind import kind_of_queues
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.release.settings import SettingError
 
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
+    kind = kind_of_queues(storage, store, settings or {}, queues)
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
-        one_release=True,
+        one_release=True, even_rocksdb=True,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(
-        found, target, on_damage=on_damage, index_start_name=index_start_name, ranges=ranges
-    )
+        found, target, on_damage=on_damage, index_start_name=index_start_name, ranges=ranges,
+        queues=kind,
+    )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +110,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--index-start-name",
         metavar="yyyyMMddHHmmssSSS",
         help="name of the first index file (default: its first message's store time, in UTC)",
+    )
+    parser.add_argument(
+        "--queues", choices=("files", "rocksdb"), help="what queues are built (default: as STORE's)"
     )
     add_ranges(parser, " (with --on-damage salvage)")
     add_assume_names(parser, " (with --on-damage salvage)")
@@ -126,6 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
             index_start_name=arguments.index_start_name,
             ranges=ranges,
             assume_names=arguments.assume_names,
+            queues=arguments.queues,
             **options,
         )
     show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)

@@ -48,6 +48,7 @@ class Summary:
     messages: int = 0
     index_keys: int = 0
     queues: int = 0
+    queues_in: str = "files"  # or rocksdb
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
@@ -94,7 +95,8 @@ class Summary:
         rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
         made = (
             counted(self.messages, "message"),
-            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}",
+            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}"
+            + (" of a RocksDB" if self.queues_in != "files" else ""),
             f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}",
         )
         lines = [

@@ -351,7 +351,6 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
 
 UNSUPPORTED = {
     "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "storeType": ("defaultRocksDB", "file queues only"),
     "enableDLegerCommitLog": ("true", "DLedger logs"),
     "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
 }

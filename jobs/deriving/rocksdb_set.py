@@ -1,0 +1,169 @@
+"""Makes the RocksDB of a set: the tables that tasks have built, and what a broker asks first.
+
+Of each queue the row `max` (RocksDBConsumeQueueOffsetTable), and one row that says up to where the
+log is dispatched, so that the next broker begins there.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from reput.jobs.opening.plan import Plan
+from reput.jobs.outputs.publish import Built
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queues import FileQueues, Queues
+from reput.store_format.names import CONSUME_QUEUE
+from reput.store_format.rocksdb.keys import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    OFFSETS,
+    offset_key,
+)
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
+from reput.udfs.rebuild.build_tables import copy_in
+from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
+
+_HASHED_BYTES = 1 << 20
+Queue = tuple[str, int]
+Last = tuple[int, int]  # physicalOffset and queueOffset of a queue's last entry
+
+
+def queues_database(
+    staging: Staging, tables: Iterable[dict[str, Any]], expired: dict[Queue, Last], log_start: int
+) -> list[Built]:
+    """Make the database of queues in staging; BUILT rows with their paths below the set.
+
+    tables: TABLE rows; expired: the ends of queues that have no live message: a broker goes on
+    there.
+    """
+    lasts, end = dict(expired), log_start
+    names: dict[str, int] = {}
+    for row in tables:
+        queue = row["topic"], row["queue_id"]
+        names[row["name"]] = names.get(row["name"], 0) + row["entries"]
+        lasts[queue] = max(lasts.get(queue, (-1, -1)), (row["place"], row["position"]))
+        end = max(end, row["end"])
+    rows = {
+        offset_key(*queue, MAX): _long(place) + _long(position)
+        for queue, (place, position) in lasts.items()
+    }
+    rows[CHECKPOINT_KEY] = _long(end)
+    with _room(staging) as (folder, name):
+        made = f"{folder}/{name}"
+        os.mkdir(made, 0o700)
+        offsets = f"{folder}/{attempt_name('offsets')}"
+        writer = TableWriter(offsets, table_options(False, False))
+        writer.put(*zip(*sorted(rows.items()), strict=True))
+        writer.finish()
+        found = [_local_path(staging, folder, each) for each in names]
+        files = make_database(
+            made,
+            {
+                ENTRIES: (table_options(True, True), found),
+                OFFSETS: (table_options(False, False), [offsets]),
+            },
+        )
+        return [
+            _built(staging, f"{made}/{file}", name, file, CONSUME_QUEUE) for file in files
+        ]
+
+
+def _long(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+class _room:  # noqa: N801 (a context manager)
+    """(a local folder, the name of a new one in it): that of staging, or a temporary one."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> tuple[str, str]:
+        folder = local_folder(self._staging)
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="reput-rocksdb-")
+            folder = self._temporary.name
+        return folder, attempt_name("rocksdb")
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def _local_path(staging: Staging, folder: str, name: str) -> str:
+    """Where a table is on a local disk, copied there if it is elsewhere."""
+    path = f"{folder}/{name}"
+    if local_folder(staging) is None:
+        with open(path, "xb") as copy:
+            for piece in pieces_of(staging, name):
+                copy.write(piece)
+    return path
+
+
+def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Built:
+    """The row of a finished file; where staging is elsewhere, it is copied there."""
+    length, digest = os.path.getsize(path), _digest(path)
+    name = f"{folder}/{file}"
+    if local_folder(staging) is None:
+        name = attempt_name("rocksdb")
+        copy_in(staging, path, name)
+    else:
+        os.chmod(path, 0o600)
+    return {
+        "folder": kind, "number": 0, "name": name, "length": length, "used": length,
+        "sha256": digest, "entries": 0, "skipped": 0, "begin": 0, "end": 0,
+        "path": f"{kind}/{file}",
+    }  # fmt: skip
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while some := file.read(_HASHED_BYTES):
+            digest.update(some)
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def expired_queues(plan: Plan, live: set[Queue]) -> dict[Queue, Last]:
+    """Of queues of the store that have no live message: where they end, and so where a broker
+    goes on with them. live: the others. Raises RocksDBError, BadQueue.
+    """
+    log_start = plan.segments[0].start
+    if not log_start:
+        return {}
+    storage, store = plan.storage, plan.store
+    found = {}
+    folder = queues_folder(storage, store)
+    if folder is not None:
+        queues = RocksDBQueues(storage, store, folder)
+        try:
+            found = dict(queues.maxima)
+        finally:
+            queues.close()
+    else:
+        found = dict(_file_ends(FileQueues(storage, store, lambda batch: 0)))
+    return {
+        queue: last for queue, last in found.items() if queue not in live and last[0] < log_start
+    }
+
+
+def _file_ends(queues: Queues) -> Iterator[tuple[Queue, Last]]:
+    for topic in queues.topics():
+        for queue_id, batch in queues.of(topic):
+            if batch:
+                continue
+            queue = queues.open(topic, queue_id, batch)
+            try:
+                last = queue.last()
+            except BadQueue:
+                continue
+            finally:
+                queue.close()
+            if last is not None:
+                yield (topic, queue_id), (last.physical_offset, last.position)

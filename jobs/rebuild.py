@@ -83,7 +83,7 @@ def rebuild(
 
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
-    kind = kind_of_queues(storage, store, settings or {}, queues)
+    kind = kind_of_queues(storage, store, settings or {}, queues, output)
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,

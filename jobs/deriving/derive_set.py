@@ -3,8 +3,9 @@
 import time
 from typing import BinaryIO
 
+from reput.jobs.deriving.expired_queues import expired_queues, files_of_expired
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
-from reput.jobs.deriving.rocksdb_set import expired_queues, queues_database
+from reput.jobs.deriving.rocksdb_set import queues_database
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
@@ -18,6 +19,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.jobs.salvaging.log_read import LogRead, read_log
 from reput.store_format.faults import REFUSE
+from reput.store_format.names import CONSUME_QUEUE, INDEX
 
 _QUEUES_SHOWN = 20
 
@@ -50,6 +52,10 @@ def derive_set(
         summary = _summary(job.plan, target.path, read, on_damage, cleaned)
         built = job.build(read.linked, queues=queues == FILES)
         tables = queue_tables(job, read.linked) if queues == ROCKSDB else []
+        if queues == FILES:
+            built += files_of_expired(
+                job.plan, job.staging, _live(built), job.queue_bytes(CONSUME_QUEUE)
+            )
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         check_unchanged(job.plan)
@@ -66,6 +72,12 @@ def derive_set(
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+def _live(built: list[Built]) -> set[tuple[str, int]]:
+    """The queues that have files."""
+    paths = (row["folder"].split("/") for row in built if row["folder"] != INDEX)
+    return {(topic, int(queue_id)) for _, topic, queue_id in paths}
 
 
 def _in_rocksdb(job: Pipeline, tables: list[Row]) -> list[Built]:

@@ -7,13 +7,11 @@ log is dispatched, so that the next broker begins there.
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from reput.jobs.opening.plan import Plan
+from reput.jobs.deriving.expired_queues import Last, Queue
 from reput.jobs.outputs.publish import Built
-from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.names import CONSUME_QUEUE
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,
@@ -22,14 +20,11 @@ from reput.store_format.rocksdb.keys import (
     OFFSETS,
     offset_key,
 )
-from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
 from reput.udfs.rebuild.build_tables import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
 
 _HASHED_BYTES = 1 << 20
-Queue = tuple[str, int]
-Last = tuple[int, int]  # physicalOffset and queueOffset of a queue's last entry
 
 
 def queues_database(
@@ -45,11 +40,12 @@ def queues_database(
     for row in tables:
         queue = row["topic"], row["queue_id"]
         names[row["name"]] = names.get(row["name"], 0) + row["entries"]
-        lasts[queue] = max(lasts.get(queue, (-1, -1)), (row["place"], row["position"]))
+        last = Last(row["place"], row["position"])
+        lasts[queue] = max(lasts.get(queue, last), last)
         end = max(end, row["end"])
     rows = {
-        offset_key(*queue, MAX): _long(place) + _long(position)
-        for queue, (place, position) in lasts.items()
+        offset_key(*queue, MAX): _long(last.place) + _long(last.position)
+        for queue, last in lasts.items()
     }
     rows[CHECKPOINT_KEY] = _long(end)
     with _room(staging) as (folder, name):
@@ -128,42 +124,3 @@ def _digest(path: str) -> str:
             digest.update(some)
         os.fsync(file.fileno())
     return digest.hexdigest()
-
-
-def expired_queues(plan: Plan, live: set[Queue]) -> dict[Queue, Last]:
-    """Of queues of the store that have no live message: where they end, and so where a broker
-    goes on with them. live: the others. Raises RocksDBError, BadQueue.
-    """
-    log_start = plan.segments[0].start
-    if not log_start:
-        return {}
-    storage, store = plan.storage, plan.store
-    found = {}
-    folder = queues_folder(storage, store)
-    if folder is not None:
-        queues = RocksDBQueues(storage, store, folder)
-        try:
-            found = dict(queues.maxima)
-        finally:
-            queues.close()
-    else:
-        found = dict(_file_ends(FileQueues(storage, store, lambda batch: 0)))
-    return {
-        queue: last for queue, last in found.items() if queue not in live and last[0] < log_start
-    }
-
-
-def _file_ends(queues: Queues) -> Iterator[tuple[Queue, Last]]:
-    for topic in queues.topics():
-        for queue_id, batch in queues.of(topic):
-            if batch:
-                continue
-            queue = queues.open(topic, queue_id, batch)
-            try:
-                last = queue.last()
-            except BadQueue:
-                continue
-            finally:
-                queue.close()
-            if last is not None:
-                yield (topic, queue_id), (last.physical_offset, last.position)

@@ -11,21 +11,24 @@ from reput.store_format.storage.rocksdb_tables import require_library
 
 FILES, ROCKSDB = "files", "rocksdb"
 KINDS = (FILES, ROCKSDB)
-_STORE_TYPE, _ROCKSDB_TYPE = "storeType", "defaultRocksDB"
+_STORE_TYPE, _FILES_TYPE, _ROCKSDB_TYPE = "storeType", "default", "defaultRocksDB"
 
 
 def kind_of_queues(
-    storage: Storage | None, store: str, settings: Mapping[str, str], asked: str | None
+    storage: Storage | None, store: str, settings: Mapping[str, str], asked: str | None, output: str
 ) -> str:
-    """FILES or ROCKSDB: what is asked for; None: as the store has them.
+    """FILES or ROCKSDB: what is asked for; None: as the store has them. output: what gets them.
 
     Raises SettingError where it has both, or what is asked for is neither; RocksDBMissing.
     """
+    store_type = settings.get(_STORE_TYPE, _FILES_TYPE)
+    if store_type not in (_FILES_TYPE, _ROCKSDB_TYPE):
+        raise SettingError(f"{_STORE_TYPE}={store_type}: is neither {_FILES_TYPE} nor {_ROCKSDB_TYPE}")
     if asked not in (None, *KINDS):
         raise SettingError(f"queues={asked}: there are {' and '.join(KINDS)}")
     kind = asked or _kind_there(storage or storage_for(store), store, settings)
     if kind == ROCKSDB:
-        require_library()
+        require_library(output)
     return kind
 
 

@@ -19,12 +19,12 @@ _BLOOM_BITS, _HASH_RATIO, _FORMAT_VERSION = 16, 0.75, 5
 _NOT_OURS = ("rocksdict-config.json", "LOCK", "LOG", "IDENTITY")
 
 
-def require_library() -> None:
-    """Raise RocksDBMissing where nothing can be written to a RocksDB."""
+def require_library(folder: str) -> None:
+    """Raise RocksDBMissing where nothing can be written to a RocksDB. folder: is to have one."""
     try:
         import rocksdict  # noqa: F401
     except ImportError:
-        raise RocksDBMissing(f"a RocksDB is to be written: {INSTALL} does it") from None
+        raise RocksDBMissing(folder, f"gets a RocksDB: {INSTALL} writes it") from None
 
 
 def table_options(compressed: bool, universal: bool) -> Any:

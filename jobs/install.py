@@ -24,7 +24,11 @@ from reput.broker.change.install import (
 )
 from reput.jobs.console.options import add_consent, consent, show
 from reput.jobs.console.voice import add_output
-from reput.jobs.in_place.convert_config import converted_config, to_convert
+from reput.jobs.in_place.convert_config import (
+    converted_config,
+    refuse_further_rows,
+    to_convert,
+)
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
 from reput.jobs.opening.plan import refuse_foreign_store
 from reput.jobs.opening.queue_kind import ROCKSDB
@@ -39,9 +43,9 @@ from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
-from reput.store_format.names import CONSUME_QUEUE, MANIFEST
+from reput.store_format.names import CONFIG, CONSUME_QUEUE, MANIFEST
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign import CURRENT
+from reput.store_format.release.foreign import CURRENT, STORE_DB
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
@@ -104,7 +108,10 @@ def install_set(
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
+    index_in_rocksdb = manifest.get("index_in") == ROCKSDB
     about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    if index_in_rocksdb:
+        refuse_further_rows(target.path)
     with locked(target, dry_run):
         check_not_grown(target.path, note)
         _check_belongs(target.path, source, note, [file.path for file in wanted])
@@ -113,10 +120,12 @@ def install_set(
         if not dry_run:
             confirm(f"put {len(wanted)} files of {folder} in the place of those of {target.path}")
             with tempfile.TemporaryDirectory(prefix="reput-config-") as made:
-                config = converted_config(target.path, in_rocksdb, made)
+                apart = converted_config(target.path, in_rocksdb, made)
+                if index_in_rocksdb:
+                    apart = apart._replace(paths=(*apart.paths, STORE_DB))
                 install(
                     target.files, target.name, uuid.uuid4().hex, note, source, wanted,
-                    manifest["log_start"], config,
+                    manifest["log_start"], apart,
                 )  # fmt: skip
             about.done = True
     return about
@@ -177,16 +186,20 @@ def wrong_in(noted: dict[str, Any]) -> str | None:
         isinstance(value, (str, int, float)) for value in settings.values()
     ):
         return "its settings are none"
-    config = noted.get("config", [])
-    if not isinstance(config, list) or not all(_is_name(name) for name in config):
-        return "its names below config/ are none"
+    apart = noted.get("apart", [])
+    if not isinstance(apart, list) or not all(_is_apart(path) for path in apart):
+        return "what it says that else was replaced is none of that"
     if not isinstance(inputs, list) or not all(_is_input(each) for each in inputs):
         return "its inputs are no segments"
     return None
 
 
-def _is_name(name: Any) -> bool:
-    return isinstance(name, str) and name not in ("", ".", "..") and not {"/", "\0"} & set(name)
+def _is_apart(path: Any) -> bool:
+    if not isinstance(path, str):
+        return False
+    folder, _, name = path.rpartition("/")
+    plain = name not in ("", ".", "..") and "\0" not in name
+    return path == STORE_DB or (folder == CONFIG and plain)
 
 
 def _is_input(entry: Any) -> bool:
@@ -305,8 +318,8 @@ def _becomes(store: str, in_rocksdb: bool) -> list[str]:
         if not files:
             return []
         return [
-            f"queues in files give way to a RocksDB, {store}/{CONSUME_QUEUE}: a broker reads it with "
-            f"storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
+            f"queues in files give way to a RocksDB, {store}/{CONSUME_QUEUE}: a broker reads it "
+            f"with storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
         ]
     if folder is None:
         return []

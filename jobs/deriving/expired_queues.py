@@ -1,7 +1,7 @@
 """Queues of a store whose messages have all expired: the log tells nothing of them.
 
-A broker must know where they end, else it would number their next messages from 0. Where the set
-has queues of the store's kind, `install` keeps them as they are, for files; else they are made here.
+A broker must know where they end, else it would number their next messages from 0. Files that a
+store has are kept by `install`; a RocksDB gets their ends here, and files are made of those.
 """
 
 from collections.abc import Iterator

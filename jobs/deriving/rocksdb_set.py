@@ -12,7 +12,10 @@ from typing import Any
 
 from reput.jobs.deriving.expired_queues import Last, Queue
 from reput.jobs.outputs.publish import Built
+from reput.jobs.pipeline.index_tables import IndexTables
 from reput.store_format.names import CONSUME_QUEUE
+from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,
     ENTRIES,
@@ -48,24 +51,38 @@ def queues_database(
         for queue, last in lasts.items()
     }
     rows[CHECKPOINT_KEY] = _long(end)
+    return _database(staging, CONSUME_QUEUE, {ENTRIES: (list(names), {}), OFFSETS: ([], rows)})
+
+
+def index_database(staging: Staging, tables: IndexTables) -> list[Built]:
+    """Make the database of an index in staging; BUILT rows with their paths below the set."""
+    rows = {}
+    if tables.rows:
+        rows = {LAST_OFFSET: _long(tables.last_offset), LAST_TIME: _long(tables.last_time)}
+    return _database(staging, STORE_DB, {FAMILY: (tables.names, rows)})
+
+
+def _database(
+    staging: Staging, kind: str, families: dict[str, tuple[list[str], dict[bytes, bytes]]]
+) -> list[Built]:
+    """Make a database in staging; kind: its folder in the set; families: by name the tables that
+    are there, and further rows, whose keys are in none of their ranges.
+    """
     with _room(staging) as (folder, name):
         made = f"{folder}/{name}"
         os.mkdir(made, 0o700)
-        offsets = f"{folder}/{attempt_name('offsets')}"
-        writer = TableWriter(offsets, table_options(False, False))
-        writer.put(*zip(*sorted(rows.items()), strict=True))
-        writer.finish()
-        found = [_local_path(staging, folder, each) for each in names]
-        files = make_database(
-            made,
-            {
-                ENTRIES: (table_options(True, True), found),
-                OFFSETS: (table_options(False, False), [offsets]),
-            },
-        )
-        return [
-            _built(staging, f"{made}/{file}", name, file, CONSUME_QUEUE) for file in files
-        ]
+        given = {}
+        for family, (tables, rows) in families.items():
+            options = table_options(family != OFFSETS, family != OFFSETS)
+            paths = [_local_path(staging, folder, each) for each in tables]
+            if rows:
+                paths.append(f"{folder}/{attempt_name('rows')}")
+                writer = TableWriter(paths[-1], options)
+                writer.put(*zip(*sorted(rows.items()), strict=True))
+                writer.finish()
+            given[family] = (options, paths)
+        files = make_database(made, given)
+        return [_built(staging, f"{made}/{file}", name, file, kind) for file in files]
 
 
 def _long(value: int) -> bytes:

@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from reput.broker.change.install import Config, SetFile
+from reput.broker.change.install import Apart, SetFile
 from reput.store_format.discover.config_folder import config_table
-from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb, has_rows
 from reput.store_format.disk.local_files import FixedFiles
+from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign import CONFIG_DBS
+from reput.store_format.release.foreign import CONFIG_DBS, STORE_DB
 from reput.store_format.rocksdb.config import config_rows
+from reput.store_format.rocksdb.index import FAMILY
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from reput.store_format.storage.rocksdb_tables import (
@@ -36,6 +38,7 @@ _TABLES = {
     "consumerOffset.json": "offsetTable",
 }
 _OFFSETS = "consumerOffset.json"
+_OF_FAMILY = {"timer": "timerRocksDBEnable", "trans": "transRocksDBEnable"}
 _V2 = "rdb"  # configManagerVersion=v2 is there with either kind of queues
 # DataVersion: a broker takes over JSON of which the counter is above that of its RocksDB.
 _VERSION = {"stateVersion": 0, "timestamp": 0, "counter": 1}
@@ -69,11 +72,9 @@ def to_convert(store: str, to_rocksdb: bool) -> Conversion:
     return Conversion(to_rocksdb, names)
 
 
-def converted_config(store: str, to_rocksdb: bool, folder: str) -> Config | None:
-    """Convert into a folder of our own; None where nothing is. Raises RocksDBError, OSError."""
+def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
+    """Convert into a folder of our own. Raises RocksDBError, OSError."""
     about = to_convert(store, to_rocksdb)
-    if not about.names:
-        return None
     os.mkdir(f"{folder}/{CONFIG}")
     for file, name in about.names.items():
         if to_rocksdb:
@@ -83,7 +84,8 @@ def converted_config(store: str, to_rocksdb: bool, folder: str) -> Config | None
     names = {*about.names.values()}
     if not to_rocksdb:
         names |= {each for file in about.names for each in (file, f"{file}.bak")}
-    return Config(FixedFiles(folder), list(_files(folder)), tuple(sorted(names)))
+    paths = tuple(f"{CONFIG}/{name}" for name in sorted(names))
+    return Apart(FixedFiles(folder), list(_files(folder)), paths)
 
 
 def _to_rocksdb(store: str, file: str, to: str) -> None:
@@ -126,3 +128,19 @@ def _files(folder: str) -> Iterator[SetFile]:
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), digest)
+
+
+def refuse_further_rows(store: str) -> None:
+    """Raise StoreError where the RocksDB of the index has timers or transactions too: one that is
+    built from the log has none of these.
+    """
+    storage, folder = LocalStorage(), f"{store}/{STORE_DB}"
+    if not has_rows(storage, folder):
+        return
+    with closing(open_database(storage, folder)) as database:
+        for family in database.families:
+            if family != FAMILY and any(True for _ in database.rows(family)):
+                raise StoreError(
+                    f"{folder}: has rows in {family!r} ({_OF_FAMILY.get(family, 'not known')}), "
+                    f"which a rebuilt one has not: the index stays in files (--index files)"
+                )

@@ -97,7 +97,8 @@ def find_store(
     for `rocketmq` and what `settings` do not say, what the store shows.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
-    compares: as for `discover` and make_plan. even_rocksdb: as for make_plan. one_release: all is derived by the rules of one.
+    compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
+    one_release: all is derived by the rules of one.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()

@@ -174,15 +174,17 @@ class Pipeline:
             return rows.collect()
 
     def build(
-        self, linked: Linked, before: PutsBefore = NO_PUTS, queues: bool = True
-    ) -> list[Built]:
+        self, linked: Linked, before: PutsBefore = NO_PUTS, queues: bool = True,
+        indexes: bool = True,
+    ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
 
-        before: puts of expired messages with which the first index file begins. queues: whether
-        queue files are wanted.
+        before: puts of expired messages with which the first index file begins. queues, indexes:
+        whether files of that kind are wanted.
         """
         settings, few = self.plan.settings, queues and self._has_few_runs(linked)
         index, files = self.index(linked, before)
+        files = files if indexes else 0
         alone = self.alone(linked, few, index, files)
         built: list[Rows] = []
         if alone.total:

@@ -18,8 +18,8 @@ from reput.udfs.rebuild.build_tables import (
 )
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 
-# So many entries of 28 bytes, with their keys, are what a task holds; their table has about 60 MB.
-_ENTRIES_OF_A_TABLE = 1 << 21
+# So many entries of 28 bytes, with their keys, are what a task holds; their table has about 30 MB.
+_ENTRIES_OF_A_TABLE = 1 << 20
 _ENTRIES_WORTH_A_TASK = 1 << 16
 _RANGES_A_CORE = 2
 

@@ -1,8 +1,8 @@
 """Tables (SST files) of a RocksDB, and a database made of them, by the library rocksdict.
 
-Their format is RocketMQ's own (RocksDBOptionsFactory): format_version 5, blocks of 32 KiB, 16 bits a
-key of a bloom filter. What a broker needs not to read them, but to open them cheaply, is that no
-two tables of a family overlap: they are put into the lowest level then, and nothing is compacted.
+Their format is RocketMQ's own (RocksDBOptionsFactory): format_version 5, blocks of 32 KiB, a bloom
+filter of 16 bits a key. No two tables of a family may overlap: then they are put into the lowest
+level, and a broker that opens the database has nothing to compact.
 """
 
 import os
@@ -111,4 +111,6 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
 
 
 def _failed(path: str, error: Exception) -> StoreError:
-    return StoreError(f"{path}: the RocksDB cannot be written: {' '.join(str(error).split())[:300]}")
+    return StoreError(
+        f"{path}: the RocksDB cannot be written: {' '.join(str(error).split())[:300]}"
+    )

@@ -26,9 +26,7 @@ A_ROUND = 60
 
 def proven(store: Path, against: Path, version: str) -> None:
     """All that is derived is as the log gives it: no message is lost, and none is there twice."""
-    report = verify(
-        Session(), str(store), against=str(against), rocketmq=version, settings=SIZES
-    )
+    report = verify(Session(), str(store), against=str(against), rocketmq=version, settings=SIZES)
     assert report.same, report.differences
 
 

@@ -22,17 +22,20 @@ from reput.store_format.damage.losses import NO_LOSSES, Losses
 from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import SALVAGE
-from reput.store_format.layouts import ROCKSDB_ENTRY
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
 from reput.store_format.rocksdb.keys import queue_key
+from reput.store_format.storage.protocol import Reader
 from reput.store_format.storage.rocksdb_tables import TableWriter, table_options
 from reput.udfs.range_files import loss_reader
 from reput.udfs.schemas import RUN, in_batches, rows_of, schema
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
-from reput.udfs.staging import Staging, local_folder, table_file_name
+from reput.udfs.staging import ENTRIES, Staging, local_folder, table_file_name
 
 Int64s = npt.NDArray[np.int64]
 
 _ENTRIES_A_PUT = 1 << 16
+_AHEAD_MOST, _AHEAD_BYTES = 1 << 18, 64 << 20  # read of a split, and of all splits, at a time
+_NOTHING = np.empty(0, np.uint8)
 _COPIED_BYTES = 1 << 20
 _UNSIGNED = (1 << 64) - 1
 
@@ -178,78 +181,156 @@ class BuildTables:
     def _build(self, number: int, rows: Iterator[Row]) -> list[Row]:
         start = self.cuts[number - 1] if number else Cut(b"", 0)
         stop = self.cuts[number] if number < len(self.cuts) else None
-        of_range = sorted(
-            ((queue_key(row["topic"], row["queue_id"]), row) for row in rows),
+        runs = sorted(
+            ((queue_key(row["topic"], row["queue_id"]), {**row, **AS_IT_IS}) for row in rows),
             key=lambda each: (each[0], *key_of((*LOG_ORDER, "entries_at"))(each[1])),
         )
-        lost = loss_reader(self.losses, self.files.staging)
-        built: list[Row] = []
+        if self.files.firsts == SALVAGE:
+            runs = list(self._decided(runs))
+        queues = list(dict.fromkeys(queue for queue, _ in runs))
+        entries = _entries_of(self.files, queues, runs)
+        kept = np.ones(len(entries.rows), np.bool_)
+        if queues and queues[0] == start.queue:
+            kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
+        if stop is not None and queues and queues[-1] == stop.queue:
+            kept &= (entries.queue < len(queues) - 1) | (entries.keys < np.uint64(stop.position))
+        entries = entries.some(kept)
+        about = [_named(each) for each in _lasts(entries, dict(runs), queues)]
+        entries = entries.in_order()
+        counts = np.bincount(entries.queue, minlength=len(queues))
         with NewTable(self.files.staging) as table:
-            for queue, some in groupby(of_range, lambda each: each[0]):
-                low = start.position if queue == start.queue else 0
-                high = stop.position if stop is not None and queue == stop.queue else None
-                runs: Iterator[Row] = (row for _, row in some)
-                if self.files.firsts == SALVAGE:
-                    runs = runs_by_vote(self.files, runs, lost)
-                else:
-                    runs = ({**row, **AS_IT_IS} for row in runs)
-                row = self._queue(table, queue, low, high, runs)
-                if row is not None:
-                    built.append({"name": table.name, **row})
+            table.put(queues, entries)
             table.finish()
-        return built
+            return [
+                {"name": table.name, "entries": int(counts[queue]), **row} for queue, row in about
+            ]
 
-    def _queue(
-        self, table: "NewTable", queue: bytes, low: int, high: int | None, runs: Iterator[Row]
-    ) -> Row | None:
-        """Write those of a queue's entries whose unsigned queueOffsets are in [low, high)."""
-        offsets, values, about = [], [], None
-        for row in runs:
-            about = about or row
-            if row["is_left_out"]:
-                continue
-            some = _offsets(self.files, row)
-            keys = _ordered(some)
-            here = keys >= np.uint64(low)
-            if high is not None:
-                here &= keys < np.uint64(high)
-            if not here.any():
-                continue
-            entries = np.empty(row["count"], ROCKSDB_ENTRY)
-            found = decode_entries(self.files.entries(row, 0, row["count"]))
-            for name in found.dtype.names or ():
-                entries[name] = found[name]
-            entries["storeTimestamp"] = self.files.times(row)
-            offsets.append(some[here])
-            values.append(entries[here])
-        if about is None or not offsets:
-            return None
-        positions = np.concatenate(offsets)
-        rows = np.concatenate(values).astype(ROCKSDB_ENTRY)  # numpy joins in the machine's order
-        last = rows[-1]
-        result = {
-            "topic": about["topic"], "queue_id": about["queue_id"],
-            "place": int(last["physicalOffset"]), "position": int(positions[-1]),
-            "end": int(last["physicalOffset"]) + int(last["size"]),
-        }  # fmt: skip
-        kept = _last_of_each(_ordered(positions))
-        if kept is not None:
-            positions, rows = positions[kept], rows[kept]
-        table.put(queue, positions, rows)
-        return {**result, "entries": len(positions)}
+    def _decided(self, runs: list[tuple[bytes, Row]]) -> Iterator[tuple[bytes, Row]]:
+        """Runs whose queueOffsets are decided, where the log is damaged: whole queues come in."""
+        lost = loss_reader(self.losses, self.files.staging)
+        for queue, some in groupby(runs, lambda each: each[0]):
+            for row in runs_by_vote(self.files, (row for _, row in some), lost):
+                if not row["is_left_out"]:
+                    yield queue, row
 
 
-def _last_of_each(keys: Any) -> Any:
-    """Which of these are to be kept, in the order of keys: the last with each; None: all."""
-    if (keys[1:] > keys[:-1]).all():
-        return None
-    order = np.argsort(keys, kind="stable")
-    in_order = keys[order]
-    return order[np.append(in_order[1:] != in_order[:-1], True)]
+@dataclass(frozen=True)
+class _Entries:
+    """Entries of a range, queue by queue. queue: the number of each one's; keys: unsigned
+    queueOffsets; rows: ROCKSDB_ENTRY.
+    """
+
+    queue: Int64s
+    keys: npt.NDArray[np.uint64]
+    rows: npt.NDArray[Any]
+
+    def some(self, which: Any) -> "_Entries":
+        return _Entries(self.queue[which], self.keys[which], self.rows[which])
+
+    def in_order(self) -> "_Entries":
+        """By key; of those with one key that which was put last."""
+        goes_on = (self.queue[1:] > self.queue[:-1]) | (self.keys[1:] > self.keys[:-1])
+        if goes_on.all():
+            return self
+        order = np.lexsort((self.keys, self.queue))  # which keeps the log's order
+        queue, keys = self.queue[order], self.keys[order]
+        last = np.append((queue[1:] != queue[:-1]) | (keys[1:] != keys[:-1]), True)
+        return self.some(order[last])
+
+
+def _entries_of(files: StagedRuns, queues: list[bytes], runs: list[tuple[bytes, Row]]) -> _Entries:
+    """All entries of some runs, in their order."""
+    counts = np.array([row["count"] for _, row in runs], np.int64)
+    ends = np.cumsum(counts)
+    total = int(counts.sum())
+    numbers = {queue: number for number, queue in enumerate(queues)}
+    queue = np.repeat(np.array([numbers[name] for name, _ in runs], np.int64), counts)
+    firsts = np.array([row["first"] for _, row in runs], np.int64).view(np.uint64)
+    within = np.arange(total) - np.repeat(ends - counts, counts)
+    keys = np.repeat(firsts, counts) + within.astype(np.uint64)
+    raw = np.empty((total, QUEUE_ENTRY_BYTES), np.uint8)
+    times = np.empty(total, np.int64)
+    with SplitFiles(files) as opened:
+        for (_, row), end in zip(runs, ends.tolist(), strict=True):
+            at = end - row["count"]
+            opened.read(row, row["entries_at"], raw[at:end])
+            opened.read(row, row["times_at"], times[at:end])
+            if row["offsets_at"] >= 0 or row["decided"]:
+                keys[at:end] = _ordered(_offsets(files, row))
+    rows = np.empty(total, ROCKSDB_ENTRY)
+    found = decode_entries(raw.reshape(-1))
+    for name in found.dtype.names or ():
+        rows[name] = found[name]
+    rows["storeTimestamp"] = times
+    return _Entries(queue, keys, rows)
+
+
+class SplitFiles:
+    """The entries files of splits, each opened once. What is read lies mostly behind what was read
+    before, so some more is read at a time.
+    """
+
+    def __init__(self, files: StagedRuns) -> None:
+        self._files = files
+        self._readers: dict[int, Reader] = {}
+        self._ahead = min(_AHEAD_MOST, _AHEAD_BYTES // max(len(files.runs), 1))
+        self._windows: dict[tuple[int, str], tuple[int, Any]] = {}
+
+    def __enter__(self) -> "SplitFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reader in self._readers.values():
+            reader.close()
+
+    def read(self, row: Row, at: int, to: Any) -> None:
+        """Fill an array from a split's file."""
+        out = to.reshape(-1).view(np.uint8)
+        kind = (row["split"], to.dtype.str)
+        start, window = self._windows.get(kind, (0, _NOTHING))
+        if not start <= at <= at + len(out) <= start + len(window):
+            reader = self._reader(row["split"])
+            if len(out) >= self._ahead:
+                reader.read_into(at, out)
+                return
+            length = min(self._ahead, reader.state.size - at)
+            start, window = at, np.empty(length, np.uint8)
+            reader.read_into(at, window)
+            self._windows[kind] = start, window
+        out[:] = window[at - start : at - start + len(out)]
+
+    def _reader(self, split: int) -> Reader:
+        if split not in self._readers:
+            staging = self._files.staging
+            path = staging.path(self._files.runs[split] + ENTRIES)
+            self._readers[split] = staging.storage.open(path)
+        return self._readers[split]
+
+
+def _lasts(
+    entries: _Entries, runs: dict[bytes, Row], queues: list[bytes]
+) -> Iterator[tuple[int, Row, Any, int]]:
+    """Of each queue that has entries the one that the log has last: (number, a run, row, key)."""
+    if not len(entries.queue):
+        return
+    ends = np.flatnonzero(np.append(entries.queue[1:] != entries.queue[:-1], True))
+    keys = entries.keys.view(np.int64)
+    for at in ends.tolist():
+        number = int(entries.queue[at])
+        yield number, runs[queues[number]], entries.rows[at], int(keys[at])
+
+
+def _named(last: tuple[int, Row, Any, int]) -> tuple[int, Row]:
+    number, run, row, position = last
+    place = int(row["physicalOffset"])
+    return number, {
+        "topic": run["topic"], "queue_id": run["queue_id"], "place": place,
+        "position": position, "end": place + int(row["size"]),
+    }  # fmt: skip
 
 
 class NewTable:
-    """A table of queues' entries in staging, which is made for its first entry."""
+    """A table in staging, which is made for its first row."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging, self.name = staging, table_file_name()
@@ -264,20 +345,35 @@ class NewTable:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def put(self, queue: bytes, positions: Int64s, rows: Any) -> None:
+    def put_rows(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Write some rows, whose keys are behind those before."""
         if self._writer is None:
             self._path = self._local_path()
             self._writer = TableWriter(self._path, table_options(True, True))
-        for at in range(0, len(rows), _ENTRIES_A_PUT):
-            some = positions[at : at + _ENTRIES_A_PUT]
-            keys = np.empty((len(some), len(queue) + 8), np.uint8)
-            keys[:, : len(queue)] = np.frombuffer(queue, np.uint8)
-            keys[:, len(queue) :] = some.astype(">i8").view(np.uint8).reshape(-1, 8)
-            values = np.ascontiguousarray(rows[at : at + _ENTRIES_A_PUT])
-            self._writer.put(
-                keys.reshape(-1).view(f"V{keys.shape[1]}").tolist(),
-                values.view(f"V{values.dtype.itemsize}").tolist(),
-            )
+        self._writer.put(keys, values)
+
+    def put(self, queues: list[bytes], entries: _Entries) -> None:
+        """Write entries, which are in the order of their keys. queues: what the keys begin with."""
+        lengths = np.array([len(queue) for queue in queues], np.int64)[entries.queue]
+        ends = np.flatnonzero(np.append(lengths[1:] != lengths[:-1], True)) + 1
+        at = 0
+        for end in ends[: len(lengths)].tolist():
+            for first in range(at, end, _ENTRIES_A_PUT):
+                self._put(queues, entries.some(slice(first, min(first + _ENTRIES_A_PUT, end))))
+            at = end
+
+    def _put(self, queues: list[bytes], entries: _Entries) -> None:
+        """The same of queues whose keys have one length."""
+        first, last = int(entries.queue[0]), int(entries.queue[-1])
+        begins = np.frombuffer(b"".join(queues[first : last + 1]), np.uint8)
+        begins = begins.reshape(last + 1 - first, -1)[entries.queue - first]
+        positions = entries.keys.astype(">u8").view(np.uint8).reshape(-1, 8)
+        keys = np.concatenate([begins, positions], axis=1)
+        values = np.ascontiguousarray(entries.rows)
+        self.put_rows(
+            keys.reshape(-1).view(f"V{keys.shape[1]}").tolist(),
+            values.view(f"V{values.dtype.itemsize}").tolist(),
+        )
 
     def finish(self) -> None:
         if self._writer is None:

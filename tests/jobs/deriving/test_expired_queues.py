@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reput.jobs.expire import expire
 from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
@@ -39,12 +42,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def install(store: Path, output: Path, queues: str) -> None:
-    rebuild(
-        Session(), str(store), str(output), rocketmq="5.3.3", settings=SETTINGS, queues=queues
-    )
-    report = verify(
-        Session(), str(store), against=str(output), rocketmq="5.3.3", settings=SETTINGS
-    )
+    rebuild(Session(), str(store), str(output), rocketmq="5.3.3", settings=SETTINGS, queues=queues)
+    report = verify(Session(), str(store), against=str(output), rocketmq="5.3.3", settings=SETTINGS)
     assert report.same, report.differences
     install_set(str(store), str(output))
 
@@ -67,3 +66,28 @@ def test_it_ends_where_it_ended(store: Path, tmp_path: Path, position: int) -> N
     end = after.last()
     assert end is not None
     assert end.physical_offset == last.physical_offset
+
+
+def test_what_expires_is_asked_of_queues_in_rocksdb(store: Path, tmp_path: Path) -> None:
+    install(store, tmp_path / "rocksdb", "rocksdb")
+    (store / "config").mkdir(exist_ok=True)
+    offsets = store / "config" / "consumerOffset.json"
+
+    def going(**options: Any) -> Any:
+        return expire(
+            str(store), rocketmq="5.3.3", settings={**SETTINGS, "fileReservedTime": "0"},
+            any_hour=True, used=lambda path: 0.1, **options,
+        )  # fmt: skip
+
+    segments = sorted(path.name for path in (store / "commitlog").iterdir())
+    offsets.write_text(json.dumps({"offsetTable": {"New@readers": {"0": 16, "1": 16}}}))
+    kept = going(dry_run=True)
+    offsets.write_text(json.dumps({"offsetTable": {"New@readers": {"0": 30, "1": 30}}}))
+    all_read = going(dry_run=True)
+    assert 0 < len(kept.segments) < len(all_read.segments)
+    assert any("'readers' has read topic 'New', queue" in each.who for each in kept.kept)
+    done = going()
+    assert [s.name for s in sorted((store / "commitlog").iterdir())] == segments[
+        len(done.segments) :
+    ]
+    assert verify(Session(), str(store), rocketmq="5.3.3", settings=SETTINGS).same

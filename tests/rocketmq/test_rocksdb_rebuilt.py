@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from tests.in_process import Session
 from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.judging.test_rocksdb_index import rows as index_rows
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages, until
@@ -72,3 +74,42 @@ def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> N
                 assert rows(tmp_path / "again" / "consumequeue") == rows(store / "consumequeue")
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
             assert install_set(str(store), str(tmp_path / "set")).done
+
+
+@pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
+def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: Path) -> None:
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    store = tmp_path / "store"
+    given = {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False}
+    settings = {**SIZES, "indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
+    with Driver(version) as driver:
+        for number in range(2):
+            with Broker(version, store, **given) as broker:
+                client = Client(driver, broker.namesrv)
+                wanted = [m["p"]["KEYS"].split()[0] for m in messages(A_ROUND * number)]
+                if wanted:
+                    asked = [["Live0", key] for key in wanted[::3]]
+                    found = client.ask("find", keys=asked, ids=[], times=[])["by_key"]
+                    assert [len(each) for each in found] == [1] * len(asked)
+                client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
+                while broker.status()["behind"]:
+                    time.sleep(0.05)
+                time.sleep(6)  # the index is written in batches, behind the queues
+                broker.stop()
+            made = rebuild(
+                Session(), str(store), str(tmp_path / "set"), rocketmq=version, settings=settings,
+                replace=True,
+            )  # fmt: skip
+            assert (made.queues_in, made.index_in) == ("rocksdb", "rocksdb")
+            ours = index_rows(tmp_path / "set" / "rocksdbstore")
+            assert ours == index_rows(store / "rocksdbstore")
+            for against in (store, tmp_path / "set"):
+                report = verify(
+                    Session(), str(store), against=str(against), rocketmq=version, settings=settings
+                )
+                assert report.same, report.differences
+            if not number:
+                for folder in ("consumequeue", "rocksdbstore"):
+                    shutil.rmtree(store / folder)
+                assert install_set(str(store), str(tmp_path / "set")).done

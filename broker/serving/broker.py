@@ -11,6 +11,7 @@ from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.queue_locks import QueueLocks
 from reput.broker.serving.read_rates import Given
+from reput.broker.serving.request_modes import RequestModes
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 
@@ -35,6 +36,7 @@ class Broker:
     slaves_at: tuple[str, int] | None = None
     limits: PullLimits = field(default_factory=PullLimits)
     consumers: Consumers = field(init=False)
+    modes: RequestModes = field(default_factory=RequestModes)
     locks: QueueLocks = field(default_factory=QueueLocks)
     given: Given = field(init=False)
     # Asked before each request, in this order: what one answers is the answer.

@@ -3,6 +3,7 @@
 from reput.broker.remoting.codes import Language, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
 from reput.broker.serving import (
+    assignments,
     client_lists,
     cluster,
     consume_stats,
@@ -38,6 +39,7 @@ HANDLERS: Handlers = {
     **offset_requests.HANDLERS,
     **offset_resets.HANDLERS,
     **lock_requests.HANDLERS,
+    **assignments.HANDLERS,
     **client_lists.HANDLERS,
     **consumer_requests.HANDLERS,
     **cluster.HANDLERS,

@@ -2,9 +2,14 @@
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
-from reput.broker.serving.answer import Answer, Caller, refused
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.client_names import is_group_name
+from reput.broker.serving.fields import text
 
+_OF_PROXIES = "HeartBeatSyncerTopic"  # ProxyConfig.heartbeatSyncerTopicName ends so by default
+_MOST_MADE = 100
 _READ_ONLY = "reput serves this store to be read only"
 
 
@@ -24,13 +29,30 @@ def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
     )
 
 
+def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A topic is to be made. RocketMQ's Proxy makes one for itself before it starts
+    (HeartbeatSyncer), which is kept in memory: it has no messages.
+    """
+    name = text(request, "topic")
+    if not name.endswith(_OF_PROXIES) or not is_group_name(name):
+        return writing(broker, request, caller)
+    if name not in broker.store.topics and _made_by_proxies(broker) >= _MOST_MADE:
+        return writing(broker, request, caller)
+    broker.store.make_topic(topic(name))
+    return found()
+
+
+def _made_by_proxies(broker: Broker) -> int:
+    return sum(name.endswith(_OF_PROXIES) for name in broker.store.topics)
+
+
 _SENDING = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
     RequestCode.CONSUMER_SEND_MSG_BACK,
 )  # fmt: skip
 _WRITING = (
-    RequestCode.END_TRANSACTION, RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.END_TRANSACTION,
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
     RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV,
     RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UPDATE_BROKER_CONFIG,
@@ -43,7 +65,7 @@ _WRITING = (
     RequestCode.TRIGGER_DELETE_FILES, RequestCode.RESUME_CHECK_HALF_MESSAGE,
     RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.RECALL_MESSAGE,
-    RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.SET_COMMITLOG_READ_MODE,
+    RequestCode.SET_COMMITLOG_READ_MODE,
     RequestCode.CLONE_GROUP_OFFSET, RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER,
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
@@ -52,4 +74,8 @@ _WRITING = (
     RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
 )  # fmt: skip
 
-HANDLERS: Handlers = {**dict.fromkeys(_SENDING, sending), **dict.fromkeys(_WRITING, writing)}
+HANDLERS: Handlers = {
+    **dict.fromkeys(_SENDING, sending),
+    **dict.fromkeys(_WRITING, writing),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: create_topic,
+}

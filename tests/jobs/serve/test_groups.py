@@ -262,3 +262,27 @@ def test_topics_of_5_5_0s_transactions_in_rocksdb_are_no_users(asked: Asked) -> 
     listed = said(asked.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))["topicList"]
     kinds = ("TRANS_HALF_TOPIC", "TRANS_OP_HALF_TOPIC")
     assert {f"RMQ_SYS_ROCKSDB_{kind}" for kind in kinds} <= set(listed)
+
+
+def test_topics_are_there_that_a_broker_makes_when_it_starts(asked: Asked) -> None:
+    """The golden store's broker made them: only our own broker's and cluster's names are new."""
+    found = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))["topicList"]
+    theirs = [name for name in found if asked.broker.store.topics[name].configured]
+    new = [
+        "reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC",
+        "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_SYNC_BROKER_MEMBER_reput",
+    ]  # fmt: skip
+    assert sorted(set(found) - set(theirs)) == sorted(new)
+    own = {name.replace("DefaultCluster", "C").replace("reput", "b0") for name in new}
+    assert own <= set(theirs)
+
+
+def test_a_proxys_own_topic_is_made_in_memory(asked: Asked) -> None:
+    create = RequestCode.UPDATE_AND_CREATE_TOPIC
+    assert asked.ask(create, topic="DefaultHeartBeatSyncerTopic").code == ResponseCode.SUCCESS
+    assert "DefaultHeartBeatSyncerTopic" in asked.broker.store.topics
+    for name in ("Orders", "no/HeartBeatSyncerTopic"):
+        assert asked.ask(create, topic=name).code == ResponseCode.NO_PERMISSION
+        assert name not in asked.broker.store.topics
+    codes = {asked.ask(create, topic=f"{n}HeartBeatSyncerTopic").code for n in range(200)}
+    assert codes == {ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION}

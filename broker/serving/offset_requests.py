@@ -29,7 +29,7 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
             ResponseCode.QUERY_NOT_FOUND,
             "Not found, do not set to zero, maybe this group boot first",
         )
-    if _begins_in_memory(broker, broker.store.queue(topic, queue_id)):
+    if begins_in_memory(broker, broker.store.queue(topic, queue_id)):
         return found(offset=0)
     return refused(
         ResponseCode.QUERY_NOT_FOUND,
@@ -37,7 +37,7 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     )
 
 
-def _begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
+def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
     """Whether a queue has its first message, and the log behind that would fit into memory: then a
     new group begins there, wherever it wanted to (checkInMemByConsumeOffset).
 

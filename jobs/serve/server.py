@@ -57,7 +57,8 @@ class Server:
         self._tls = tls
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
-        self._held = HeldPulls(self._send)
+        self._held = HeldPulls(self._send, self._asked)
+        broker.waiting = self._held.count
         self._questions = Questions(self._settle)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -176,6 +177,15 @@ class Server:
             if not (held and self._held.keep(Held(connection, request, said))):
                 self._send(connection, request, said)
         self._send_ours()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have pops answered anew of which a handler says that there may be something by now."""
+        woken = list(self.broker.woken)
+        self.broker.woken.clear()
+        for group, topic in woken:
+            for held in self._held.take(self._held.pops(group, topic)):
+                asyncio.get_running_loop().call_soon(self._asked, held.connection, held.request)
 
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
         connection.send(framed(reply(self.broker, request, said), said.pieces))
@@ -195,6 +205,7 @@ class Server:
         if self._thread is None:
             function(*words)
             self._send_ours()
+            self._wake()
         else:
             self._thread.submit(function, *words)
 
@@ -233,6 +244,8 @@ class Server:
     def _has(self, held: Held) -> bool:
         hold = held.said.hold
         assert hold is not None
+        if hold.ready is not None:
+            return hold.ready()
         queue = self.broker.store.queue(hold.topic, hold.queue_id)
         return queue is not None and queue.maximum > hold.position
 

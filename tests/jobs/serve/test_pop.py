@@ -124,7 +124,8 @@ def test_a_message_stays_invisible_for_longer_or_shorter(asked: Asked) -> None:
 
 
 def test_tags_and_sql_choose(asked: Asked) -> None:
-    both = [drain(asked, f"tag{tag}", exp=tag) for tag in ("TagA", "TagB", "TagA || TagB")]
+    tags = ("TagA", "TagB", "TagA || TagB")
+    both = [drain(asked, f"g{n}", exp=tag) for n, tag in enumerate(tags)]
     assert len(both[0]) + len(both[1]) == len(both[2]) > max(len(both[0]), len(both[1])) > 0
     some = drain(asked, "sql", exp="price > 500", expType="SQL92")
     assert 0 < len(some) < MANY

@@ -5,7 +5,6 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -66,7 +65,7 @@ final class PushReaders {
         Told.arrange(consumer, step);
         if (step.flag("broker_balances", false)) {
             // The broker says which queues a member reads; from 5.0.0 on.
-            ClientConfig.class.getMethod("setClientRebalance", boolean.class)
+            DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class)
                 .invoke(consumer, false);
         }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

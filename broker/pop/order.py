@@ -2,7 +2,7 @@
 their time is up (ConsumerOrderInfoManager).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 MOST_QUEUES = 100_000  # of all groups; a broker has no limit
@@ -41,6 +41,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str, int], OrderInfo] = {}
+        self.changes = 0  # how often something was popped or acknowledged
 
     def blocked_until(
         self, attempt: str | None, group: str, topic: str, queue_id: int, now: int
@@ -68,7 +69,7 @@ class Orders:
             else:
                 known = set(before.positions) & set(positions)
                 new.counts = {each: before.counts.get(each, 0) + 1 for each in sorted(known)}
-        self._of[group, topic, queue_id] = new
+        self.put(group, topic, queue_id, new)
         return new
 
     def commit(self, group: str, topic: str, queue_id: int, position: int, pop_time: int) -> int:
@@ -82,6 +83,7 @@ class Orders:
             return UNCHANGED
         if position not in info.positions:
             return ILLEGAL
+        self.changes += 1
         info.left &= ~(1 << info.positions.index(position))
         return info.next()
 
@@ -92,6 +94,15 @@ class Orders:
         info = self._of.get((group, topic, queue_id))
         if info is not None and info.pop_time == pop_time and position in info.positions:
             info.visible[position] = visible
+            self.changes += 1
+
+    def put(self, group: str, topic: str, queue_id: int, info: OrderInfo) -> None:
+        self._of[group, topic, queue_id] = info
+        self.changes += 1
+
+    def all(self) -> Iterable[tuple[tuple[str, str, int], OrderInfo]]:
+        """((group, topic, queue id), what was popped of it last)."""
+        return self._of.items()
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
         """Forget what was popped of a queue: its group goes on elsewhere (clearBlock)."""

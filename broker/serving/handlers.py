@@ -23,6 +23,7 @@ from reput.broker.serving import (
     routes,
     runtime,
     slaves,
+    store_switches,
     topic_facts,
     write_requests,
 )
@@ -54,6 +55,7 @@ HANDLERS: Handlers = {
     **group_configs.HANDLERS,
     **queue_entries.HANDLERS,
     **runtime.HANDLERS,
+    **store_switches.HANDLERS,
     **slaves.HANDLERS,  # over what `write_requests` says of registering
 }
 

@@ -10,14 +10,14 @@ from reput.broker.serving.fields import text
 
 _OF_PROXIES = "HeartBeatSyncerTopic"  # ProxyConfig.heartbeatSyncerTopicName ends so by default
 _MOST_MADE = 100
-_READ_ONLY = "reput serves this store to be read only"
+READ_ONLY = "reput serves this store to be read only"
 
 
 def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A message is sent (SendMessageProcessor, where brokerPermission is to read)."""
     return refused(
         ResponseCode.NO_PERMISSION,
-        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {_READ_ONLY}",
+        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
     )
 
 
@@ -25,7 +25,7 @@ def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Something else is to be written or changed."""
     return refused(
         ResponseCode.NO_PERMISSION,
-        f"{RequestCode(request.code).name} would change the store: {_READ_ONLY}",
+        f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
     )
 
 

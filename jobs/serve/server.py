@@ -28,6 +28,7 @@ _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
 _GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
 _GROW_FAR_SECONDS = 2.0  # and where that takes long
+_TELL_SECONDS = 60.0
 _GROW_SHARE = 10  # of many queues it takes long too: then one part of so many of the time
 
 
@@ -62,6 +63,7 @@ class Server:
         self._questions = Questions(self._settle)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told: dict[str, float] = {}  # protocols, and when they were named last
         self._asked_lately, self._trouble = False, ""
         self._thread = ThreadPoolExecutor(1) if broker.store.far else None
         _raise_open_files()
@@ -108,11 +110,23 @@ class Server:
             )  # fmt: skip
 
     def _closed(self, connection: Connection) -> None:
+        if connection.foreign is not None:
+            self._tell_foreign(connection.peer, connection.foreign)
         self._connections.pop(connection.number, None)
         self._held.forget(connection)
         self._questions.forget(connection)
         for each in self.broker.closed:
             self._do(each, connection.number, _now())
+
+    def _tell_foreign(self, peer: str, protocol: str) -> None:
+        """Say, once a minute, that a peer does not speak remoting."""
+        now = time.monotonic()
+        if now - self._told.get(protocol, -_TELL_SECONDS) >= _TELL_SECONDS:
+            self._told[protocol] = now
+            self._tell(
+                f"{peer} was closed: it speaks {protocol}; this port speaks RocketMQ's remoting "
+                "protocol (gRPC clients come by RocketMQ's Proxy: docs/serve.md)"
+            )
 
     async def _look(self) -> None:
         """Every few seconds: close what is idle, stuck or half way for too long."""

@@ -197,6 +197,7 @@ def test_a_server_writes_them_at_its_end(tmp_path: Path) -> None:
     store, path = golden_stores.unpack("broker_clean_5.3.3").input, tmp_path / "offsets.json"
     fields = {"consumerGroup": "kept", "topic": TOPIC, "queueId": 1, "commitOffset": 33}
     with Serving(store, "--group-offsets", str(path)) as process, Peer(process.address) as peer:
+        assert peer.ask(pull(TOPIC, 1, 0, consumerGroup="kept")).code == 0
         assert peer.ask(request(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)).code == 0
         assert process.end()[0] == 0
     assert json.loads(path.read_bytes())["offsetTable"][f"{TOPIC}@kept"] == {"1": 33}

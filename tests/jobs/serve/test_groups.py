@@ -26,6 +26,7 @@ def offset(asked: Asked, group: str, topic: str = TOPIC, queue: int = 0, **more:
 
 
 def commit(asked: Asked, group: str, to: int, topic: str = TOPIC, queue: int = 0) -> int:
+    asked.broker.groups.find(group)  # as a heartbeat makes it known
     return asked.ask(
         RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic=topic, queueId=queue,
         commitOffset=to,
@@ -43,6 +44,13 @@ def test_offsets_begin_with_the_stores_and_follow_what_is_committed(asked: Asked
     assert commit(asked, "no/group", 5) == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert commit(asked, "new", 5, queue=4) == ResponseCode.INVALID_PARAMETER
     assert commit(asked, "new", 5, queue=-1) == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_group_that_nobody_has_heard_of_commits_nothing_from_5_3_0_on() -> None:
+    fields = {"consumerGroup": "unheard", "topic": TOPIC, "queueId": 0, "commitOffset": 5}
+    for release, expected in (("5.2.0", 0), ("5.3.0", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)):
+        asked = Asked(opened(release=release))
+        assert asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **fields).code == expected
 
 
 def test_a_new_group_begins_where_a_broker_lets_it(asked: Asked) -> None:

@@ -76,6 +76,17 @@ def test_nobody_waits_for_the_answer_to_a_one_way_request(peer: Peer) -> None:
     assert peer.next().opaque == 8
 
 
+def test_another_protocol_is_named_in_the_log_once(store: Path) -> None:
+    with Serving(store) as serving:
+        for first in (b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\n"):
+            with Peer(serving.address) as peer, suppress(ConnectionError):
+                peer.socket.sendall(first)
+                peer.next()
+        _, said = serving.end()
+    assert said.count("it speaks HTTP/2, as gRPC clients do; this port speaks RocketMQ's") == 1
+    assert said.count("it speaks HTTP;") == 1
+
+
 def test_what_is_no_frame_ends_the_connection(serving: Serving) -> None:
     for raw in (
         b"GET / HTTP/1.1\r\n\r\n",

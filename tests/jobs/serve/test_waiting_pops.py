@@ -37,7 +37,9 @@ def popping(group: str, opaque: int = 1, **more: Any) -> Any:
 def waits(peers: list[Peer], group: str, queue: int = 0) -> None:
     """Until one waits for the group's messages."""
     asked = request(RequestCode.POLLING_INFO, consumerGroup=group, topic=TOPIC, queueId=queue)
+    end = time.monotonic() + 20
     while peers[0].ask(asked).fields["pollingNum"] == "0":
+        assert time.monotonic() < end
         time.sleep(0.01)
 
 
@@ -46,12 +48,10 @@ def to_the_end(peer: Peer, group: str) -> None:
     end = int(
         peer.ask(request(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0)).fields["offset"]
     )
-    peer.ask(
-        request(
-            RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=0,
-            commitOffset=end - 1,
-        )
-    )  # fmt: skip
+    of_queue = {"consumerGroup": group, "topic": TOPIC, "queueId": 0}
+    peer.ask(request(RequestCode.POLLING_INFO, **of_queue))  # the group is known by that
+    commit = request(RequestCode.UPDATE_CONSUMER_OFFSET, **of_queue, commitOffset=end - 1)
+    assert peer.ask(commit).code == ResponseCode.SUCCESS
 
 
 def test_one_that_waits_gets_a_message_when_its_time_is_up(peers: list[Peer]) -> None:

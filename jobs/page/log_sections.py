@@ -258,7 +258,7 @@ def _cause(cause: dict[str, Any]) -> str:
     """What damaged some ranges, in one sentence."""
     return (
         f"{plural(cause['ranges'], 'range')} of {plural(cause['bytes'], 'byte')}, "
-        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']} {cause['reason']}."
+        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']}: {cause['reason']}."
     )
 
 

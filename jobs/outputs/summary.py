@@ -8,6 +8,7 @@ from reput.jobs.outputs.counted import counted
 from reput.store_format.discover.phrases import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX
+from reput.store_format.release.foreign import STORE_DB
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
@@ -51,6 +52,8 @@ class Summary:
     messages: int = 0
     index_keys: int = 0
     queues: int = 0
+    queues_in: str = "files"  # or rocksdb
+    index_in: str = "files"
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
@@ -69,9 +72,9 @@ class Summary:
     def count_files(self, folders: Iterable[str]) -> None:
         """Count what is published. folders: of each queue and index file, below the output."""
         files = list(folders)
-        self.index_files = files.count(INDEX)
+        self.index_files = files.count(INDEX) + files.count(STORE_DB)
         self.queue_files = len(files) - self.index_files
-        self.queues = len(set(files) - {INDEX})
+        self.queues = len(set(files) - {INDEX, STORE_DB})
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without what differs from run to run.
@@ -97,8 +100,10 @@ class Summary:
         rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
         made = (
             counted(self.messages, "message"),
-            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}",
-            f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}",
+            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}"
+            + _of_what(self.queues_in),
+            f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}"
+            + _of_what(self.index_in),
         )
         lines = [
             f"rebuilt {self.store} -> {self.output} as RocketMQ {self.releases or self.rocketmq} "
@@ -128,6 +133,10 @@ class Summary:
             *(f"  range     {range_text(each)}" for each in ranges[:_RANGES_MOST]),
             *found_lines(self.discovered),
         ]
+
+
+def _of_what(kind: str) -> str:
+    return "" if kind == "files" else " of a RocksDB"
 
 
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -12,6 +12,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.console.check_text import text
@@ -328,11 +329,13 @@ def test_a_configuration_beside_counts_if_it_names_the_store(
     assert ("messageIndexEnable" in discovered(store).found) == obeyed
 
 
-def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> None:
+def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
-    with pytest.raises(SettingError, match="reput does not build"):
-        run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    built = run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    assert built.queues_in == "rocksdb"
+    with pytest.raises(SettingError, match="reput does not build queues in RocksDB but by"):
+        catch_up(str(store))
 
 
 # --- append ---------------------------------------------------------------------------------

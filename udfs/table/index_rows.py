@@ -35,7 +35,7 @@ ROW = schema(key=pa.binary(), value=pa.binary())
 # A row for each file of sorted rows. firsts: the key of each of its batches' first row.
 RUN_OF_ROWS = schema(
     name=pa.string(), rows=pa.int64(), firsts=pa.list_(pa.binary()),
-    last_offset=pa.int64(), last_time=pa.int64(),
+    first_offset=pa.int64(), last_offset=pa.int64(), last_time=pa.int64(),
 )  # fmt: skip
 INDEX_TABLE = schema(name=pa.string(), rows=pa.int64())
 
@@ -97,6 +97,7 @@ class ListIndexRows:
         firsts = [batch.column("key")[0].as_py() for batch in batches]
         return {
             "name": name, "rows": len(rows), "firsts": firsts,
+            "first_offset": pc.min(rows["place"]).as_py(),
             "last_offset": pc.max(rows["place"]).as_py(), "last_time": pc.max(rows["time"]).as_py(),
         }  # fmt: skip
 

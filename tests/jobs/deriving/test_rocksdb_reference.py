@@ -19,6 +19,8 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import logs
+from tests.logs.encoder import Message as Written
+from tests.logs.encoder import build_log, properties
 from tests.logs.packed import PackedLog, packed
 from tests.memory_storage import MemoryStorage
 from tests.reference.javatext import is_blank, split
@@ -94,12 +96,16 @@ def wanted_index(log: PackedLog) -> Rows:
     return found
 
 
-def there(storage: MemoryStorage, folder: str, family: str) -> Rows:
+def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False) -> Rows:
+    """The rows of a family. apart: no two of its tables overlap, so that none is to be compacted."""
     with tempfile.TemporaryDirectory() as made:
         for path, content in storage.files.items():
             if path.startswith(f"{OUTPUT}/{folder}/"):
                 (Path(made) / path.rpartition("/")[2]).write_bytes(content)
         with closing(open_database(LocalStorage(), made)) as database:
+            if apart:
+                levels: Any = database._opened
+                assert levels.property_int_value("rocksdb.num-files-at-level0") == 0
             return dict(database.rows(family))
 
 
@@ -121,13 +127,35 @@ def check(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
     storage = built(log, cut, seed)
     assume(storage is not None)
     entries, offsets = wanted(log)
-    assert there(storage, "consumequeue", "default") == entries
+    assert there(storage, "consumequeue", "default", True) == entries
     assert there(storage, "consumequeue", "offset") == offsets
-    index = there(storage, "rocksdbstore", "default")
+    index = there(storage, "rocksdbstore", "default", True)
     assert {key: value for key, value in index.items() if key[:4] != b"last"} == wanted_index(log)
 
 
-DRAWN = packed(logs(only_version=VERSION)), st.integers(1, 9), st.integers(200, 5000), st.integers(0, 9)
+OFFSETS = ([0, 1, 1, 2], [0, 5, 3, 9, 3, 4], [7, 7, 7], [2, 1, 0], [-1, 3, -2, 3], [1 << 62, 1])
+
+
+@pytest.mark.parametrize("offsets", OFFSETS)
+@pytest.mark.parametrize("split_bytes", [150, 5000])
+def test_a_queue_offset_is_a_rows_place(offsets: list[int], split_bytes: int) -> None:
+    records = [
+        record
+        for offset in offsets
+        for record in (
+            Written("A", 1, offset, body=bytes(20), properties=properties(("KEYS", "k k l"))),
+            Written("BB", 0, offset + 1, properties=properties(("UNIQ_KEY", "u"), ("KEYS", "k k"))),
+        )
+    ]
+    check(PackedLog(build_log(records, 8192), {}, VERSION, {}), 5, split_bytes, len(offsets))
+
+
+DRAWN = (
+    packed(logs(only_version=VERSION)),
+    st.integers(1, 9),
+    st.integers(200, 5000),
+    st.integers(0, 9),
+)
 
 
 @settings(suppress_health_check=QUIET, deadline=None, max_examples=15)

@@ -156,7 +156,7 @@ def check_no_links(files: Files, path: str) -> None:
     """Raise StoreError where anything below a folder is neither a file nor a folder."""
     if files.is_folder(path):
         for name in files.names(path):
-            check_no_links(files, f"{path}/{name}")
+            check_no_links(files, f"{path}/{name}" if path else name)
 
 
 def check_kept(files: Files, store: str) -> None:

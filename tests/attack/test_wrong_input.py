@@ -177,7 +177,7 @@ WRONG: list[tuple[Callable[[Path], None], str]] = [
     (short, r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
     (short_last, r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
     (empty_in_the_middle, r"00004096: has 0 bytes"),
-    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segments are missing"),
+    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment is missing"),
     (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
     (foreign, r"notes.txt: 'notes.txt' is not a segment's name"),
     (other_digits, r"is not a segment's name: 20 decimal digits"),

@@ -55,14 +55,20 @@ def _listed(store: Path, version: str) -> set[tuple[str, int, int]]:
     return {(row.group, row.queue_id, row.offset) for row in rows}
 
 
-@pytest.mark.parametrize(("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", False), ("5.5.0", True)])
+@pytest.mark.parametrize(
+    ("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", False), ("5.5.0", True)]
+)
 def test_a_killed_brokers_messages_in_flight(
     version: str, in_rocksdb: bool, folder: Path, needs_rocketmq: Callable[[str], None]
 ) -> None:
     needs_rocketmq(version)
     store, port = folder / "store", free_port()
-    settings = {**_SOON, "timerWheelEnable": True, "popConsumerKVServiceEnable": in_rocksdb,
-                "popConsumerKVServiceInit": in_rocksdb}
+    settings = {
+        **_SOON,
+        "timerWheelEnable": True,
+        "popConsumerKVServiceEnable": in_rocksdb,
+        "popConsumerKVServiceInit": in_rocksdb,
+    }
     with Driver(version) as driver, Broker(version, store, port, **settings) as broker:
         Client(driver, broker.namesrv).send(to_send(300))
         with Peer(f"127.0.0.1:{port}") as peer:

@@ -4,7 +4,7 @@ what they get from the real broker on the same store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,8 +67,8 @@ def _push(group: str, **more: object) -> Step:
 
 
 @pytest.fixture(params=["5.3.3", "5.5.0"])
-def client(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.param
+def client(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def test_a_push_consumer_whose_broker_says_which_queues_it_reads(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import served
-from tests.rocketmq.proxies import Received, proxy, simple
+from tests.rocketmq import seen, served
+from tests.rocketmq.proxies import CLIENT_VERSION, Received, proxy, simple
 from tests.rocketmq.real_clients import Step
+from tests.rocketmq.seen import Seen
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -55,6 +56,9 @@ def test_a_simple_consumer_gets_each_message_once_and_again_what_it_keeps(
         assert len(first) == len({each.id for each in first})
     assert {len(ours[name]) for name in ("all", "tag")} == {served.EACH, served.EACH // 2}
     again = [each for each in ours["kept"] if each.attempt == 2]
+    how = f"RocketMQ's Proxy {VERSION}, cluster mode"
+    reads = ("each message once", "again what it does not acknowledge", "tags", "SQL92")
+    seen.note(*(Seen("gRPC Java, SimpleConsumer", CLIENT_VERSION, how, each) for each in reads))
     assert len(again) == 40
     assert {each.id for each in again} <= {each.id for each in ours["kept"] if each.attempt == 1}
 
@@ -92,3 +96,5 @@ def test_a_push_consumer_whose_broker_says_which_queues_it_reads(
                 assert len(messages) == len(places), step
         else:
             assert "success" in str(answer).lower(), answer
+    for reads in ("queues that the broker assigns, by pulls", "orderly", "and by POP"):
+        seen.note(Seen("Java, push with clientRebalance=false", client, "remoting", reads))

@@ -14,8 +14,11 @@ import pytest
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
 from reput.jobs.opening.open_store import open_store
+from reput.jobs.serve.left_in_flight import take_in_flight
+from reput.jobs.serve.open_served import Source, open_broker
+from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.asking import Peer, request
-from tests.jobs.serve.popping import Popped, fields, messages
+from tests.jobs.serve.popping import Popped, fields, messages, pop
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port
 from tests.rocketmq.live import messages as to_send
@@ -91,3 +94,11 @@ def test_a_killed_brokers_messages_in_flight(
         assert broker.driver.pid is not None
         os.kill(broker.driver.pid, signal.SIGKILL)
     assert _listed(store, version) == left
+    asked = Asked(open_broker(Source(str(store), version), lambda _: None))
+    take_in_flight(asked.broker, lambda _: None)
+    asked.now += _INVISIBLE
+    again = set[tuple[str, int, int]]()
+    for group in ("some", "none"):
+        while some := pop(asked, group, TOPIC):
+            again |= {(group, each.queue, each.position) for each in some if each.times}
+    assert again == {row for row in left if row[0] != "ordered"}

@@ -39,7 +39,7 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 
 
 @on_engine
-def rebuild(
+def rebuild(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     output: str,
@@ -76,13 +76,14 @@ def rebuild(
     from reput.jobs.deriving.derive_set import derive_set
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
+    from reput.store_format.discover.store_at import store_at
     from reput.store_format.release.settings import SettingError
 
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
+        engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
+        tolerant=on_damage == SALVAGE, assume_names=assume_names,
         one_release=True,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)

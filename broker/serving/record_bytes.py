@@ -107,7 +107,7 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
 
 
 @kernel
-def _plan(
+def _plan(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     places: Numbers,
     sizes: Numbers,
     starts: Numbers,

@@ -25,6 +25,7 @@ from benchmarks.process_tree import run
 from benchmarks.stores import RELEASE, Shape, cache_folder, checked, make_store, said, warm
 from reput.jobs.replicating.ha_log import StoreLog
 from reput.jobs.replicating.ha_master import HaMaster
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.storage.local import LocalStorage
 from tests.rocketmq.live import Broker
 
@@ -92,7 +93,9 @@ def over_loopback(store: Path, folder: Path) -> dict[str, Any]:
         about = said(done)
         found["reput_slave_mb_s"] = round((about["end"] - start) / about["seconds"] / 1e6)
         master.stop()
-    log = StoreLog(LocalStorage(), str(store), RELEASE, {n: str(s) for n, s in _SIZES.items()})
+    log = StoreLog(
+        StoreAt(LocalStorage(), str(store), RELEASE, {n: str(s) for n, s in _SIZES.items()})
+    )
     with HaMaster(log, ("127.0.0.1", 0)) as ours:
         seconds, size = slave_seconds(f"{ours.address[0]}:{ours.address[1]}", folder / "slave")
         found["real_slave_of_reput_mb_s"] = round(size / seconds / 1e6)

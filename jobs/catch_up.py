@@ -24,6 +24,7 @@ from reput.store_format.release.settings import SettingError
 if TYPE_CHECKING:
     from reput.jobs.in_place.catch_up_report import CaughtUp
     from reput.jobs.opening.held_store import HeldStore
+    from reput.store_format.discover.store_at import StoreAt
     from reput.store_format.storage.protocol import Storage
 
 _HELP = """\
@@ -39,7 +40,7 @@ has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
 """
 
 
-def catch_up(
+def catch_up(  # noqa: PLR0913 (a user's options)
     store: str,
     *,
     rocketmq: str | None = None,
@@ -63,13 +64,12 @@ def catch_up(
     started = time.monotonic()
     shown = progress or Progress()
     if output is not None:
+        from reput.store_format.discover.store_at import store_at
         from reput.store_format.storage import storage_for
 
-        read, write = storage or storage_for(store), output_storage or storage_for(output)
-        about = _to_output(
-            (read, read.resolve(store)), (write, write.resolve(output)), replace, rocketmq,
-            settings or {}, shown,
-        )  # fmt: skip
+        write = output_storage or storage_for(output)
+        source = store_at(store, rocketmq, settings, storage)
+        about = _to_output(source, (write, write.resolve(output)), replace, shown)
     else:
         about = _in_place(store, rocketmq, settings or {}, dry_run, shown, confirm)
     about.seconds = time.monotonic() - started
@@ -77,9 +77,8 @@ def catch_up(
 
 
 def _to_output(
-    source: "tuple[Storage, str]", target: "tuple[Storage, str]", replace: bool,
-    rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
-) -> "CaughtUp":  # fmt: skip
+    source: "StoreAt", target: "tuple[Storage, str]", replace: bool, progress: Progress
+) -> "CaughtUp":
     from reput.jobs.in_place.catch_up_set import catch_up_set
     from reput.jobs.opening.plan import make_plan
     from reput.jobs.outputs.output import Output, inputs_of
@@ -88,13 +87,13 @@ def _to_output(
     from reput.store_format.disk.files import StoreInUse
     from reput.store_format.storage.listing import listed
 
-    storage, store = source
-    plan = make_plan(storage, store, discover(storage, store, rocketmq, settings), 1, None)
+    storage, store = source.storage, source.path
+    plan = make_plan(source, discover(source))
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in listed(storage, store)):
         raise StoreError(f"{store}/{ABORT}: was not stopped cleanly; `reput rebuild` reads it")
-    inputs = tuple(inputs_of(storage, store, settings))
+    inputs = tuple(inputs_of(storage, store, source.settings))
     return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
 
 
@@ -115,16 +114,17 @@ def _in_place(
     from reput.store_format.discover.store import discover
 
     with _held(store, dry_run) as held:
-        discovered = discover(held.storage, held.path, rocketmq, settings)
+        at = held.at(rocketmq, settings)
+        discovered = discover(at)
         discovered.refuse_contradicted()
         if discovered.torn:
             raise StoreError(discovered.torn)
-        plan = make_plan(held.storage, held.path, discovered, 1, None)
+        plan = make_plan(at, discovered)
         refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
         return catch_up_in_place(held, plan, progress, confirm)
 
 
-def follow(
+def follow(  # noqa: PLR0913 (a user's options)
     store: str,
     *,
     rocketmq: str | None = None,
@@ -143,12 +143,13 @@ def follow(
     seconds (None: never); said: is given each round's report. The last one is returned. Raises as
     catch_up does.
     """
+    from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on
 
     with _held(store, False) as held:
         return going_on(
-            held, rocketmq, settings or {}, progress or Progress(), confirm, every=every,
-            idle=idle, said=said,
+            held, held.at(rocketmq, settings), progress or Progress(), confirm,
+            Rounds(every, idle, said),
         )  # fmt: skip
 
 
@@ -196,14 +197,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.follow:
         if arguments.checkpoint:
+            from reput.jobs.in_place.follow import Rounds
             from reput.jobs.in_place.follow_stream import follow_stream
             from reput.jobs.spark.session import command_session
 
             with _held(arguments.store, False) as held, command_session(arguments.master) as spark:
                 follow_stream(
-                    spark, held, options["rocketmq"], options["settings"], options["progress"],
-                    agree, checkpoint=arguments.checkpoint, every=arguments.every,
-                    idle=arguments.idle, said=say,
+                    spark, arguments.checkpoint, held,
+                    held.at(options["rocketmq"], options["settings"]), options["progress"], agree,
+                    Rounds(arguments.every, arguments.idle, say),
                 )  # fmt: skip
         else:
             follow(

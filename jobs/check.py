@@ -43,7 +43,7 @@ examples:
 
 
 @on_engine
-def check(
+def check(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     *,
@@ -68,11 +68,12 @@ def check(
     """
     from reput.jobs.judging.check_store import check_store_of
     from reput.jobs.pipeline.job import find_store
+    from reput.store_format.discover.store_at import store_at
 
     return check_store_of(
         find_store(
-            engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-            progress=progress, tolerant=True, assume_names=assume_names, compares=True,
+            engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
+            tolerant=True, assume_names=assume_names, compares=True,
         ),
         staging_folder, storage, ranges,
     )  # fmt: skip

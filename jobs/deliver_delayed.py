@@ -71,7 +71,7 @@ class DeliverReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-def deliver_delayed(
+def deliver_delayed(  # noqa: PLR0913 (a user's options)
     store: str,
     *,
     until: int | None = None,
@@ -93,6 +93,7 @@ def deliver_delayed(
     from reput.broker.services.deliver import deliver
     from reput.broker.services.due import Until, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
+    from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.in_rocksdb import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.answers import gathered_delays
@@ -140,7 +141,7 @@ def deliver_delayed(
         report.delivered = made.levels + made.timers + made.missed
 
     planned, _ = run_service(
-        Service(plan, question, act), store, rocketmq=rocketmq, settings=given, dry_run=dry_run,
+        Service(plan, question, act), local_store_at(store, rocketmq, given), dry_run=dry_run,
         confirm=confirm, progress=shown, tell=tell,
     )  # fmt: skip
     made = planned[0]

@@ -32,6 +32,7 @@ from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.names import parse_segment_name
@@ -236,7 +237,9 @@ def _release_found(path: str, args: argparse.Namespace) -> str:
     folder, _, _ = path.rpartition("/")
     store, _, _ = folder.rpartition("/")
     with suppress(UnknownRelease, OSError, StoreError):
-        return discover(storage_for(path), store, None, parse_assignments(args.assignments)).release
+        return discover(
+            StoreAt(storage_for(path), store, None, parse_assignments(args.assignments))
+        ).release
     return RELEASES[-1]
 
 

@@ -32,7 +32,7 @@ silence: what a consumer group has not read, what is delayed, half messages with
 """
 
 
-def expire(
+def expire(  # noqa: PLR0913 (a user's options)
     store: str,
     *,
     rocketmq: str | None = None,
@@ -60,7 +60,7 @@ def expire(
     OSError.
     """
     from reput.jobs.in_place.archive import Archive
-    from reput.jobs.in_place.expire_store import disk_used, expire_store, plan_expiry
+    from reput.jobs.in_place.expire_store import When, disk_used, expire_store, plan_expiry
     from reput.jobs.in_place.still_needed import Even
     from reput.jobs.opening.held_store import held_local_store
     from reput.jobs.outputs.output import inputs_of
@@ -76,10 +76,10 @@ def expire(
             kept_in = Archive(storage, storage.resolve(archive), tuple(read))
             kept_in.check()
         return expire_store(
-            held, *plan_expiry(held, rocketmq, settings or {}),
+            held, plan_expiry(held, held.at(rocketmq, settings)),
             Even(even_unread, even_delayed, even_pending, frozenset(ignored_groups)), kept_in,
-            manual=any_hour, now=time.time_ns() // 1_000_000 if now is None else now,
-            used=used or disk_used, progress=progress or Progress(), confirm=confirm,
+            When(any_hour, time.time_ns() // 1_000_000 if now is None else now, used or disk_used),
+            progress or Progress(), confirm,
         )  # fmt: skip
 
 

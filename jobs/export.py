@@ -56,7 +56,7 @@ def is_delta(to: str) -> bool:
 
 
 @on_engine
-def export(
+def export(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     to: str,
@@ -105,8 +105,8 @@ def export(
     from reput.jobs.outputs.sets import EXPORTED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
+    from reput.store_format.discover.store_at import store_at
     from reput.store_format.release.settings import SettingError
-    from reput.store_format.storage import storage_for
 
     if format not in _FORMATS:
         raise SettingError(f"format {format!r}: one of {', '.join(_FORMATS)} is wanted")
@@ -135,19 +135,18 @@ def export(
         return export_delta(
             writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}, keep_repeats
         )
-    given, storage = storage, storage or storage_for(store)
+    at = store_at(store, rocketmq, settings, storage)
     found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == "salvage",
-        discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
+        engine, at, cut=cut, progress=progress, tolerant=on_damage == "salvage",
+        discovered=discover_for_reading(at),
         compares=True,
     )  # fmt: skip
-    target = found.output(to, EXPORTED, replace, output_storage or given)
+    target = found.output(to, EXPORTED, replace, output_storage or storage)
     return export_set(found, target, format, chosen, keep_repeats)
 
 
 @on_engine
-def verify_export(
+def verify_export(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     to: str,
@@ -169,6 +168,7 @@ def verify_export(
     from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
+    from reput.store_format.discover.store_at import store_at
     from reput.store_format.storage import storage_for
 
     if is_delta(to):
@@ -178,11 +178,10 @@ def verify_export(
     there = output_storage or storage or storage_for(to)
     folder = there.resolve(to)
     salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
-    storage = storage or storage_for(store)
+    at = store_at(store, rocketmq, settings, storage)
     found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
-        progress=progress, tolerant=salvages,
-        discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
+        engine, at, cut=None, progress=progress, tolerant=salvages,
+        discovered=discover_for_reading(at),
         compares=True,
     )  # fmt: skip
     return compare_set(found, there, folder)

@@ -39,7 +39,7 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 
 
 @on_engine
-def rebuild(
+def rebuild(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     output: str,
@@ -80,13 +80,14 @@ def rebuild(
     from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
+    from reput.store_format.discover.store_at import store_at
     from reput.store_format.release.settings import SettingError
 
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
+        engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
+        tolerant=on_damage == SALVAGE, assume_names=assume_names,
         one_release=True, even_rocksdb=True,
     )  # fmt: skip
     kind = kind_of_queues(found.plan, queues, output)

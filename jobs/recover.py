@@ -43,7 +43,7 @@ examples:
 
 
 @on_engine
-def recover(
+def recover(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     *,
@@ -75,9 +75,8 @@ def recover(
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        discovered = discover(
-            held.storage, store, rocketmq, settings or {}, compares=dry_run, sweeps=True
-        )
+        at = held.at(rocketmq, settings)
+        discovered = discover(at, compares=dry_run, sweeps=True)
         discovered.refuse_contradicted()
         if discovered.torn:
             raise StoreError(discovered.torn)
@@ -89,10 +88,7 @@ def recover(
                     read_checkpoint(held.storage, store),
                 )
             )  # fmt: skip
-        found = find_store(
-            engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
-            progress=progress, discovered=discovered,
-        )  # fmt: skip
+        found = find_store(engine, at, cut=cut, progress=progress, discovered=discovered)
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)
             if about.needed and not dry_run:

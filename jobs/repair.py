@@ -49,7 +49,7 @@ examples:
 
 
 @on_engine
-def repair(
+def repair(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     output: str,
@@ -84,10 +84,11 @@ def repair(
     from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.jobs.salvaging.restoration import restorations, restored
+    from reput.store_format.discover.store_at import store_at
 
     found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True, assume_names=assume_names, one_release=True,
+        engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
+        tolerant=True, assume_names=assume_names, one_release=True,
     )  # fmt: skip
     plan = found.plan
     if plan.in_use:
@@ -137,16 +138,15 @@ def _derive(
     from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
+    from reput.store_format.discover.store_at import StoreAt
 
     storage, derived = staging.storage, staging.path("derived")
     known = found.plan.discovered.settings  # of the copy nothing but the log tells
+    settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
     repaired = find_store(
         found.engine,
-        target,
-        rocketmq=found.plan.profile.release,
-        settings={name: value for name, value in known.items() if name not in _LOG_PLACES},
+        StoreAt(storage, target, found.plan.profile.release, settings),
         cut=found.cut,
-        storage=storage,
         progress=found.progress,
         tolerant=summary.on_damage == SALVAGE,
     )

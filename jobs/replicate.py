@@ -42,7 +42,7 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LONGEST = 1e9  # seconds; neither inf nor nan is below
 
 
-def replicate(
+def replicate(  # noqa: PLR0913 (a user's options)
     source: str,
     target: str,
     *,
@@ -80,7 +80,7 @@ def replicate(
     from reput.jobs.replicating.from_folder import How
     from reput.jobs.replicating.replicate_store import from_store
     from reput.jobs.replicating.source import wanted_up_to
-    from reput.store_format.storage import storage_for
+    from reput.store_format.discover.store_at import store_at
 
     started = time.monotonic()
     how = How(
@@ -94,16 +94,16 @@ def replicate(
         check_crc,
         verify,
     )
-    read = storage or storage_for(source)
+    at = store_at(source, rocketmq, settings, storage)
     about = from_store(
-        (read, read.resolve(source).rstrip("/")), _local(target), rocketmq, settings or {}, how,
-        dry_run, progress or Progress(), confirm,
+        at._replace(path=at.path.rstrip("/")), _local(target), how, dry_run,
+        progress or Progress(), confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about
 
 
-def replicate_from(
+def replicate_from(  # noqa: PLR0913 (a user's options)
     master: str,
     target: str,
     *,
@@ -137,6 +137,7 @@ def replicate_from(
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
     from reput.jobs.replicating.from_folder import How
+    from reput.jobs.replicating.from_master import Master
     from reput.jobs.replicating.replicate_store import from_master
     from reput.jobs.replicating.source import wanted_up_to
 
@@ -149,8 +150,8 @@ def replicate_from(
         wanted_up_to(to_offset, to_time), follow, 1.0, idle, derive, derive_every, rate, check_crc
     )
     about = from_master(
-        address, asked, _local(target), rocketmq, settings or {}, how, progress or Progress(),
-        confirm, start=from_offset, controller=controller,
+        Master(address, asked, from_offset, controller), _local(target), rocketmq, settings or {},
+        how, progress or Progress(), confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about

@@ -53,7 +53,7 @@ class Reported(NamedTuple):
 
 
 @on_engine
-def report(
+def report(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     output: str,

@@ -82,7 +82,7 @@ class ResolveReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-def resolve_transactions(
+def resolve_transactions(  # noqa: PLR0913 (a user's options)
     store: str,
     *,
     decide: str | Mapping[str | int, str],
@@ -103,6 +103,7 @@ def resolve_transactions(
     """
     from reput.broker.services.resolve import plan_resolution, resolve_planned
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
+    from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.in_rocksdb import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
@@ -149,7 +150,7 @@ def resolve_transactions(
         report.refused, report.done = made.refused, True
 
     planned, _ = run_service(
-        Service(plan, question, act), store, rocketmq=rocketmq, settings=given, dry_run=dry_run,
+        Service(plan, question, act), local_store_at(store, rocketmq, given), dry_run=dry_run,
         confirm=confirm, progress=shown, tell=tell,
     )  # fmt: skip
     report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)

@@ -39,7 +39,7 @@ examples:
 
 
 @on_engine
-def verify(
+def verify(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
     *,
@@ -71,6 +71,7 @@ def verify(
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.log_read import read_log
     from reput.store_format.discover.store import discover
+    from reput.store_format.discover.store_at import store_at
     from reput.store_format.storage import storage_for
 
     there = storage or storage_for(against or store)
@@ -78,17 +79,16 @@ def verify(
     refuse_unfinished(there, against)
     manifest = read_manifest(there, against)
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
-    of_store = storage or storage_for(store)
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """What is found by a release's rules, and those that may be meant instead."""
+        at = store_at(store, release, settings, storage)
         discovered = discover(
-            of_store, of_store.resolve(store), release, settings or {}, (there, against), manifest,
-            compares=True, sweeps=True,
-        )  # fmt: skip
+            at, derived=(there, against), manifest=manifest, compares=True, sweeps=True
+        )
         found = find_store(
-            engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,
-            progress=progress, tolerant=on_damage == SALVAGE, discovered=discovered, compares=True,
+            engine, at, cut=cut, progress=progress, tolerant=on_damage == SALVAGE,
+            discovered=discovered, compares=True,
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily("reput-verify", staging_folder, storage, also) as job:

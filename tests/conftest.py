@@ -33,12 +33,29 @@ hypothesis.settings.load_profile(
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
-    """A session as the command starts it, on two cores."""
-    from reput.jobs.spark.session import local_session
+def spark(request: pytest.FixtureRequest) -> Iterator["SparkSession"]:
+    """A session as the command starts it, on two cores.
 
-    with local_session("local[2]") as session:
+    A process has one JVM, so it has Delta's jars if any test of this run wants them.
+    """
+    from reput.jobs.spark.session import local_session
+    from tests.jobs.sources import delta_session
+
+    with_delta = any("delta" in item.fixturenames for item in request.session.items)  # type: ignore[attr-defined]
+    settings = delta_session.settings() if with_delta and not delta_session.missing() else None
+    with local_session("local[2]", settings=settings) as session:
         yield session
+
+
+@pytest.fixture
+def delta(request: pytest.FixtureRequest) -> "SparkSession":
+    """The session with Delta."""
+    from tests.jobs.sources import delta_session
+
+    if reason := delta_session.missing():
+        pytest.skip(reason)
+    session: SparkSession = request.getfixturevalue("spark")
+    return session
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from reput.jobs.pipeline.link import Linked, link, runs_of
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.pipeline.stages import Stages
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.udfs.rebuild.scan_splits import ScanSplits
 from reput.udfs.schemas import Task
@@ -41,8 +42,8 @@ class Scan:
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        found = discover(self.storage, "store", "5.3.3", settings)
-        plan = make_plan(self.storage, "store", found, 2, SPLIT_BYTES, False, False)
+        found = discover(StoreAt(self.storage, "store", "5.3.3", settings))
+        plan = make_plan(StoreAt(self.storage, "store"), found, 2, SPLIT_BYTES)
         staging = Staging(self.storage, "staging")
         job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)

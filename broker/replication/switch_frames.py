@@ -10,7 +10,6 @@ from typing import NamedTuple
 from reput.broker.replication.frames import FRAME_MOST, Part, ProtocolError
 
 HANDSHAKE, TRANSFER = 1, 2  # HAConnectionState's ordinals
-_STATES_MOST = 4
 SLAVE_HANDSHAKE_BYTES = 16
 SLAVE_REPORT_BYTES = 12
 _SLAVE_HANDSHAKE = struct.Struct(">ihhq")

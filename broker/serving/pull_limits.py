@@ -49,7 +49,7 @@ class PullLimits(NamedTuple):
 
 
 @kernel
-def _passed(
+def _passed(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     places: Numbers,
     sizes: Numbers,
     messages: Numbers,

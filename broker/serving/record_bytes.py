@@ -143,7 +143,7 @@ def given_again(
 
 
 @kernel
-def _plan(
+def _plan(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     places: Numbers,
     sizes: Numbers,
     starts: Numbers,

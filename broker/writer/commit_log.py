@@ -9,6 +9,7 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,26 @@ class _Waiting:
         self.counts = 0  # by how much the log grows with them: a BLANK counts its segment's rest
 
 
+class Pool(NamedTuple):
+    """The segments that wait in memory until `commit` (transientStorePoolEnable)."""
+
+    buffers: int  # how many may wait, 0 for none
+    # Where all of them wait no further segment is begun (CreateFileFailed), else one is written.
+    fast_fail: bool
+
+
+class Ahead(NamedTuple):
+    """What is done to segments before their records come."""
+
+    prepare: bool  # the next segment is made while this one is filled
+    warm: bool  # its pages are touched and locked (warmMapedFileEnable)
+    # How many zeros are written at once ahead of the records. The file system then has allocated
+    # the blocks before records come, and a sync of records writes no metadata.
+    zeros: int
+    # Runs a function in the background; returns a function that waits for it.
+    spawn: Callable[[Callable[[], None]], Callable[[], None]] | None
+
+
 class CommitLog:
     """Appends under the caller's lock; `sync` may run in another thread at the same time."""
 
@@ -43,29 +64,17 @@ class CommitLog:
         segment_bytes: int,
         start: int,
         end: int,
-        buffers: int = 0,
-        fast_fail: bool = False,
-        prepare_ahead: bool = False,
-        warm: bool = False,
-        zeros_ahead: int = 0,
-        spawn: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
+        pool: Pool,
+        ahead: Ahead,
     ) -> None:
-        """A log from `start` to `end`, which recovery has found; all of it is durable.
-
-        buffers: how many segments may wait in memory until `commit` (transientStorePoolEnable), 0
-        for none. fast_fail: where all of them wait no further segment is begun (CreateFileFailed);
-        else they are committed first.
-        zeros_ahead: how many zeros to write at once ahead of the records. The file system then has
-        allocated the blocks before records come, and a sync of records writes no metadata.
-        spawn: runs a function in the background; returns a function that waits for it.
-        """
+        """A log from `start` to `end`, which recovery has found; all of it is durable."""
         self.files, self.segment_bytes = files, segment_bytes
         self.start = start
         self.end = self.committed = self.flushed = end
-        self._prepare_ahead, self._warm, self._spawn = prepare_ahead, warm, spawn
-        self._zeros = bytes(zeros_ahead)
+        self._prepare_ahead, self._warm, self._spawn = ahead.prepare, ahead.warm, ahead.spawn
+        self._zeros = bytes(ahead.zeros)
         self._zeroed = end  # up to here the file has been written to, with records or zeros
-        self._buffers, self._fast_fail = buffers, fast_fail
+        self._buffers, self._fast_fail = pool.buffers, pool.fast_fail
         self._waiting: deque[_Waiting] = deque()  # the segments that have a buffer, oldest first
         # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
         # `committed` also knows which files it has to sync.

@@ -102,7 +102,7 @@ class CommitLogWriter:
             self._durability.start(services)
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 (a user's options)
         cls,
         path: str,
         settings: WriterSettings | None = None,

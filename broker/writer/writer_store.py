@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 
-from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
+from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, Ahead, CommitLog, Pool
 from reput.broker.writer.index_writer import IndexFiles
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.broker.writer.queue_writer import QueueFiles
@@ -73,10 +73,14 @@ class OpenStore:
         zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(
             files, settings.mapped_file_size_commit_log, end.start, end.end,
-            settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
-            settings.fast_fail_if_no_buffer_in_store_pool, prepare_ahead,
-            settings.warm_mapped_file_enable,
-            ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
+            Pool(
+                settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
+                settings.fast_fail_if_no_buffer_in_store_pool,
+            ),
+            Ahead(
+                prepare_ahead, settings.warm_mapped_file_enable,
+                ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
+            ),
         )  # fmt: skip
         self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
         self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)

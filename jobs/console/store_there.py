@@ -38,18 +38,15 @@ def check_discovery(
     """
     from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
     from reput.store_format.discover.store import discover
+    from reput.store_format.discover.store_at import store_at
 
-    storage = storage_for(store)
-    store = storage.resolve(store)
+    at = store_at(store, rocketmq, settings)
     if compared is None:
-        discover(storage, store, rocketmq, settings, compares=compares)
+        discover(at, compares=compares)
         return
     there = storage_for(compared)
     folder = there.resolve(compared)
-    discover(
-        storage, store, rocketmq, settings, (there, folder), read_manifest(there, folder),
-        compares=compares,
-    )  # fmt: skip
+    discover(at, derived=(there, folder), manifest=read_manifest(there, folder), compares=compares)
 
 
 def check_folder(option: str, folder: str) -> None:

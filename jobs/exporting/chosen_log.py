@@ -11,6 +11,7 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.sources.opened_log import discover_for_reading, parts_log
 from reput.jobs.sources.source_options import SourceOptions
+from reput.store_format.discover.store_at import store_at
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.export import ChosenMessages
@@ -27,16 +28,15 @@ class ChosenLog:
         """Raises StoreError, of which OverlapsInput is one, SettingError, UnknownRelease,
         WrongTags, WrongExpression.
         """
-        storage = storage_for(store)
-        self.store, self.chosen = storage.resolve(store), chosen
+        at = store_at(store, rocketmq, settings)
+        self.store, self.chosen = at.path, chosen
         self.target: Storage = storage_for(to)
         self.folder = self.target.resolve(to)
-        self.inputs: list[Input] = inputs_of(storage, self.store, settings)
+        self.inputs: list[Input] = inputs_of(at.storage, at.path, settings)
         refuse_overlap(self.target, self.folder, self.inputs)
-        discovered = discover_for_reading(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
         self.plan: Plan = make_plan(
-            storage, self.store, discovered, 1, None, tolerant=salvages, even_rocksdb=True
+            at, discover_for_reading(at), tolerant=salvages, even_rocksdb=True
         )
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)

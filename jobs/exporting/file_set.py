@@ -214,7 +214,7 @@ def _parts(
     return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
 
 
-def _run(
+def _run(  # noqa: PLR0913 (what a task of an export is made of)
     engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip

@@ -1,15 +1,14 @@
 """What of a store has expired and may go, and its deletion."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from reput.broker.change.expire import (
     AgedSegment,
     Going,
-    Occasion,
     delete,
     expired_segments,
     files_below,
@@ -24,6 +23,7 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.counted import counted
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
@@ -101,35 +101,40 @@ def disk_used(path: str) -> float:
 
 
 def plan_expiry(
-    held: HeldStore,
-    rocketmq: str | None,
-    settings: Mapping[str, str],
-    discovered: Discovered | None = None,
+    held: HeldStore, at: StoreAt, discovered: Discovered | None = None
 ) -> tuple[Plan, ExpirySettings]:
     """A held store's segments, and the settings by which they expire.
 
-    discovered: of the store, where that is known already. Raises StoreError where files of it must
-    not be deleted, SettingError, UnknownRelease.
+    at: the store, with what the user says of it; discovered: what it shows, where that is known
+    already. Raises StoreError where files of it must not be deleted, SettingError, UnknownRelease.
     """
     check_no_links(held.files, "")
     if held.crashed:
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    discovered = discovered or discover(held.storage, held.path, rocketmq, settings)
+    discovered = discovered or discover(at)
     discovered.refuse_contradicted()
     # entries of a RocksDB that expire with the log a broker's compaction removes
-    plan = make_plan(held.storage, held.path, discovered, 1, None, even_rocksdb=True)
+    plan = make_plan(at, discovered, even_rocksdb=True)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 
 
+class When(NamedTuple):
+    """When a store expires."""
+
+    any_hour: bool  # not only at the hour of deleteWhen
+    now: int  # milliseconds
+    used: Callable[[str], float]  # the share of a path's disk that is used
+
+
 def expire_store(
-    held: HeldStore, plan: Plan, settings: ExpirySettings, even: Even, archive: Archive | None,
-    *, manual: bool, now: int, used: Callable[[str], float], progress: Progress,
-    confirm: Callable[[str], None],
+    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, archive: Archive | None,
+    when: When, progress: Progress, confirm: Callable[[str], None],
 ) -> Expired:  # fmt: skip
-    """Delete what has expired of a held store. now: milliseconds. Raises StoreError, OSError."""
+    """Delete what has expired of a held store. Raises StoreError, OSError."""
+    plan, settings = planned
     segments = [
         AgedSegment(
             f"{COMMIT_LOG}/{segment_name(s.start)}", s.start, s.state.size,
@@ -140,12 +145,14 @@ def expire_store(
     log = f"{held.path}/{COMMIT_LOG}"
     queues = f"{held.path}/{CONSUME_QUEUE}"
     at = occasion(
-        settings, datetime.fromtimestamp(now / 1000).hour, used(log),
-        used(queues if os.path.isdir(queues) else held.path), manual,
+        settings, datetime.fromtimestamp(when.now / 1000).hour, when.used(log),
+        when.used(queues if os.path.isdir(queues) else held.path), when.any_hour,
     )  # fmt: skip
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]
-    _choose(about, held, plan, settings, even, segments, now, at, progress)
+    expired = expired_segments(segments, settings, when.now, at)
+    if expired:
+        _choose(about, held, plan, even, segments, expired, progress)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
     going = [each.path for each in (*about.segments, *about.files)]
     if archive is not None:
@@ -163,16 +170,13 @@ def expire_store(
 
 
 def _choose(
-    about: Expired, held: HeldStore, plan: Plan, settings: ExpirySettings, even: Even,
-    segments: list[AgedSegment], now: int, at: Occasion, progress: Progress,
+    about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[AgedSegment],
+    expired: list[Going], progress: Progress,
 ) -> None:  # fmt: skip
     """Which segments go: those that have expired, up to the first that somebody needs."""
-    expired = expired_segments(segments, settings, now, at)
-    if not expired:
-        return
     end = segments[len(expired) - 1].end
     wanted = needed(
-        held.storage, held.path, plan.profile.release, dict(plan.discovered.settings), even,
+        held.at(plan.profile.release, plan.discovered.settings), plan.profile.release, even,
         progress, lambda note: about.warnings.append(note),
     )  # fmt: skip
     about.kept = [each for each in wanted if each.offset < end]

@@ -5,7 +5,8 @@ a kill at any point costs nothing but the round (docs/decisions/0014-catch-up-in
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import NamedTuple
 
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import catch_up_in_place
@@ -14,6 +15,7 @@ from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Progress
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.release.settings import settings_from
@@ -23,24 +25,32 @@ from reput.store_format.storage.protocol import ANY_TIME, FileState
 Seen = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
 
 
+class Rounds(NamedTuple):
+    """How a catch-up goes on while the log grows."""
+
+    every: float  # seconds from one round to the next
+    idle: float | None  # ends when nothing new has come for so many seconds; None: never
+    said: Callable[[CaughtUp], None]  # is given the report of each round that wrote anything
+
+
 def one_round(
-    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
-    confirm: Callable[[str], None], before: Seen = (),
+    held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
+    before: Seen = (),
 ) -> tuple[CaughtUp | None, Seen]:  # fmt: skip
     """Catch up with what is there of a log that grows; None where none of it is there yet.
 
-    before: what the round before has seen of the log. Where it is as then, the last record counts
-    as all there. Returns what this one has seen as well. Raises StoreError, SettingError,
-    UnknownRelease, OSError.
+    at: the held store, with what the user says of it. before: what the round before has seen of the
+    log. Where it is as then, the last record counts as all there. Returns what this round has seen
+    as well. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
-    folders = commit_log_folders(held.path, settings_from(settings))
+    folders = commit_log_folders(held.path, settings_from(at.settings))
     seen = tuple(
         (each, name, state)
         for each in folders for name, state in listed(held.storage, each) if state and state.size
     )  # fmt: skip
     if not seen:
         return None, seen
-    plan = growing_plan(held, rocketmq, settings)
+    plan = growing_plan(at)
     plan.discovered.refuse_contradicted()
     about = catch_up_in_place(
         held, plan, progress, confirm, growing=True, settled=seen == before
@@ -48,10 +58,9 @@ def one_round(
     return about, seen
 
 
-def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
+def growing_plan(at: StoreAt) -> Plan:
     """The plan of the segments that are there without a hole, the last perhaps in part."""
-    discovered = discover(held.storage, held.path, rocketmq, settings)
-    plan = make_plan(held.storage, held.path, discovered, 1, None, tolerant=True)
+    plan = make_plan(at, discover(at), tolerant=True)
     size = plan.settings.mapped_file_size_commit_log
     kept: list[Segment] = []
     for number, segment in enumerate(plan.segments):
@@ -71,30 +80,25 @@ def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, s
 
 
 def follow(
-    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
-    confirm: Callable[[str], None], *, every: float, idle: float | None,
-    said: Callable[[CaughtUp], None],
+    held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
+    rounds: Rounds,
 ) -> CaughtUp | None:  # fmt: skip
-    """Catch up again and again, `every` so many seconds; the last round's report.
-
-    idle: end when nothing new has come for so many seconds; None: never. said: is given the report
-    of each round that wrote anything. Raises as one_round does.
-    """
+    """Catch up again and again; the last round's report. Raises as one_round does."""
     since, about = time.monotonic(), None
     seen: Seen = ()
     while True:
         before = seen
-        found, seen = one_round(held, rocketmq, settings, progress, confirm, before)
+        found, seen = one_round(held, at, progress, confirm, before)
         about = found or about
         if found is not None and found.done:
-            said(found)
+            rounds.said(found)
             confirm = consented
             since = time.monotonic()
         elif seen != before:
             since = time.monotonic()
-        elif idle is not None and time.monotonic() - since >= idle:
+        elif rounds.idle is not None and time.monotonic() - since >= rounds.idle:
             return about
-        time.sleep(every)
+        time.sleep(rounds.every)
 
 
 def consented(_: str) -> None:

@@ -5,14 +5,14 @@ derived files, so that a batch that is repeated after a kill finds its work done
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.follow import Seen, consented, one_round
+from reput.jobs.in_place.follow import Rounds, Seen, consented, one_round
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.release.settings import settings_from
@@ -25,18 +25,18 @@ _LOOK_SECONDS = 0.2
 
 
 def follow_stream(
-    spark: "SparkSession", held: HeldStore, rocketmq: str | None, settings: Mapping[str, str],
-    progress: Progress, confirm: Callable[[str], None], *, checkpoint: str, every: float,
-    idle: float | None, said: Callable[[CaughtUp], None],
+    spark: "SparkSession", checkpoint: str, held: HeldStore, at: StoreAt, progress: Progress,
+    confirm: Callable[[str], None], rounds: Rounds,
 ) -> None:  # fmt: skip
-    """Catch up with each growth of a held store's log, until nothing new came for `idle` seconds.
+    """Catch up with each growth of a held store's log.
 
-    checkpoint: the query's, outside of the store. Raises as one_round does.
+    checkpoint: the query's, outside of the store. at: the held store, with what the user says of
+    it. Raises as one_round does.
     """
     from reput.jobs.in_place.log_growth import NAME, LogGrowth
 
     local = LocalStorage()
-    refuse_overlap(local, checkpoint, inputs_of(local, held.path, settings))
+    refuse_overlap(local, checkpoint, inputs_of(local, held.path, at.settings))
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: Seen = ()
@@ -46,9 +46,9 @@ def follow_stream(
         nonlocal last, seen, confirm
         with one_at_a_time:
             before = seen
-            about, seen = one_round(held, rocketmq, settings, progress, confirm, before)
+            about, seen = one_round(held, at, progress, confirm, before)
             if about is not None and about.done:
-                said(about)
+                rounds.said(about)
                 confirm = consented
             if seen != before:
                 last = time.monotonic()
@@ -62,20 +62,20 @@ def follow_stream(
             raise
 
     spark.dataSource.register(LogGrowth)
-    folders = "\n".join(commit_log_folders(held.path, settings_from(settings)))
+    folders = "\n".join(commit_log_folders(held.path, settings_from(at.settings)))
     frame = spark.readStream.format(NAME).option("folders", folders).load()
     query = (
         frame.writeStream.foreachBatch(batch)
         .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=f"{every} seconds")
+        .trigger(processingTime=f"{rounds.every} seconds")
         .start()
     )
     try:
         while query.isActive:
             time.sleep(_LOOK_SECONDS)
-            if time.monotonic() - last >= every + _LOOK_SECONDS:
+            if time.monotonic() - last >= rounds.every + _LOOK_SECONDS:
                 catch_up()  # no batch comes any more, and the last record waits for this
-            if idle is not None and time.monotonic() - last >= idle:
+            if rounds.idle is not None and time.monotonic() - last >= rounds.idle:
                 break
     finally:
         query.stop()

@@ -1,7 +1,7 @@
 """A broker's service done as a job: looked at first, agreed to, then done by a writer."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -13,10 +13,11 @@ from reput.jobs.opening.changeable import (
 )
 from reput.jobs.opening.log_files import LogFiles
 from reput.jobs.opening.open_store import notes_with
-from reput.jobs.opening.open_writer import discover_to_write, local_store, open_writer
+from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
@@ -50,10 +51,8 @@ class Service(NamedTuple, Generic[Planned]):
 
 def run_service(
     service: Service[Planned],
-    path: str,
+    at: StoreAt,
     *,
-    rocketmq: str | None,
-    settings: Mapping[str, str],
     dry_run: bool,
     confirm: Callable[[str], None],
     progress: Progress,
@@ -65,16 +64,16 @@ def run_service(
     looked at again where it changed until the lock was held, as by the recovery after a crash.
     Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
     """
-    store = local_store(path)
+    store, settings = at.path, at.settings
     _refuse(store)
-    of_store = discover_to_write(store, rocketmq, settings)
+    of_store = discover_to_write(at)
     release = of_store.release
     if len(of_store.left) > 1:
         tell(f"as RocketMQ {release} would: {of_store.releases} write the same")
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
         notes = notes_with(progress, tell)
-        opened = OpenedStore(LocalStorage(), store, release, settings, notes)
+        opened = OpenedStore(at.storage, store, release, settings, notes)
         try:
             return opened, service.plan(Look(opened, notes, stopped))
         except BaseException:

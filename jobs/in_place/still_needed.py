@@ -13,6 +13,7 @@ from reput.jobs.opening.progress import Progress
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
 from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.notes import Notes
@@ -20,7 +21,6 @@ from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import log_behind
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import POP_DB
-from reput.store_format.storage.protocol import Storage
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
 _NOT_KNOWN = "what is unread is not known; --even-unread"
@@ -44,10 +44,8 @@ class Even(NamedTuple):
 
 
 def needed(
-    storage: Storage,
-    store: str,
+    at: StoreAt,
     release: str,
-    settings: dict[str, str],
     even: Even,
     progress: Progress,
     note: Callable[[str], None],
@@ -60,13 +58,18 @@ def needed(
     found: list[Needed] = []
     if not even.unread:
         notes = Notes()
-        opened = OpenedStore(storage, store, release, settings, notes)
+        opened = OpenedStore(at.storage, at.path, release, at.settings, notes)
         with opened:
             found += _unread(opened, even.groups, notes)
         if notes.lines:
             raise StoreError(f"{notes.lines[0]}: what is unread is not known; --even-unread")
     with open_store(
-        store, rocketmq=release, settings=settings, storage=storage, progress=progress, tell=note
+        at.path,
+        rocketmq=release,
+        settings=at.settings,
+        storage=at.storage,
+        progress=progress,
+        tell=note,
     ) as asked:
         found += _waiting(asked, even)
     return sorted(found)

@@ -7,6 +7,7 @@ from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.discover.clues import clues_of
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.release.candidates import Has, groups, left_by, same_files
 from reput.store_format.release.profiles import RELEASES
 
@@ -28,16 +29,9 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     other = [group[-1] for group in groups(left, has)]
     other = [each for each in other if not same_files(each, plan.profile.release, has)]
     for release in list(reversed(other))[:_TRIED_MOST]:
-        discovered = discover(
-            plan.storage, plan.store, release, plan.discovered.settings, sweeps=True
-        )
+        at = StoreAt(plan.storage, plan.store, release, plan.discovered.settings)
         again = make_plan(
-            plan.storage,
-            plan.store,
-            discovered,
-            found.engine.cores,
-            found.cut.split_bytes,
-            True,
-            even_rocksdb=True,
-        )
+            at, discover(at, sweeps=True), found.engine.cores, found.cut.split_bytes,
+            tolerant=True, even_rocksdb=True,
+        )  # fmt: skip
         yield replace(found, plan=again)

@@ -1,10 +1,11 @@
 """A local store that nobody else changes while it is looked at, and perhaps changed."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from reput.jobs.opening.changeable import refuse_what_is_no_store
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text
@@ -31,6 +32,10 @@ class HeldStore:
         self.crashed = self.files.exists(ABORT)
         self.changed = False
         self._times = about.st_atime_ns, about.st_mtime_ns
+
+    def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:
+        """The store, and what the user says of it."""
+        return StoreAt(self.storage, self.path, rocketmq, settings or {})
 
     def lock_at_last(self) -> bool:
         """Make the lock and hold it before a change; False where it has been held all along."""

@@ -46,7 +46,7 @@ class Store:
     def close(self) -> None:
         self._opened.close()
 
-    def query(
+    def query(  # noqa: PLR0913 (a user's options)
         self,
         topic: str,
         key: str,
@@ -73,7 +73,7 @@ class Store:
             lambda each: each.topic == topic and each.has_key(key) and (
                 where is None or each.wanted_by(where)
             ),
-            begin, end, scan, notes,
+            scan, notes, (begin, end),
         )  # fmt: skip
         return Messages(found if most is None else newest(found, most, notes), notes)
 
@@ -119,7 +119,7 @@ class Store:
             by_key(
                 self._opened, topics, key,
                 lambda each: each.unique_key == key and topic in (None, each.topic),
-                None, None, scan, notes,
+                scan, notes,
             ),
             notes,
         )  # fmt: skip
@@ -137,7 +137,7 @@ class Store:
         found = by_message_id(self._opened, message_id, topic, names, scan, notes)
         return Messages(found, notes)
 
-    def messages(
+    def messages(  # noqa: PLR0913 (a user's options)
         self,
         topic: str | None = None,
         queue: int | None = None,
@@ -169,7 +169,7 @@ class Store:
         elif as_rocketmq:
             found = as_client(store, topic, queue, begin, end, notes)
         else:
-            return Messages(by_time(store, topic, queue, begin, end, scan, notes, where), notes)
+            return Messages(by_time(store, topic, queue, (begin, end), scan, notes, where), notes)
         wanted = (each for each in found if where is None or each.wanted_by(where))
         return Messages(wanted, notes)
 
@@ -301,7 +301,7 @@ class Store:
         if key and topics and not scan:
             found = by_key(
                 self._opened, topics, key, lambda each: each.unique_key == key,
-                None, None, False, notes,
+                False, notes,
             )  # fmt: skip
             places = [each.physical_offset for each in found]
         return Rows(message_events(self._opened, key, origin, places, notes), notes)

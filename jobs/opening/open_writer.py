@@ -9,6 +9,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.file_sizes import SIZES
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
@@ -25,6 +26,13 @@ def local_store(path: str) -> str:
     if not isinstance(storage, LocalStorage):
         raise StoreError(f"{path}: only a local store can be written to")
     return storage.resolve(path)
+
+
+def local_store_at(
+    path: str, rocketmq: str | None = None, settings: Mapping[str, str] | None = None
+) -> StoreAt:
+    """A store that can be appended to. Raises StoreError where it is not local."""
+    return StoreAt(LocalStorage(), local_store(path), rocketmq, settings or {})
 
 
 def open_writer(
@@ -47,8 +55,8 @@ def open_writer(
     Raises SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
     """
     said = [] if warnings is None else warnings
-    path = local_store(store)
-    of_store = discover_to_write(path, rocketmq, settings or {})
+    at = local_store_at(store, rocketmq, settings)
+    path, of_store = at.path, discover_to_write(at)
     if discovered is not None:
         discovered |= of_store.of_release()
     rules = profile(of_store.release)
@@ -71,12 +79,12 @@ def open_writer(
     )
 
 
-def discover_to_write(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> Discovered:
+def discover_to_write(at: StoreAt) -> Discovered:
     """What a store shows that is to be written to, its release before all.
 
     Raises UnknownRelease where it does not show that, SettingError where it shows another.
     """
-    discovered = discover(LocalStorage(), store, rocketmq, settings, writes=True)
+    discovered = discover(at, writes=True)
     discovered.refuse_contradicted()
     return discovered
 

@@ -7,6 +7,7 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.config_folder import topic_attributes
 from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.discover.store import Discovered
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.proven_names import proven_names
@@ -77,11 +78,10 @@ class Plan:
 
 
 def make_plan(
-    storage: Storage,
-    store: str,
+    at: StoreAt,
     discovered: Discovered,
-    cores: int,
-    split_bytes: int | None,
+    cores: int = 1,
+    split_bytes: int | None = None,
     tolerant: bool = False,
     assume_names: bool = False,
     even_rocksdb: bool = False,
@@ -92,6 +92,7 @@ def make_plan(
     `findings`, and not refused. assume_names: then segments count as what their records say.
     even_rocksdb: queues in RocksDB are not refused: they are read or built, or nothing is written.
     """
+    storage, store = at.storage, at.path
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())

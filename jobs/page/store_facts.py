@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
-from reput.jobs.in_place.expire_store import Expired, disk_used, expire_store, plan_expiry
+from reput.jobs.in_place.expire_store import Expired, When, disk_used, expire_store, plan_expiry
 from reput.jobs.in_place.still_needed import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
@@ -29,6 +29,7 @@ from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import store_at
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT
@@ -46,7 +47,6 @@ from reput.store_format.query.put_times import PutTimes, put_times
 from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 
@@ -183,14 +183,13 @@ def _has_abort(storage: Storage, path: str) -> bool:
 
 
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
-    storage = storage_for(store)
-    path, discovered = storage.resolve(store), None
+    at, discovered = store_at(store, rocketmq, settings), None
     try:
-        discovered = discover(storage, path, rocketmq, settings, compares=True)
-        plan = make_plan(storage, path, discovered, cores, None, tolerant=True, even_rocksdb=True)
+        discovered = discover(at, compares=True)
+        plan = make_plan(at, discovered, cores, tolerant=True, even_rocksdb=True)
     except (StoreError, SettingError, UnknownRelease) as error:
-        return _Found(storage, path, discovered, None, error)
-    return _Found(storage, path, discovered, plan, StoreError(""))
+        return _Found(at.storage, at.path, discovered, None, error)
+    return _Found(at.storage, at.path, discovered, plan, StoreError(""))
 
 
 def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
@@ -284,8 +283,8 @@ def _expired(
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.path, True) as held:
         return expire_store(
-            held, *plan_expiry(held, rocketmq, settings, found.discovered), Even(), None,
-            manual=True, now=now, used=disk_used, progress=progress, confirm=nothing,
+            held, plan_expiry(held, held.at(rocketmq, settings), found.discovered), Even(), None,
+            When(True, now, disk_used), progress, nothing,
         )  # fmt: skip
 
 

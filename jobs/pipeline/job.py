@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from reput.jobs.outputs.staging_folder import (
 )
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging
@@ -77,14 +78,11 @@ class FoundStore:
             yield self.job(staging)
 
 
-def find_store(
+def find_store(  # noqa: PLR0913 (what a job says of its store)
     engine: Engine,
-    store: str,
+    at: StoreAt,
     *,
-    rocketmq: str | None,
-    settings: Mapping[str, str] | None,
     cut: Cut | None,
-    storage: Storage | None,
     progress: Progress | None,
     tolerant: bool = False,
     discovered: Discovered | None = None,
@@ -93,8 +91,7 @@ def find_store(
     one_release: bool = False,
     even_rocksdb: bool = False,
 ) -> FoundStore:
-    """List and check a store. None stands for what is usual, `storage` for what the URL says, and
-    for `rocketmq` and what `settings` do not say, what the store shows.
+    """List and check a store. None stands for what is usual.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
     compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
@@ -102,17 +99,18 @@ def find_store(
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
-    storage = storage or storage_for(store)
-    store, settings = storage.resolve(store), settings or {}
     cut = cut or Cut()
-    discovered = discovered or discover(
-        storage, store, rocketmq, settings, compares=compares, sweeps=compares
-    )
+    discovered = discovered or discover(at, compares=compares, sweeps=compares)
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
-        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
+        at,
+        discovered,
+        engine.cores,
+        cut.split_bytes,
+        tolerant,
+        assume_names,
         compares or even_rocksdb,
-    )  # fmt: skip
-    inputs = tuple(inputs_of(storage, store, settings))
+    )
+    inputs = tuple(inputs_of(at.storage, at.path, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -22,7 +22,6 @@ from reput.store_format.log.checks import Checks
 from reput.store_format.storage.protocol import FileState, Storage
 
 _SYNC_BYTES = 4 << 30  # a sync stops the copy; after a kill so much is read again, in seconds
-_SETTLED_SECONDS = 0.5
 
 
 class Pace:

@@ -4,8 +4,8 @@ import random
 import select
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,26 +43,35 @@ _GARBAGE_TRIES = 3  # such ones that bring what no RocketMQ sends, also with `fo
 _BACKOFF = 0.5, 30.0  # seconds: the first wait before connecting again, and the longest
 
 
+class Master(NamedTuple):
+    """A master as the user names it."""
+
+    address: tuple[str, int]  # its replication port
+    # Its own port, where it is asked what its replication port does not tell; None: not at all.
+    broker: tuple[str, int] | None
+    start: int | None  # where its log begins; None: its own port tells
+    controller: bool  # whether it is under a controller
+
+
 class WireReplication:
     """Copies a master's log to one target."""
 
     def __init__(
-        self, address: tuple[str, int], asking: Asking | None, target: ReplicaTarget, how: How,
-        about: Replicated, progress: Progress, *, start: int, end: int, controller: bool,
-        clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+        self, master: Master, end: int, asking: Asking | None, target: ReplicaTarget, how: How,
+        about: Replicated, progress: Progress,
     ) -> None:  # fmt: skip
-        """start: where the master's log begins; end: where it ended, -1 where nobody knows."""
-        self.address, self.asking, self.target, self.how = address, asking, target, how
+        """end: where the master's log ended, -1 where nobody knows."""
+        assert master.start is not None
+        self.address, self.asking, self.target, self.how = master.address, asking, target, how
         self.about, self.progress = about, progress
-        self.start, self.end, self.controller = start, end, controller
-        self._clock, self._sleep = clock, sleep
-        self._pace = Pace(how.rate, clock)
+        self.start, self.end, self.controller = master.start, end, master.controller
+        self._pace = Pace(how.rate)
         self._at = 0  # the next byte that comes
         self._begun = False  # whether the target is one that grows, since it was last left
         self._durable = self._checked = 0
         self._last, self._ended = -1, False
         self._compared = False  # whether the last record that was there is the master's too
-        self._grown = self._derived = self._configured = clock()
+        self._grown = self._derived = self._configured = time.monotonic()
         window = min(_WINDOW_BYTES, target.segment_bytes)
         self._window = np.empty(window, np.uint8)
         self._rows = np.zeros(most_rows(window), RECORD_ROW)
@@ -118,7 +127,7 @@ class WireReplication:
             if down or garbage >= _GARBAGE_TRIES:
                 raise PeerFailed(f"{name}: {why}; given up after {tries} times")
             self.about.reconnects += 1
-            self._sleep(wait * random.uniform(0.5, 1.0))
+            time.sleep(wait * random.uniform(0.5, 1.0))
 
     def _over(self) -> bool:
         how, end = self.how, self.target.log.end
@@ -128,7 +137,7 @@ class WireReplication:
         if not how.follow and self.end >= 0:
             return end >= self.end and self._compared
         idle = how.idle if how.follow else _QUIET_SECONDS
-        return idle is not None and self._clock() - self._grown >= idle
+        return idle is not None and time.monotonic() - self._grown >= idle
 
     def _one(self) -> None:
         """One connection, until all is there. Raises OSError, ProtocolError, ReplicaDiffers."""
@@ -141,12 +150,12 @@ class WireReplication:
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.settimeout(_CONNECT_SECONDS)
-            peer.sendall(slave.hello(self._clock()))
+            peer.sendall(slave.hello(time.monotonic()))
             while not self._over():
                 ready = select.select(
                     [peer], [], [], 0 if log.written > self._checked else _LOOK_SECONDS
                 )
-                now = self._clock()
+                now = time.monotonic()
                 if ready[0]:
                     data = self._received(peer)
                     for part in slave.receive(data, now):
@@ -190,7 +199,7 @@ class WireReplication:
         data = data[known:]
         wait = self._pace.wait_for(len(data))
         if wait:
-            self._sleep(wait)
+            time.sleep(wait)
         size = self.target.segment_bytes
         while data:
             if not self._begun:
@@ -253,7 +262,7 @@ class WireReplication:
                 log.commit(segment_end)  # behind a BLANK
         self.about.end = log.end
         if log.end > before:
-            self._grown = self._clock()
+            self._grown = time.monotonic()
         if log.end - self._durable >= _SYNC_BYTES:
             self.target.note(self._last)
             self._durable = log.end
@@ -300,7 +309,7 @@ class WireReplication:
                 self.target.note(self._last)
                 self._durable = log.end
                 self.about.entries += self.target.derive(Progress())
-                self._derived, self._begun = self._clock(), False
+                self._derived, self._begun = time.monotonic(), False
 
     def _config(self) -> None:
         """Ask for the files of config/ as SlaveSynchronize does; a master that refuses is noted."""

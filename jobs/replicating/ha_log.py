@@ -1,7 +1,6 @@
 """The log that a replication master sends: a store's, or that of a writer which appends to it."""
 
 import os
-from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -12,11 +11,11 @@ from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.replicating.source import SourceLog, Wanted, pieces
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
 
 
 class SentLog(Protocol):
@@ -35,14 +34,12 @@ class SentLog(Protocol):
 class StoreLog:
     """The log of a store that is only read; whole records up to where it ends by itself."""
 
-    def __init__(
-        self, storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
-    ) -> None:
+    def __init__(self, at: StoreAt) -> None:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
-        discovered = discover(storage, store, rocketmq, settings)
-        plan = make_plan(storage, store, discovered, 1, None, tolerant=True)
+        storage = at.storage
+        plan = make_plan(at, discover(at), tolerant=True)
         size = plan.settings.mapped_file_size_commit_log
-        folders = commit_log_folders(store, plan.settings)
+        folders = commit_log_folders(at.path, plan.settings)
         self._place = storage, folders, size
         self._local = isinstance(storage, LocalStorage)
         self._rules = rules_of(plan).scan.records

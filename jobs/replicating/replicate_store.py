@@ -13,12 +13,13 @@ from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.replicating.ask_master import Asking, MasterSays
 from reput.jobs.replicating.from_folder import How, Replication
-from reput.jobs.replicating.from_master import WireReplication
+from reput.jobs.replicating.from_master import Master, WireReplication
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.source import ALL_WANTED, SourceLog, Wanted, pieces
 from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.record_rules import RecordRules
@@ -27,17 +28,16 @@ from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import SettingError, settings_from
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
 
 
 def from_store(
-    source: tuple[Storage, str], target: str, rocketmq: str | None, settings: Mapping[str, str],
-    how: How, dry_run: bool, progress: Progress, confirm: Callable[[str], None],
+    at: StoreAt, target: str, how: How, dry_run: bool, progress: Progress,
+    confirm: Callable[[str], None],
 ) -> Replicated:  # fmt: skip
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
-    storage, store = source
-    discovered = discover(storage, store, rocketmq, settings)
-    plan = make_plan(storage, store, discovered, 1, None, tolerant=True)
+    storage, store = at.storage, at.path
+    discovered = discover(at)
+    plan = make_plan(at, discovered, tolerant=True)
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
     inputs = tuple(inputs_of(storage, store, discovered.settings))
@@ -65,23 +65,21 @@ def from_store(
         like = os.stat(store) if isinstance(storage, LocalStorage) else None
         with held_target(target, inputs, like) as held:
             there = ReplicaTarget(held, rules, discovered.settings, store)
-            Replication(log, source, there, how, live, about, progress).run()
+            Replication(log, (storage, store), there, how, live, about, progress).run()
             return about
     finally:
         log.close()
 
 
 def from_master(
-    address: tuple[str, int], asked: tuple[str, int] | None, target: str, rocketmq: str | None,
-    settings: Mapping[str, str], how: How, progress: Progress, confirm: Callable[[str], None],
-    *, start: int | None, controller: bool,
+    master: Master, target: str, rocketmq: str | None, settings: Mapping[str, str], how: How,
+    progress: Progress, confirm: Callable[[str], None],
 ) -> Replicated:  # fmt: skip
-    """Replicate a live master's log to a local folder, as a slave. Raises as `replicate_from` does.
+    """Replicate a live master's log to a local folder, as a slave.
 
-    asked: the broker's own port, where it is asked what its replication port does not tell; None:
-    not at all. start: where its log begins, if the broker is not to tell.
+    Raises as `replicate_from` does.
     """
-    name = f"{address[0]}:{address[1]}"
+    name, asked = "{}:{}".format(*master.address), master.broker
     about = Replicated(name, target)
     asking, says = None, MasterSays()
     if asked is not None:
@@ -90,8 +88,9 @@ def from_master(
             says = asking.says()
         except (OSError, ProtocolError, StoreError) as error:
             about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")
-    begin = says.start if start is None else start
-    if begin < 0:
+    if master.start is None:
+        master = master._replace(start=says.start)
+    if master.start is None or master.start < 0:
         raise StoreError(
             f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
             f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
@@ -106,17 +105,7 @@ def from_master(
     _agree(target, confirm)
     with held_target(target, (), None) as held:
         there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), known, name)
-        WireReplication(
-            address,
-            asking,
-            there,
-            how,
-            about,
-            progress,
-            start=begin,
-            end=says.end,
-            controller=controller,
-        ).run()
+        WireReplication(master, says.end, asking, there, how, about, progress).run()
     return about
 
 

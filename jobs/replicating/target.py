@@ -315,7 +315,7 @@ class ReplicaTarget:
         size = self.segment_bytes
         start = self.segments[0] if self.segments else self.log.end
         if self._has_log():
-            plan = growing_plan(self.held, self.rules.profile.release, self.settings)
+            plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
             log_files = LogFiles(self.held.storage, plan.segments, size, self.files)
             source, end = LogBytes(log_files, size), plan.segments[-1].end
             log = Log(source.read, start, end, size, end)
@@ -351,7 +351,7 @@ class ReplicaTarget:
         """Bring queues and index up to the log's end; how many queue entries were new."""
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
             return 0
-        plan = growing_plan(self.held, self.rules.profile.release, self.settings)
+        plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
         about = catch_up_in_place(self.held, plan, progress, consented, growing=True)
         return about.entries
 

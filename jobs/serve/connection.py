@@ -32,7 +32,7 @@ Piece = bytes | memoryview | LogRange
 class Connection:
     """A connection that was accepted. `number` is its own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a server gives a connection)
         self, sock: socket.socket, number: int, peer: str, local: str,
         came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
         now: Callable[[], float], tls: TlsMode | None = None,

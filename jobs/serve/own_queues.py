@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import temporary_folder
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.query.opened_store import NEWEST
@@ -62,9 +63,8 @@ def derived_anew(
 
 
 def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None]) -> str:
-    storage = storage_for(store)
     try:
-        return discover(storage, storage.resolve(store), None, settings).release
+        return discover(store_at(store, settings=settings)).release
     except UnknownRelease:
         tell(f"the log does not tell its release: it is read as {NEWEST} would (--rocketmq)")
         return NEWEST

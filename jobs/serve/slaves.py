@@ -29,13 +29,14 @@ def serve_slaves(
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.ha_log import StoreLog
     from reput.jobs.replicating.ha_master import HaMaster
+    from reput.store_format.discover.store_at import StoreAt
     from reput.store_format.storage import storage_for
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")
     storage = storage_for(arguments.store)
     path = storage.resolve(arguments.store).rstrip("/")
-    log = StoreLog(storage, path, arguments.rocketmq, settings)
+    log = StoreLog(StoreAt(storage, path, arguments.rocketmq, settings))
     master = HaMaster(log, listen, said=said)
     master.start()
     broker.slaves_at = master.address

@@ -1,6 +1,5 @@
 """A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,12 +10,11 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
-from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.log_parts import LogParts, Part, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
@@ -25,26 +23,22 @@ _CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without m
 _BLOCK = 1 << 12
 
 
-def discover_for_reading(
-    storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
-) -> Discovered:
+def discover_for_reading(at: StoreAt) -> Discovered:
     """Release and settings. Where several releases may have written the log, the newest one's rules
     hold, which read every older log.
     """
     try:
-        return discover(storage, store, rocketmq, settings)
+        return discover(at)
     except UnknownRelease:
-        if rocketmq:
+        if at.rocketmq:
             raise
-        return discover(storage, store, RELEASES[-1], settings)
+        return discover(at._replace(rocketmq=RELEASES[-1]))
 
 
 def plan_of(options: SourceOptions) -> Plan:
     """The store as it is found. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    storage = storage_for(options.path)
-    store = storage.resolve(options.path)
-    discovered = discover_for_reading(storage, store, options.rocketmq, options.settings)
-    return make_plan(storage, store, discovered, 1, None, tolerant=options.on_damage == SALVAGE)
+    at = store_at(options.path, options.rocketmq, options.settings)
+    return make_plan(at, discover_for_reading(at), tolerant=options.on_damage == SALVAGE)
 
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:

@@ -158,7 +158,7 @@ def _parts(buf: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def _multi_dispatch(
+def _multi_dispatch(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     buf: Bytes,
     row: Row,
     spans: ValueSpans,
@@ -215,7 +215,7 @@ def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, hashes: Any, used: A
 
 
 @inlined
-def _put_keys(
+def _put_keys(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     buf: Bytes, row: Row, topic: np.int32, spans: ValueSpans, rules: DispatchRules, hashes: Any,
     messages: Any, used: Any,
 ) -> None:  # fmt: skip

@@ -114,7 +114,7 @@ def _flags(buf: Bytes, at: int, end: int, batch_names: Bytes, batch_ends: Any) -
 
 
 @inlined
-def find_queue(
+def find_queue(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     slots: Any,
     rows: Any,
     names: Bytes,
@@ -153,7 +153,7 @@ def find_queue(
 
 
 @kernel
-def _enter(
+def _enter(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     rows: Any,
     names: Bytes,
     used: Any,

@@ -98,7 +98,7 @@ def _wait(heads: Numbers, size: int, waiting: Numbers, others: Numbers) -> None:
 
 
 @kernel
-def _follow(
+def _follow(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     block: Bytes,
     first: int,
     size: int,

@@ -23,6 +23,7 @@ from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagree
 from reput.store_format.discover.phrases import ERAS, RELEASE, setting_text
 from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.discover.sizes import agreed_pair
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.discover.which_release import release_found
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -115,10 +116,8 @@ class Discovered:
 
 
 def discover(
-    storage: Storage,
-    store: str,
-    rocketmq: str | None,
-    settings: Mapping[str, str],
+    at: StoreAt,
+    *,
     derived: tuple[Storage, str] | None = None,
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
@@ -127,8 +126,7 @@ def discover(
 ) -> Discovered:
     """What the store shows besides what is given. Nothing is written, no Spark is wanted.
 
-    rocketmq: None where the store is to show it. settings: by any of RocketMQ's spellings. derived:
-    where its derived files are, by default the store; manifest: that of a rebuilt set there.
+    derived: where its derived files are, by default the store; manifest: of a rebuilt set there.
     writes: records are to be written too, in which more releases differ. compares: files are only
     compared, so that nobody is asked: the newest release that may be is assumed. sweeps: index
     files are compared, so that each message that was indexed again must be known.
@@ -136,22 +134,19 @@ def discover(
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
     """
-    release = release_named(rocketmq) if rocketmq else None
-    discovery = _Discovery(storage, store, release, dict(settings), derived or (storage, store))
+    discovery = _Discovery(at, derived or (at.storage, at.path))
     discovery.of_the_manifest(manifest or {})
     discovery.writes, discovery.compares, discovery.sweeps = writes, compares, sweeps
     return discovery.result()
 
 
 class _Discovery:
-    def __init__(
-        self, storage: Storage, store: str, release: str | None, settings: dict[str, str],
-        derived: tuple[Storage, str],
-    ) -> None:  # fmt: skip
-        self.storage, self.store, self.release = storage, store, release
+    def __init__(self, at: StoreAt, derived: tuple[Storage, str]) -> None:
+        self.storage, self.store = storage, store = at.storage, at.path
+        self.release = release_named(at.rocketmq) if at.rocketmq else None
         self.there, self.derived = derived
         self.conf: FoundConf | None = found_conf(storage, store)
-        self.user = merge_layers(settings)
+        self.user = merge_layers(dict(at.settings))
         parsed = settings_from(self.user).by_name()
         self.given: dict[str, Any] = {
             BY_NAME[name].name: parsed.get(BY_NAME[name].name) for name in self.user

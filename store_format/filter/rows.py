@@ -122,7 +122,7 @@ def judge(window: Bytes, rows: Rows, split_properties: bool, program: Any) -> Ve
 
 
 @kernel
-def _judge(
+def _judge(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     window: Bytes,
     rows: Rows,
     split_properties: bool,
@@ -141,7 +141,7 @@ def _judge(
 
 
 @kernel
-def _run(
+def _run(  # noqa: C901 (one rule: a branch an instruction)
     window: Bytes, program: Any, spans: Numbers, stack: Numbers, doubles: npt.NDArray[np.float64]
 ) -> int:
     """The Verdict of one record. `evaluate` is the same, in words that are easier to read."""

@@ -237,7 +237,7 @@ def put_words(
 
 
 @kernel
-def put_pairs(
+def put_pairs(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     window: Bytes, rows: Rows, split_properties: bool, lists: Ends, name_ends: Ends, names: Bytes,
     value_ends: Ends, values: Bytes, hard: Marks,
 ) -> None:  # fmt: skip

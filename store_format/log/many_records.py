@@ -86,7 +86,7 @@ def _read(
 
 
 @kernel
-def look(
+def look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     window: Bytes,
     places: Numbers,
     ats: Numbers,

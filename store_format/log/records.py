@@ -68,7 +68,7 @@ read_record = _compiled(
 
 
 @kernel
-def walk(
+def walk(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     buf: Bytes,
     at: int,
     length: int,

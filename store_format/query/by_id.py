@@ -34,7 +34,7 @@ def by_message_id(
         def wanted(message: StoredMessage, key: str = key) -> bool:
             return message.unique_key == key and topic in (None, message.topic)
 
-        messages = by_key(store, names, key, wanted, None, None, from_log, notes)
+        messages = by_key(store, names, key, wanted, from_log, notes)
         for message in messages:
             if not found:
                 made = as_client.made_at(message.store_timestamp)

@@ -18,17 +18,20 @@ UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, wh
 LAST_TIME = (1 << 63) - 1
 
 Wanted = Callable[[StoredMessage], bool]
+Times = tuple[int | None, int | None]  # storeTimestamps, both within; None: without a limit
+ALL_TIMES: Times = (None, None)
 
 
 def by_key(
-    store: OpenedStore, topics: Collection[str], key: str, wanted: Wanted, begin: int | None,
-    end: int | None, from_log: bool, notes: Notes,
+    store: OpenedStore, topics: Collection[str], key: str, wanted: Wanted, from_log: bool,
+    notes: Notes, times: Times = ALL_TIMES,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
 
-    wanted: tells of a message that it is one of these; the index has only hashes. begin, end:
-    storeTimestamps, both within; from_log: the index is not asked.
+    wanted: tells of a message that it is one of these; the index has only hashes. from_log: the
+    index is not asked.
     """
+    begin, end = times
     gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, notes)
     places, found = list[int](), set[int]()
     if not from_log:

@@ -10,7 +10,7 @@ from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
-from reput.store_format.query.by_key import within
+from reput.store_format.query.by_key import Times, within
 from reput.store_format.query.gaps import in_queue, queue_gap
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
@@ -35,26 +35,30 @@ def by_offset(
 
     def wanted(message: StoredMessage) -> bool:
         at = message.queue_offset
-        return at >= first and (stop is None or at < stop)
+        return message.queue_id == queue_id and at >= first and (stop is None or at < stop)
 
     queues = None if from_log else _queues(store, topic, queue_id, notes)
 
     def some(queue: Queue) -> Iterator[StoredMessage]:
         return _entries(store, queue, topic, first, stop, notes)
 
-    return _messages(store, topic, queue_id, queues, some, wanted, notes)
+    return _messages(store, topic, queues, some, wanted, notes)
 
 
 def by_time(
-    store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
-    from_log: bool, notes: Notes, chosen: "Filter | None" = None,
+    store: OpenedStore, topic: str, queue_id: int | None, times: Times, from_log: bool,
+    notes: Notes, chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages of a topic, or of one of its queues, that were stored in [begin, end].
+    """The messages of a topic, or of one of its queues, that were stored in these times.
 
     chosen: only those that it wants; of a filter by tags the queue's entries are asked first.
     A queue is searched by bisection, so its messages' times must not fall, as they do not while a
     broker's clock does not.
     """
+    begin, end = times
+
+    def wanted(message: StoredMessage) -> bool:
+        return queue_id in (None, message.queue_id) and within(message, begin, end)
 
     def some(queue: Queue) -> Iterator[StoredMessage]:
         first, stop = 0, None
@@ -73,9 +77,7 @@ def by_time(
     if topic == SCHEDULE_TOPIC or store.folders(f"/{QUEUE_EXT}"):
         may_match = None  # an entry's tagsCode is a time, or a place in the ext files
     queues = None if from_log else _queues(store, topic, queue_id, notes)
-    return _messages(
-        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), notes, chosen
-    )
+    return _messages(store, topic, queues, some, wanted, notes, chosen)
 
 
 def in_log(
@@ -137,7 +139,7 @@ def refuse_cut(store: OpenedStore, queue: Queue) -> None:
 
 
 def _messages(
-    store: OpenedStore, topic: str, queue_id: int | None, queues: list[Queue] | None,
+    store: OpenedStore, topic: str, queues: list[Queue] | None,
     read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wanted, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
@@ -156,8 +158,7 @@ def _messages(
         streams.append(
             message
             for message in scan(store, gap, log.end, needle_of(topic), notes, chosen)
-            if message.topic == topic and queue_id in (None, message.queue_id)
-            and in_queue(message) and wanted(message)
+            if message.topic == topic and in_queue(message) and wanted(message)
         )  # fmt: skip
     before = -1
     for message in merge(*streams, key=lambda each: each.physical_offset):

@@ -95,7 +95,7 @@ def _number(table: Any, buf: Bytes, at: int, end: int, batch_names: Bytes, batch
 
 
 @kernel
-def _count_rows(
+def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     window: Bytes, rows: Any, split: bool, topics: Any, groups: Any, batch_names: Bytes,
     batch_ends: Any, spans: npt.NDArray[np.int64], out: Any,
 ) -> None:  # fmt: skip

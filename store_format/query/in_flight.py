@@ -119,7 +119,7 @@ def _revive_messages(
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
     topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
     for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
-        for message in by_time(store, topic, None, None, None, from_log, notes, chosen):
+        for message in by_time(store, topic, None, (None, None), from_log, notes, chosen):
             delivered = topic != TIMER_TOPIC
             real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
             if real.startswith(_REVIVE_TOPIC):

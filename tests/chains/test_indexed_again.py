@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.storage.local import LocalStorage
 from tests.chains.test_upgraded import FIRST_ENTRY, STORES, index_files
 from tests.quiet.said import run_check, run_verify, said
@@ -27,14 +28,14 @@ def store(tmp_path: Path) -> Path:
 
 def test_nothing_is_said_of_it(store: Path) -> None:
     assert said(store, None, {}) == []  # type: ignore[arg-type]
-    discovered = discover(LocalStorage(), str(store), None, {}, compares=True, sweeps=True)
+    discovered = discover(StoreAt(LocalStorage(), str(store)), compares=True, sweeps=True)
     times = [extra // 4 for _, extra in discovered.again]  # UNIQ_KEY, two keys, a tag
     assert times == [2, 1]  # two starts behind the second half message, one behind the third
-    assert discover(LocalStorage(), str(store), None, {}).again == ()  # nobody else reads all of it
+    assert discover(StoreAt(LocalStorage(), str(store))).again == ()  # nobody else reads all of it
 
 
 def test_an_entry_of_a_message_that_is_there_again_is_compared(store: Path) -> None:
-    (place, _), *_ = discover(LocalStorage(), str(store), None, {}, sweeps=True).again
+    (place, _), *_ = discover(StoreAt(LocalStorage(), str(store)), sweeps=True).again
     for path in index_files(store):
         raw = bytearray(path.read_bytes())
         for at in range(FIRST_ENTRY - ENTRY, len(raw), ENTRY):

@@ -19,6 +19,7 @@ from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
@@ -62,7 +63,7 @@ def content(store: Path) -> dict[str, bytes]:
 def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
     store = upgraded(name)
     assert said(store, None, {}) == []  # type: ignore[arg-type]
-    found = discover(LocalStorage(), str(store), None, {}, compares=True)
+    found = discover(StoreAt(LocalStorage(), str(store)), compares=True)
     begins = f"{found.eras[1].start:,}"
     assert found.found["eras"].value == RELEASES[name].format(begins)
 
@@ -176,10 +177,10 @@ def test_behind_the_index_counts_the_release_of_the_checkpoint(
     upgraded: Callable[[str], Path],
 ) -> None:
     store = upgraded(TAGS)
-    found = discover(LocalStorage(), str(store), None, {})
+    found = discover(StoreAt(LocalStorage(), str(store)))
     for path in index_files(store)[1:]:
         path.unlink()
-    again = discover(LocalStorage(), str(store), None, {})
+    again = discover(StoreAt(LocalStorage(), str(store)))
     assert (again.release, len(again.eras)) == (found.release, 2)
     assert 0 < again.eras[1].start < found.eras[1].start
 
@@ -193,7 +194,7 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     checkpoint = store / "checkpoint"
     checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
     assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
-    found = discover(LocalStorage(), str(store), None, {})
+    found = discover(StoreAt(LocalStorage(), str(store)))
     assert (found.release, found.eras) == ("5.5.1", ())
     assert said(store, None, {}) == []  # type: ignore[arg-type]
 

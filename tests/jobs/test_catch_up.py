@@ -13,7 +13,7 @@ from reput.broker.writer.queue_writer import QueueFiles
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
 from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.follow import one_round
+from reput.jobs.in_place.follow import Rounds, one_round
 from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set
 from reput.jobs.opening.held_store import held_store
@@ -301,14 +301,15 @@ def test_a_log_is_followed_as_it_is_copied_in(in_place: bool, tmp_path: Path) ->
     done, ends = 0, record_ends(store)
     settings = as_text(store.settings)
     with held_store(str(to), False) as held:
-        about, seen = one_round(held, store.version, settings, Progress(), lambda _: None)
+        there = held.at(store.version, settings)
+        about, seen = one_round(held, there, Progress(), lambda _: None)
         assert about is None
         for name, at, piece in pieces:
             with (to / "commitlog" / name).open("r+b" if at else "wb") as file:
                 if in_place and not at:
                     file.truncate(8192)
                 os.pwrite(file.fileno(), piece, at)
-            about, seen = one_round(held, store.version, settings, Progress(), lambda _: None, seen)
+            about, seen = one_round(held, there, Progress(), lambda _: None, seen)
             done += about is not None and about.done
             assert not (to / "abort").exists()
     assert done > len(pieces) // 3
@@ -329,8 +330,9 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
         grown(store, to, end)
         with held_store(str(to), False) as held:
             follow_stream(
-                spark, held, store.version, as_text(store.settings), Progress(), lambda _: None,
-                checkpoint=str(tmp_path / "checkpoint"), every=0.1, idle=3.0, said=rounds.append,
+                spark, str(tmp_path / "checkpoint"), held,
+                held.at(store.version, as_text(store.settings)), Progress(), lambda _: None,
+                Rounds(0.1, 3.0, rounds.append),
             )  # fmt: skip
     assert difference(to, store.expect) is None
     assert len(rounds) >= 2

@@ -19,6 +19,7 @@ from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicate import replicate, replicate_from
 from reput.jobs.replicating.ha_log import StoreLog
 from reput.jobs.replicating.ha_master import HaMaster
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts
@@ -150,7 +151,7 @@ def test_a_real_slave_copies_and_then_serves(
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 9000)
     shutil.copytree(master / "config", slave / "config")
-    log = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS))
+    log = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS)))
     end = log.now().end
     with HaMaster(log, ("127.0.0.1", 0)) as ours:
         options = {**SLAVE, "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}"}
@@ -210,7 +211,7 @@ def test_a_slave_is_reported_all_by_reput_serve(
     needs_rocketmq(version)
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 3000)
-    end = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS)).now().end
+    end = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS))).now().end
     words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
     with (
         served_store(master, *words) as address,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
 
-def batches_of(
+def batches_of(  # noqa: PLR0913 (a filter, and who is told what)
     log: LogParts, part: Part, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
     tell: Tell | None = None, reached: Callable[[int], None] | None = None,
     system_topics: bool = True, left: Callable[[int], None] | None = None,

@@ -27,6 +27,7 @@ from reput.jobs.replicating.ha_log import StoreLog, WriterLog
 from reput.jobs.replicating.ha_master import HaMaster
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.storage.local import LocalStorage
@@ -61,7 +62,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def store_log(source: Path) -> StoreLog:
-    return StoreLog(LocalStorage(), str(source), "5.3.3", SETTINGS)
+    return StoreLog(StoreAt(LocalStorage(), str(source), "5.3.3", SETTINGS))
 
 
 @contextmanager

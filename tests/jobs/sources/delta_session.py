@@ -44,11 +44,14 @@ def jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+def settings() -> dict[str, str]:
+    few = {"spark.databricks.delta.snapshotPartitions": "2"}  # 50 tasks for each look at a table
+    return {**SETTINGS, **few, "spark.jars": ",".join(map(str, jars()))}
+
+
 @contextmanager
 def delta_session(**more: str) -> Iterator[Any]:
     """A session on two cores; more: settings, with _ for their dots."""
     given = {name.replace("_", "."): value for name, value in more.items()}
-    few = {"spark.databricks.delta.snapshotPartitions": "2"}  # 50 tasks for each look at a table
-    settings = {**SETTINGS, **few, "spark.jars": ",".join(map(str, jars())), **given}
-    with local_session("local[2]", settings=settings) as spark:
+    with local_session("local[2]", settings={**settings(), **given}) as spark:
         yield spark

@@ -1,8 +1,7 @@
 """Delta tables by Spark's own library: the rows of delta-rs's, clustered, each range once."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -15,24 +14,12 @@ from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
-from tests.jobs.sources import delta_session
 from tests.jobs.sources.dying import Dying, Killed
 from tests.jobs.sources.reading import table, write
 from tests.jobs.sources.test_stream import up_to
 from tests.store_format.storage import s3_server
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator["SparkSession"]:
-    if reason := delta_session.missing():
-        pytest.skip(reason)
-    with delta_session.delta_session() as spark:
-        yield spark
 
 
 def run(spark: Any, store: Path, to: Path | str, **options: Any) -> Any:
@@ -50,10 +37,10 @@ def rows(to: Path, name: str = "messages") -> list[dict[str, Any]]:
     return [dict(row) for row in found]
 
 
-def test_both_engines_make_the_same_rows(session: Any, tmp_path: Path) -> None:
+def test_both_engines_make_the_same_rows(delta: Any, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.5.0").input
     ours, theirs = tmp_path / "spark", tmp_path / "deltalake"
-    done = run(session, store, ours, rocketmq="5.5.0", system_topics=True)
+    done = run(delta, store, ours, rocketmq="5.5.0", system_topics=True)
     export(
         None, str(store), str(theirs), format="delta", rocketmq="5.5.0", system_topics=True
     )  # fmt: skip
@@ -62,74 +49,72 @@ def test_both_engines_make_the_same_rows(session: Any, tmp_path: Path) -> None:
     assert rows(ours) == rows(theirs) == wanted
     assert rows(ours, "runs") == rows(theirs, "runs")
     for name in ("messages", "runs"):
-        read = session.read.format("delta").load(str(ours / name)).toArrow().to_pylist()
+        read = delta.read.format("delta").load(str(ours / name)).toArrow().to_pylist()
         assert len(read) == len(rows(ours, name))
-    (about,) = session.sql(f"DESCRIBE DETAIL delta.`{ours}/messages`").collect()
+    (about,) = delta.sql(f"DESCRIBE DETAIL delta.`{ours}/messages`").collect()
     assert about["clusteringColumns"] == ["topic", "storeTimestamp"]
     assert about["properties"] == {"delta.appendOnly": "true"}
-    fields = session.read.format("delta").load(str(ours / "messages")).schema.fields
+    fields = delta.read.format("delta").load(str(ours / "messages")).schema.fields
     assert fields[-1].name == "body"
     assert all(field.metadata["comment"] for field in fields)
     for engine in ("spark", "local"):  # each reads what either wrote
-        assert same(session, store, ours, engine, rocketmq="5.5.0")
-        assert same(session, store, theirs, engine, rocketmq="5.5.0")
+        assert same(delta, store, ours, engine, rocketmq="5.5.0")
+        assert same(delta, store, theirs, engine, rocketmq="5.5.0")
 
 
-def test_a_grown_log_adds_what_is_new_once_also_behind_optimize(
-    session: Any, tmp_path: Path
-) -> None:
+def test_a_grown_log_adds_what_is_new_once_also_behind_optimize(delta: Any, tmp_path: Path) -> None:
     log, out = damaged(messages(60)), tmp_path / "out"
     store = write(up_to(log, 20, torn=30), tmp_path / "store")
-    assert run(session, store, out).messages == 20
-    assert run(session, store, out).messages == 0
-    session.sql(f"OPTIMIZE delta.`{out}/messages`").collect()
+    assert run(delta, store, out).messages == 20
+    assert run(delta, store, out).messages == 0
+    delta.sql(f"OPTIMIZE delta.`{out}/messages`").collect()
     write(log.log, store)
-    assert run(session, store, out).messages == 40
-    assert run(session, store, out).messages == 0
+    assert run(delta, store, out).messages == 40
+    assert run(delta, store, out).messages == 0
     assert [row["physicalOffset"] for row in rows(out)] == log.places
-    assert same(session, store, out)
+    assert same(delta, store, out)
     write(damaged(messages(90)).log, store)
     with pytest.raises(StoreError, match="is clustered, so that only --engine spark"):
         export(None, str(store), str(out), format="delta")
 
 
-def test_spark_goes_on_where_deltalake_ended(session: Any, tmp_path: Path) -> None:
+def test_spark_goes_on_where_deltalake_ended(delta: Any, tmp_path: Path) -> None:
     log, out = damaged(messages(60)), tmp_path / "out"
     store = write(up_to(log, 20), tmp_path / "store")
     export(None, str(store), str(out), format="delta")
     write(log.log, store)
-    assert run(session, store, out).messages == 40
+    assert run(delta, store, out).messages == 40
     assert export(None, str(store), str(out), format="delta").messages == 0
     assert [row["physicalOffset"] for row in rows(out)] == log.places
 
 
-def test_killed_behind_each_step_and_run_again(session: Any, tmp_path: Path) -> None:
+def test_killed_behind_each_step_and_run_again(delta: Any, tmp_path: Path) -> None:
     log = damaged(messages(60))
     for at in range(1, 7):  # two tables made, then messages and runs of two segments
         store, out = write(up_to(log, 50), tmp_path / f"store{at}"), tmp_path / f"out{at}"
-        dying = Dying(DeltaSpark(session), at, late=True)
+        dying = Dying(DeltaSpark(delta), at, late=True)
         with pytest.raises(Killed):
             export_delta(dying, str(store), str(out), Chosen(system_topics=False), None, {})
         write(log.log, store)  # the log has grown: the next range ends elsewhere
-        run(session, store, out)
+        run(delta, store, out)
         assert [row["physicalOffset"] for row in rows(out)] == log.places, at
-        assert same(session, store, out), at
+        assert same(delta, store, out), at
 
 
-def test_what_is_lost_or_left_out_is_reported(session: Any, tmp_path: Path) -> None:
+def test_what_is_lost_or_left_out_is_reported(delta: Any, tmp_path: Path) -> None:
     log = damaged(messages(60))
     second = next(n for n, place in enumerate(log.places) if place >= 4096)
     log.flip(second + 3, 0)
     store = write(log.log, tmp_path / "store")
     with pytest.raises(DamageFound, match=rf"physical {log.places[second + 3]}\)"):
-        run(session, store, tmp_path / "out")
-    done = run(session, store, tmp_path / "salvaged", on_damage="salvage")
+        run(delta, store, tmp_path / "out")
+    done = run(delta, store, tmp_path / "salvaged", on_damage="salvage")
     assert (done.messages, done.left_out) == (59, 1)
     assert rows(tmp_path / "salvaged", "runs")[-1]["leftOut"] == 1
-    assert same(session, store, tmp_path / "salvaged")
+    assert same(delta, store, tmp_path / "salvaged")
 
 
-def test_a_url_that_the_session_does_not_open_is_reported(session: Any, tmp_path: Path) -> None:
+def test_a_url_that_the_session_does_not_open_is_reported(delta: Any, tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path / "store")
     with (
         s3_server.served(apart=True),
@@ -139,4 +124,4 @@ def test_a_url_that_the_session_does_not_open_is_reported(session: Any, tmp_path
             r'No FileSystem for scheme "s3"\): docs/export.md .*; --engine local writes to s3://',
         ),
     ):
-        run(session, store, f"s3://{s3_server.BUCKET}/archive")
+        run(delta, store, f"s3://{s3_server.BUCKET}/archive")

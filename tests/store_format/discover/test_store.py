@@ -23,6 +23,7 @@ from reput.store_format.discover.file_sizes import NamedFile, queue_size, segmen
 from reput.store_format.discover.index_sizes import SizeDisagrees
 from reput.store_format.discover.phrases import discovered_lines
 from reput.store_format.discover.store import Discovered, discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.release.candidates import Has, same_files
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
@@ -49,7 +50,7 @@ def as_left(name: str, folder: Path) -> Path:
 
 
 def discovered(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Discovered:
-    return discover(LOCAL, str(store), rocketmq, settings)
+    return discover(StoreAt(LOCAL, str(store), rocketmq, settings))
 
 
 def run(command: Any, *words: Any, **named: Any) -> Any:
@@ -61,12 +62,12 @@ def run(command: Any, *words: Any, **named: Any) -> Any:
 def test_what_a_broker_left_tells_its_settings(name: str) -> None:
     golden = golden_stores.unpack(name)
     derived = (LOCAL, str(golden.expect))
-    found = discover(LOCAL, str(golden.input), golden.version, {}, derived)
+    found = discover(StoreAt(LOCAL, str(golden.input), golden.version, {}), derived=derived)
     wanted = {n: str(v).lower() for n, v in golden.settings.items() if n != "forceVerifyPropCRC"}
     assert {n: found.settings.get(n) for n in wanted} == wanted
     assert found.warnings == []
     try:
-        found = discover(LOCAL, str(golden.input), None, {}, derived)
+        found = discover(StoreAt(LOCAL, str(golden.input)), derived=derived)
     except UnknownRelease:
         assert not golden.version.startswith("5.") or name in (
             "lmq_batch_5.3.3", "small_expired_5.3.3"
@@ -115,13 +116,13 @@ def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
 def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) -> None:
     golden = golden_stores.unpack("small_all_5.3.3")
     with pytest.raises(UnknownRelease) as asked:
-        discover(LOCAL, str(golden.input), None, {})
+        discover(StoreAt(LOCAL, str(golden.input)))
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
         "any from 4.1.0-incubating to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says "
         "what differs)"
     )
-    found = discover(LOCAL, str(golden.input), "v5.3.3", {})
+    found = discover(StoreAt(LOCAL, str(golden.input), "v5.3.3", {}))
     assert found.release == "5.3.3"
     lines = discovered_lines(found.as_json())
     assert lines[0] == "segments of 8 KiB: by their size"
@@ -154,7 +155,7 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
         os.seteuid(NOBODY if as_user else os.getuid())
         try:
             with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
-                discover(LOCAL, str(store), None, {})
+                discover(StoreAt(LOCAL, str(store)))
         finally:
             os.seteuid(os.getuid())
     finally:

@@ -13,6 +13,7 @@ from reput.jobs.console.store_there import check_store
 from reput.jobs.serve.own_queues import has_queues
 from reput.store_format.discover.broker_conf import found_conf
 from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.local import LocalStorage
 from tests.store_format.query.stores import whole_store
@@ -49,10 +50,10 @@ def store() -> Iterator[Path]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_what_a_store_tells_is_not_reported_without_a_folder_of_it(store: Path, part: str) -> None:
-    discover(LocalStorage(), str(store), "5.3.3", {})
+    discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
     (store / part).chmod(0)
     with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/{part}'"):
-        discover(LocalStorage(), str(store), "5.3.3", {})
+        discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
 
 
 def test_unreadable_queues_are_not_derived_anew(store: Path) -> None:

@@ -66,6 +66,8 @@ def messages_of(name: str, skip: int) -> Iterator[Line | Rows]:
         raise SettingError(f"--from {name}: {error}") from None
     if lower.endswith((".jsonl", ".json", ".ndjson")):
         return _lines(Path(name).open("rb"), skip)
+    if not Path(name).exists():
+        raise SettingError(f"--from {name}: No such file or directory")
     raise SettingError(f"--from {name}: .jsonl, .parquet or .arrow is wanted, or - for JSON lines")
 
 

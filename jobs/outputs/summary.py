@@ -164,9 +164,11 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 
 def damage_line(damage: dict[str, Any]) -> str:
     """How much was passed over, in one line."""
+    if not damage["range_count"]:
+        return "none"
     ranges = counted(damage["range_count"], "range")
     if not damage["bytes_lost"] and not damage["messages_missing"]:
-        return f"{ranges}, nothing is known to be lost" if damage["range_count"] else ranges
+        return f"{ranges}, nothing is known to be lost"
     return (
         f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost; "
         f"{counted(damage['messages_missing'], 'message')} known to be missing"

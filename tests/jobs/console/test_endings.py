@@ -150,6 +150,7 @@ def test_wrong_words_are_two_lines(
     [
         (["--from", "none.jsonl"], "--from none.jsonl: No such file or directory"),
         (["--from", "none.parquet"], "--from none.parquet: No such file or directory"),
+        (["--from", "none"], "--from none: No such file or directory"),
         (["--from-store", "none"], "--from-store none: No such file or directory"),
     ],
 )

@@ -44,7 +44,9 @@ def installed(store: Path, output: Path, release: str, queues: str) -> Any:
     return done
 
 
-@pytest.mark.parametrize("name", ["alone_5.2.0", "alone_5.5.0", "single_5.5.0"])
+@pytest.mark.parametrize(
+    "name", ["alone_5.2.0", pytest.param("alone_5.5.0", marks=pytest.mark.long), "single_5.5.0"]
+)
 def test_to_files_and_back(name: str, tmp_path: Path) -> None:
     store, _ = unpack(name, tmp_path)
     release = name.partition("_")[2]

@@ -23,7 +23,7 @@ from tests.logs.encoder import Message as Written
 from tests.logs.encoder import build_log, properties
 from tests.logs.packed import PackedLog, packed
 from tests.memory_storage import MemoryStorage
-from tests.reference.javatext import is_blank, split
+from tests.reference.javatext import is_blank
 from tests.reference.log import Message, Walk
 from tests.reference.rules import Rules, parse_version
 
@@ -46,7 +46,6 @@ def _puts(message: Message, rules: Rules) -> list[tuple[str, int, int]]:
     further = rules.flag("enableLmq") or rules.flag("enableMultiDispatch")
     if further and not is_blank(names) and not is_blank(offsets):
         assume(False)  # names of further queues are tests/store_format/derive's
-        split(names or "", ",")
     return found
 
 
@@ -61,7 +60,8 @@ def wanted(log: PackedLog) -> tuple[Rows, Rows]:
             continue
         end = message.physical_offset + message.size
         for topic, queue, offset in _puts(message, rules):
-            assume("\\" not in topic)
+            if "\\" in topic:
+                assume(False)  # it can be no folder, and is left out
             key = _key(topic, struct.pack(">iBq", queue, 1, offset))
             entries[key] = struct.pack(
                 ">qiqq", message.physical_offset, message.size, message.tags_code,
@@ -97,7 +97,7 @@ def wanted_index(log: PackedLog) -> Rows:
 
 
 def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False) -> Rows:
-    """The rows of a family. apart: no two of its tables overlap, so none needs compaction."""
+    """The rows of a family. apart: no two of its tables overlap, so none is to be compacted."""
     with tempfile.TemporaryDirectory() as made:
         for path, content in storage.files.items():
             if path.startswith(f"{OUTPUT}/{folder}/"):
@@ -127,7 +127,8 @@ def built(log: PackedLog, cut: Cut, seed: int) -> Any:
 def check(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
     cut = Cut(partitions=partitions, index_ranges=partitions, split_bytes=split_bytes)
     storage = built(log, cut, seed)
-    assume(storage is not None)
+    if storage is None:
+        return  # it has a batch queue
     entries, offsets = wanted(log)
     assert there(storage, "consumequeue", "default", True) == entries
     assert there(storage, "consumequeue", "offset") == offsets

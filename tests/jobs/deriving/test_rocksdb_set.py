@@ -38,7 +38,13 @@ def rebuilt(store: Path, output: Path, release: str, **options: Any) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq=release, **options)
 
 
-@pytest.mark.parametrize("name", NAMES)
+QUICK = ("alone_5.2.0", "alone_5.5.0", "index_5.5.1", "double_5.4.0")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in QUICK else (pytest.mark.long,)) for n in NAMES],
+)
 def test_the_rows_are_a_brokers_own(name: str, tmp_path: Path) -> None:
     store, sent = unpack(name, tmp_path)
     seed = NAMES.index(name)

@@ -15,7 +15,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session
 from tests.jobs.deriving.test_rocksdb_set import rows
-from tests.jobs.outputs.test_leftovers import contents
+from tests.jobs.outputs.test_leftovers import contents, killed_at
 from tests.store_format.rocksdb.stores import unpack
 
 _TABLES = {
@@ -44,7 +44,9 @@ def installed(store: Path, output: Path, release: str, queues: str) -> Any:
     return done
 
 
-@pytest.mark.parametrize("name", ["alone_5.2.0", "alone_5.5.0", "single_5.5.0"])
+@pytest.mark.parametrize(
+    "name", ["alone_5.2.0", pytest.param("alone_5.5.0", marks=pytest.mark.long), "single_5.5.0"]
+)
 def test_to_files_and_back(name: str, tmp_path: Path) -> None:
     store, _ = unpack(name, tmp_path)
     release = name.partition("_")[2]
@@ -87,3 +89,28 @@ def test_a_set_of_the_same_kind_leaves_config_alone(tmp_path: Path) -> None:
     done = installed(store, tmp_path / "again", "5.3.3", "rocksdb")
     assert done.becomes == []
     assert contents(store / "config") == before
+
+
+def test_killed_at_any_step(tmp_path: Path) -> None:
+    """The store has queues and config of one kind or of the other, and never of both."""
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    built = tmp_path / "set"
+    rebuild(Session(), str(store), str(built), rocketmq="5.3.3", queues="files")
+    old = files_of(store)
+    total, _ = killed_at(1 << 30, lambda: install_set(str(store), str(built)))
+    new = files_of(store)
+    undo_install(str(store))
+    assert files_of(store) == old
+    seen = set()
+    for step in (3, *range(total - 45, total, 11)):
+        _, code = killed_at(step, lambda: install_set(str(store), str(built)))
+        assert code == -9
+        found = files_of(store)
+        assert found in (old, new)
+        seen.add(found == new)
+        if found == old:
+            install_set(str(store), str(built))
+        assert files_of(store) == new
+        undo_install(str(store))  # which first brings the killed one to its end
+        assert files_of(store) == old
+    assert seen == {False, True}

@@ -30,8 +30,7 @@ def rows(folder: Path) -> Rows:
         return dict(database.rows(FAMILY))
 
 
-@pytest.mark.parametrize("name", INDEX)
-@pytest.mark.parametrize("ranges", [1, 4])
+@pytest.mark.parametrize(("name", "ranges"), [(INDEX[0], 1), (INDEX[1], 4)])
 def test_the_rows_are_a_brokers_own(
     name: str, ranges: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

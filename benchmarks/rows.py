@@ -18,6 +18,7 @@ from benchmarks.further_rows import (
 from benchmarks.limits import a_split_more, fewer_queues, installed, queues
 from benchmarks.process_tree import run
 from benchmarks.state import same_state
+from benchmarks.rocksdb import in_rocksdb
 from benchmarks.stores import (
     LARGE,
     USUAL,
@@ -252,6 +253,7 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "one core": cores,
     "cluster": cluster,
     "in a session": in_session,
+    "in RocksDB": in_rocksdb,
     "tiny": tiny,
     "looks": looks,
     "installed by pip": installed,

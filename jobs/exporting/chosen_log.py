@@ -36,7 +36,7 @@ class ChosenLog:
         discovered = discover_for_reading(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
         self.plan: Plan = make_plan(
-            storage, self.store, discovered, 1, None, tolerant=salvages, compares=True
+            storage, self.store, discovered, 1, None, tolerant=salvages, even_rocksdb=True
         )
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)

@@ -118,7 +118,8 @@ def plan_expiry(
         )
     discovered = discovered or discover(held.storage, held.path, rocketmq, settings)
     discovered.refuse_contradicted()
-    plan = make_plan(held.storage, held.path, discovered, 1, None)
+    # entries of a RocksDB that expire with the log a broker's compaction removes
+    plan = make_plan(held.storage, held.path, discovered, 1, None, even_rocksdb=True)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 

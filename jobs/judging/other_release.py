@@ -38,6 +38,6 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
             found.engine.cores,
             found.cut.split_bytes,
             True,
-            compares=True,
+            even_rocksdb=True,
         )
         yield replace(found, plan=again)

@@ -187,7 +187,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     path, discovered = storage.resolve(store), None
     try:
         discovered = discover(storage, path, rocketmq, settings, compares=True)
-        plan = make_plan(storage, path, discovered, cores, None, tolerant=True, compares=True)
+        plan = make_plan(storage, path, discovered, cores, None, tolerant=True, even_rocksdb=True)
     except (StoreError, SettingError, UnknownRelease) as error:
         return _Found(storage, path, discovered, None, error)
     return _Found(storage, path, discovered, plan, StoreError(""))

@@ -91,12 +91,14 @@ def find_store(
     assume_names: bool = False,
     compares: bool = False,
     one_release: bool = False,
+    even_rocksdb: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual, `storage` for what the URL says, and
     for `rocketmq` and what `settings` do not say, what the store shows.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
-    compares: as for `discover` and make_plan. one_release: all is derived by the rules of one.
+    compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
+    one_release: all is derived by the rules of one.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
@@ -109,7 +111,8 @@ def find_store(
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
-        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names, compares
-    )
+        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
+        compares or even_rocksdb,
+    )  # fmt: skip
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -12,6 +12,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.console.check_text import text
@@ -117,9 +118,8 @@ def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) 
         discover(LOCAL, str(golden.input), None, {})
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
-        "4.1.0-incubating, 4.2.0 to 4.5.0, 4.5.1 to 4.7.0, 4.7.1 to 4.9.0, 4.9.1 to 4.9.8, 5.0.0 "
-        "to 5.3.4 or 5.4.0 to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says what "
-        "differs)"
+        "any from 4.1.0-incubating to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says "
+        "what differs)"
     )
     found = discover(LOCAL, str(golden.input), "v5.3.3", {})
     assert found.release == "5.3.3"
@@ -329,11 +329,13 @@ def test_a_configuration_beside_counts_if_it_names_the_store(
     assert ("messageIndexEnable" in discovered(store).found) == obeyed
 
 
-def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> None:
+def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
-    with pytest.raises(SettingError, match="reput does not build"):
-        run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    built = run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    assert built.queues_in == "rocksdb"
+    with pytest.raises(SettingError, match="reput does not build queues in RocksDB but by"):
+        catch_up(str(store))
 
 
 # --- append ---------------------------------------------------------------------------------

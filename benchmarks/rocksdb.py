@@ -9,7 +9,16 @@ from typing import Any
 
 from benchmarks.further_rows import against
 from benchmarks.state import same_state
-from benchmarks.stores import RELEASE, USUAL, Shape, log_bytes, make_store, median, ours, output_folder
+from benchmarks.stores import (
+    RELEASE,
+    USUAL,
+    Shape,
+    log_bytes,
+    make_store,
+    median,
+    ours,
+    output_folder,
+)
 from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.rocksdb.queues import RocksDBQueues
 from reput.store_format.storage.local import LocalStorage

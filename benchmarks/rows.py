@@ -17,8 +17,8 @@ from benchmarks.further_rows import (
 )
 from benchmarks.limits import a_split_more, fewer_queues, installed, queues
 from benchmarks.process_tree import run
-from benchmarks.state import same_state
 from benchmarks.rocksdb import in_rocksdb
+from benchmarks.state import same_state
 from benchmarks.stores import (
     LARGE,
     USUAL,

@@ -134,8 +134,9 @@ def _derive(
     """
     from reput.jobs.deriving.derive_set import derive_set
     from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.salvaging.damage_map import harms, range_text
+    from reput.jobs.salvaging.damage_map import harms
 
     storage, derived = staging.storage, staging.path("derived")
     known = found.plan.discovered.settings  # of the copy nothing but the log tells

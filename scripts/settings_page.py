@@ -12,8 +12,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 _HEAD = """\
 # Settings
 
-Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NAME=VALUE`, which goes over the file). Every
-setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in one of four ways:
+Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NAME=VALUE`, which
+goes over the file). Every setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in
+one of four ways:
 
 | | |
 |---|---|
@@ -22,19 +23,20 @@ setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in one of
 | **refused** | only the default is allowed; any other value is an error, exit code 2 |
 | **harmless** | the setting changes neither the bytes of the files nor their durability |
 
-*Derive* is every command that derives files from a log (`rebuild`, `verify`, `check`, `recover`, `repair`), *append* is
-`reput append`. In Python, `setting_warnings(given, release, "append")` gives the writer's warnings.
+*Derive* is every command that derives files from a log (`rebuild`, `verify`, `check`, `recover`,
+`repair`), *append* is `reput append`. In Python, `setting_warnings(given, release, "append")` gives
+the writer's warnings.
 
 - An unknown name is an error, which shows the nearest name.
-- Older spellings (`mapedFileSizeCommitLog`) are the same setting, with a warning if the release ignores that spelling. Both
-  spellings with different values are an error.
+- Older spellings (`mapedFileSizeCommitLog`) are the same setting, with a warning if the release
+  ignores that spelling. Both spellings with different values are an error.
 - A switch that the release does not have yet keeps its default, with a warning.
-- A value that RocketMQ would silently replace by its default is an error: `maxIndexNum=4_00`, `enableLmq=yes`, a number
-  with a blank behind it.
+- A value that RocketMQ would silently replace by its default is an error: `maxIndexNum=4_00`,
+  `enableLmq=yes`, a number with a blank behind it.
 
-Names, types, releases and defaults come from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). A
-default of `...` depends on the machine. [RocksDB](rocksdb.md) lists what moves into RocksDB. `make settings-page` makes
-this page.
+Names, types, releases and defaults come from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in
+Maven Central). A default of `...` depends on the machine. [RocksDB](rocksdb.md) lists what moves
+into RocksDB. `make settings-page` makes this page.
 
 """
 _TABLE = (

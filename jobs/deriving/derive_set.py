@@ -58,14 +58,15 @@ def derive_set(
         tables = queue_tables(job, read.linked) if queues == ROCKSDB else []
         if queues == FILES:
             built += files_of_expired(
-                job.plan, job.staging, _live(built), job.queue_bytes(CONSUME_QUEUE)
-            )
+                job.plan, job.staging, _live(built), job.queue_bytes(CONSUME_QUEUE),
+                summary.warnings,
+            )  # fmt: skip
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         check_unchanged(job.plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         if queues == ROCKSDB:
-            named += _in_rocksdb(job, tables)
+            named += _in_rocksdb(job, tables, summary.warnings)
         if indexed is not None:
             named += index_database(job.staging, indexed)
         _count(summary, read.linked, named)
@@ -88,10 +89,10 @@ def _live(built: list[Built]) -> set[tuple[str, int]]:
     return {(topic, int(queue_id)) for _, topic, queue_id in paths}
 
 
-def _in_rocksdb(job: Pipeline, tables: list[Row]) -> list[Built]:
+def _in_rocksdb(job: Pipeline, tables: list[Row], warnings: list[str]) -> list[Built]:
     """The files of the database of queues, in staging."""
     live = {(row["topic"], row["queue_id"]) for row in tables}
-    expired = expired_queues(job.plan, live)
+    expired = expired_queues(job.plan, live, warnings)
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
 
 

@@ -18,6 +18,7 @@ from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 from reput.udfs.staging import Staging, queue_file_name
 
 Queue = tuple[str, int]
@@ -35,10 +36,9 @@ class Last(NamedTuple):
     tags_code: int = 0
 
 
-def expired_queues(plan: Plan, live: set[Queue]) -> dict[Queue, Last]:
-    """The ends of the store's queues that have no live message. live: the others.
-
-    Raises RocksDBError.
+def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, Last]:
+    """The ends of the store's queues that have no live message. live: the others; warnings: gets
+    a line where a RocksDB that would tell cannot be read. Raises RocksDBMissing.
     """
     log_start = plan.segments[0].start
     if not log_start:
@@ -46,23 +46,29 @@ def expired_queues(plan: Plan, live: set[Queue]) -> dict[Queue, Last]:
     storage, store = plan.storage, plan.store
     folder = queues_folder(storage, store)
     files = FileQueues(storage, store, lambda batch: 0)
-    found = dict(_ends(files))
+    found = dict(_ends(files, live))
     if folder is not None:
-        queues = RocksDBQueues(storage, store, folder)
         try:
-            found |= {queue: Last(*last) for queue, last in queues.maxima.items()}
-            found |= dict(_ends(queues))
-        finally:
-            queues.close()
-    return {
-        queue: last for queue, last in found.items() if queue not in live and last.place < log_start
-    }
+            found |= _ends_in_rocksdb(RocksDBQueues(storage, store, folder), live)
+        except RocksDBMissing:
+            raise
+        except RocksDBError as error:
+            warnings.append(f"{error}: queues without a live message begin at position 0 again")
+    return {queue: last for queue, last in found.items() if last.place < log_start}
 
 
-def _ends(queues: Queues) -> Iterator[tuple[Queue, Last]]:
+def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, Last]:
+    try:
+        found = {name: Last(*last) for name, last in queues.maxima.items() if name not in live}
+        return found | dict(_ends(queues, live))
+    finally:
+        queues.close()
+
+
+def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
     for topic in queues.topics():
         for queue_id, batch in queues.of(topic):
-            if batch:
+            if batch or (topic, queue_id) in live:
                 continue
             queue = queues.open(topic, queue_id, batch)
             try:
@@ -79,15 +85,17 @@ def _last(entry: QueueEntry) -> Last:
     return Last(entry.physical_offset, entry.position, entry.size, entry.tags_code)
 
 
-def files_of_expired(plan: Plan, staging: Staging, live: set[Queue], length: int) -> list[Built]:
+def files_of_expired(
+    plan: Plan, staging: Staging, live: set[Queue], length: int, warnings: list[str]
+) -> list[Built]:
     """A queue file in staging for each expired queue of a store that has queues in RocksDB alone;
-    BUILT rows. length: bytes of a file.
+    BUILT rows. length: bytes of a file; warnings: as for expired_queues.
     """
     storage, store = plan.storage, plan.store
     if queues_folder(storage, store) is None:
         return []
     built = []
-    for (topic, queue_id), last in sorted(expired_queues(plan, live).items()):
+    for (topic, queue_id), last in sorted(expired_queues(plan, live, warnings).items()):
         number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
         entry = np.zeros(1, QUEUE_ENTRY)
         entry["physicalOffset"], entry["size"] = last.place, last.size

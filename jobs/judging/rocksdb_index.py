@@ -5,10 +5,12 @@ newest message and behind it, which a broker writes again when it starts (lastOf
 before the first one that has a row, as the index may have been switched on late.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from reput.jobs.judging.differences import Difference
 from reput.jobs.pipeline.index_tables import index_runs
@@ -77,7 +79,7 @@ def _compare(
     job: Pipeline, linked: Linked, database: Database, again_from: int, found: ComparedIndex
 ) -> None:
     log_start = job.plan.segments[0].start
-    begin = min((_place(key) for key, _ in _rows(database) if _place(key) >= log_start), default=-1)
+    begin, lost = linked.end, list[npt.NDArray[np.int64]]()
     missing, extra = (
         _Kind("are missing in RocksDB"),
         _Kind("are in RocksDB that the log does not give"),
@@ -92,27 +94,25 @@ def _compare(
         rows += len(wanted)
         for key, value in database.rows(FAMILY, start, stop):
             place, should = _place(key), wanted.pop(key, None)
+            if place >= log_start:
+                begin = min(begin, place)
             if should is None:
                 if log_start <= place < min(again_from, linked.end):
                     extra.add(place)
             elif should != value and place < again_from:
                 other.add(place)
-        for key in wanted:
-            place = _place(key)
-            if place >= begin:
-                (late if place >= again_from else missing).add(place)
-            else:
-                rows -= 1
+        lost.append(np.array([_place(key) for key in wanted], np.int64))
+    for place in np.concatenate(lost).tolist():
+        if place >= begin:
+            (late if place >= again_from else missing).add(place)
+        else:
+            rows -= 1
     folder = database.folder
     found.differences += [kind.difference(folder) for kind in (missing, extra, other) if kind.rows]
     found.behind += [late.difference(folder)] if late.rows else []
     found.notes.append(f"{rows} rows of the index compared with RocksDB")
-    if begin > log_start and job.plan.segments:
+    if begin > min((run["first_offset"] for run in runs), default=begin):
         found.notes.append(f"{folder}: its index begins with the message at {begin}")
-
-
-def _rows(database: Database) -> Iterator[tuple[bytes, bytes]]:
-    return database.rows(FAMILY, b"", BEHIND_HOURS)
 
 
 def _place(key: bytes) -> int:

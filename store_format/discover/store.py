@@ -46,7 +46,7 @@ _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
-_NEW_STORE = "the newest, as the store is new; --rocketmq names another"
+NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
 
 class Found(NamedTuple):
@@ -83,7 +83,7 @@ class Discovered:
         is added to them would not fit.
         """
         if self.contradicted:
-            raise SettingError(self.contradicted)
+            raise SettingError(f"{self.contradicted}; leave --rocketmq out")
 
     def dispatched_from(self, start: int) -> "Discovered":
         """As it is once the last release has dispatched again what is from an offset on."""
@@ -346,7 +346,7 @@ class _Discovery:
             return self.release
         if not self.files.segments:  # what is missing is said by those who read the log
             if self.writes:
-                self._add(RELEASE, RELEASES[-1], _NEW_STORE)
+                self._add(RELEASE, RELEASES[-1], NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(

@@ -81,7 +81,10 @@ def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: P
     if reason := build.missing(version):
         pytest.skip(reason)
     store = tmp_path / "store"
-    given = {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False}
+    given = {
+        **ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
+        "indexFileReadEnable": False,
+    }  # fmt: skip
     settings = {**SIZES, "indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
     with Driver(version) as driver:
         for number in range(2):

@@ -91,3 +91,14 @@ def test_what_expires_is_asked_of_queues_in_rocksdb(store: Path, tmp_path: Path)
         len(done.segments) :
     ]
     assert verify(Session(), str(store), rocketmq="5.3.3", settings=SETTINGS).same
+
+
+def test_a_rocksdb_that_cannot_be_read_is_warned_of(store: Path, tmp_path: Path) -> None:
+    install(store, tmp_path / "rocksdb", "rocksdb")
+    (store / "consumequeue" / "CURRENT").write_text("nothing of the kind")
+    made = rebuild(
+        Session(), str(store), str(tmp_path / "again"), rocketmq="5.3.3", settings=SETTINGS
+    )
+    assert made.queues_in == "rocksdb"
+    (said,) = (each for each in made.warnings if "cannot be read" in each)
+    assert said.endswith("queues without a live message begin at position 0 again")

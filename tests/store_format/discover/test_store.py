@@ -164,7 +164,8 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
 def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
-    assert "RocketMQ 5.3.4: 5.1.0 to 5.3.4 write the same: " in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "reput: as RocketMQ 5.3.4 would: 5.1.0 to 5.3.4 write the same\n" in errors
 
 
 @pytest.mark.parametrize(

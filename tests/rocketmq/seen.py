@@ -1,7 +1,7 @@
 """Which clients were seen to read what from `reput serve`: the table of docs/serve.md.
 
-A test that has seen a client read what it reads from the real broker notes it, in a file beside this
-one and in the page; `python -m tests.rocketmq.seen` writes the page's table anew.
+A test that has seen a client read what it reads from the real broker notes it, in a file beside
+this one and in the page; `python -m tests.rocketmq.seen` writes the page's table anew.
 """
 
 from __future__ import annotations

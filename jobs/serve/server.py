@@ -199,7 +199,11 @@ class Server:
         self.broker.woken.clear()
         for group, topic in woken:
             for held in self._held.take(self._held.pops(group, topic)):
-                asyncio.get_running_loop().call_soon(self._asked, held.connection, held.request)
+                asyncio.get_running_loop().call_soon(self._ask_again, held)
+
+    def _ask_again(self, held: Held) -> None:
+        if held.connection.open:  # else it would be given messages that nobody gets
+            self._asked(held.connection, held.request)
 
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
         connection.send(framed(reply(self.broker, request, said), said.pieces))

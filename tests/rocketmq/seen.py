@@ -1,7 +1,7 @@
 """Which clients were seen to read what from `reput serve`: the table of docs/serve.md.
 
-A test that has seen a client read what it reads from the real broker notes it; `python -m
-tests.rocketmq.seen` writes the table anew from what is noted.
+A test that has seen a client read what it reads from the real broker notes it, in a file beside
+this one and in the page; `python -m tests.rocketmq.seen` writes the page's table anew.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def noted() -> list[Seen]:
 
 
 def note(*seen: Seen) -> None:
-    """Keep what was seen."""
+    """Keep what was seen, and show it in the page."""
     with FILE.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         rows = sorted({*noted(), *seen})
         FILE.write_text("".join("\t".join(row) + "\n" for row in (_HEAD, *rows)))
+        main()
 
 
 def table() -> str:

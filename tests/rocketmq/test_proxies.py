@@ -97,5 +97,5 @@ def test_a_push_consumer_whose_broker_says_which_queues_it_reads(
                 assert len(messages) == len(places), step
         else:
             assert "success" in str(answer).lower(), answer
-    for reads in ("queues that the broker assigns, by pulls", "orderly", "and by POP"):
+    for reads in ("pulls of the queues that the broker assigns", "orderly", "POP"):
         seen.note(Seen("Java, push with clientRebalance=false", client, "remoting", reads))

@@ -294,3 +294,11 @@ def test_a_proxys_own_topic_is_made_in_memory(asked: Asked) -> None:
         assert name not in asked.broker.store.topics
     codes = {asked.ask(create, topic=f"{n}HeartBeatSyncerTopic").code for n in range(200)}
     assert codes == {ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION}
+
+
+def test_parts_of_a_broker_that_are_not_at_work_are_reported_so() -> None:
+    for release, expected in (("5.3.0", {"diffResult"}), ("5.3.3", {"checkStatus"})):
+        broker = Asked(opened(release=release))
+        assert set(said(broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS))) == expected
+    cold = said(broker.ask(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO))
+    assert (cold["runtimeTable"], cold["cgColdReadThreshold"]) == ({}, 3 << 20)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.jobs.cli import main
 from reput.jobs.serve.left_in_flight import take_in_flight
 from reput.jobs.serve.open_served import Source, open_broker
 from reput.store_format.message.message import Message
 from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.popping import ack, pop
+from tests.jobs.serve.popping import ack, batch, pop
 from tests.store_format.query.test_in_flight import POPPED, Made, point
 from tests.store_format.query.test_in_flight import ack as acked
 
@@ -51,3 +52,27 @@ def test_it_is_of_a_store_that_has_ended(
     for words in (["--follow"], ["--at", "2026-01-01T00:00:00Z"]):
         assert main(["serve", str(tmp_path / "store"), "--in-flight", *words, "--json"]) == 2
         assert "--in-flight" in json.dumps(capsys.readouterr().err)
+
+
+def test_retry_topics_of_the_dead_broker_are_popped_too(tmp_path: Path) -> None:
+    made = Made(tmp_path / "store")
+    made.writer.append(Message("T", b"body", 0))
+    for topic in ("%RETRY%g_T", "%RETRY%h_T"):
+        for n in range(3):
+            made.writer.append(Message(topic, b"body %d" % n, 0, reconsume_times=2))
+    made.writer.dispatch()
+    made.writer.close()
+    asked = Asked(open_broker(Source(str(tmp_path / "store"), "5.3.3"), lambda _: None))
+    peek = asked.ask(
+        RequestCode.PEEK_MESSAGE, consumerGroup="g", topic="T", queueId=0, maxMsgNums=32
+    )
+    assert peek.fields["restNum"] == "4"
+    first = pop(asked, "g", "T")
+    assert [(each.retry, each.position, each.times) for each in first] == [
+        *(("1", n, 2) for n in range(3)), ("0", 0, 0),
+    ]  # fmt: skip
+    body = batch("g", first[:2], "T")
+    assert asked.ask(RequestCode.BATCH_ACK_MESSAGE, body=body).code == ResponseCode.SUCCESS
+    asked.now += 60_000
+    again = [(each.retry, each.position) for each in pop(asked, "g", "T")]
+    assert sorted(again) == [("0", 0), ("1", 2)]

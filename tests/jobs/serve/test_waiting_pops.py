@@ -60,7 +60,7 @@ def test_one_that_waits_gets_a_message_when_its_time_is_up(peers: list[Peer]) ->
     begin = time.monotonic()
     answer = peers[1].ask(popping("again", pollTime=_WAIT))
     assert answer.code == ResponseCode.SUCCESS
-    assert 0.1 < time.monotonic() - begin < _WAIT / 2000
+    assert time.monotonic() - begin < 4  # waiting requests are also looked at every five seconds
 
 
 def test_one_that_waits_in_vain_is_answered_when_its_own_time_is_up(peers: list[Peer]) -> None:

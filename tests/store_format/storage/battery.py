@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyspark.sql
 import pytest
 
 from reput.jobs.judging.verify_report import Report
@@ -25,7 +24,7 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import FileState, Storage
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
-from tests.in_process import Session, as_text, functions, run
+from tests.in_process import Session, as_text, run
 from tests.rocketmq.judge import difference
 
 NAME = "tiny_5.3.3"
@@ -166,16 +165,15 @@ def rebuild(store: str, output: str, **more: Any) -> Any:
 
 def look(store: str, against: str, **more: Any) -> Report:
     about = golden()
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return verify(
-            Session(),  # type: ignore[arg-type]
-            store,
-            against=against,
-            rocketmq=about.version,
-            settings=as_text(about.settings),
-            cut=CUT,
-            **more,
-        )
+    return verify(
+        Session(),
+        store,
+        against=against,
+        rocketmq=about.version,
+        settings=as_text(about.settings),
+        cut=CUT,
+        **more,
+    )
 
 
 def check_output(output: str, tmp_path: Path) -> None:

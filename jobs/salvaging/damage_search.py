@@ -128,8 +128,8 @@ def _map_segments(
             segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
         time = times.get(number)
         behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
-        # a time that the segments before and behind say was earlier has a flipped bit; stale records
-        # begin no segment (evidence.judge_stretch)
+        # a time that the segments before and behind say was earlier has a flipped bit; stale
+        # records begin no segment (evidence.judge_stretch)
         if time is not None and (last is None or behind is None or not last <= behind < time):
             last = time
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())

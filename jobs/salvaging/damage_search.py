@@ -120,13 +120,18 @@ def _map_segments(
         return {}
     segments = []
     damaged = set(broken)
+    times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}
     last: int | None = None  # storeTimestamp of the last record before the segment
     for number in range(in_use):
         if number in damaged:
             segment = job.plan.segments[number]
             segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
-        accepted = walks[number].accepted if number in walks else []
-        last = next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), last)
+        time = times.get(number)
+        behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
+        # a time that the segments before and behind say was earlier has a flipped bit; stale
+        # records begin no segment (evidence.judge_stretch)
+        if time is not None and (last is None or behind is None or not last <= behind < time):
+            last = time
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
     task = MapSegments(
@@ -141,6 +146,12 @@ def _map_segments(
         most,
     )
     return {row["segment"]: row for row in job.map_segments(task)}
+
+
+def _last_time(walk: SegmentWalk | None) -> int | None:
+    """The storeTimestamp of the last record of a segment's walk."""
+    accepted = walk.accepted if walk else []
+    return next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), None)
 
 
 def _unread(

@@ -6,7 +6,7 @@ import pytest
 
 from reput.store_format.damage.chain import Outvoted, Piece, judge
 from reput.store_format.damage.evidence import StretchFacts, Votes, Witness, judge_stretch
-from tests.damaged import START, damaged, entries, messages, salvage
+from tests.damaged import SEGMENT, START, damaged, entries, messages, salvage
 from tests.seeds import some
 from tests.store_format.damage.generator import (
     KINDS,
@@ -96,6 +96,21 @@ def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
     log.flip(31, 5)
     rebuilt = salvage(log.log)
     assert rebuilt.summary.messages == 59
+
+
+def test_nor_in_the_next_segment_where_its_own_is_read_no_further() -> None:
+    """All records from 47 on are of a queue that nobody knows before the break behind record 45."""
+    made = [
+        m if n < 47 else replace(m, queue_id=1, queue_offset=n - 47)
+        for n, m in enumerate(messages(100, queues=1))
+    ]
+    made[45] = replace(made[45], store_timestamp=START + 3 * 86_400_000)
+    log = damaged(made)
+    assert [place // SEGMENT for place in (log.places[n] for n in (30, 45, 46, 80))] == [0, 1, 1, 2]
+    log.flip(46, 5)
+    log.flip(80, 5)
+    rebuilt = salvage(log.log)
+    assert rebuilt.summary.messages == 98
 
 
 ROOM = {0: lambda before, after: 0, 5: lambda before, after: 5}

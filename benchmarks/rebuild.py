@@ -38,7 +38,7 @@ _NOTES = (
     "clone_seconds", "split_more_ms", "bare_seconds", "bare_work", "share", "share_of_work",
     "cluster_bare", "local_bare", "cluster_bare_work", "local_bare_work", "disk_seconds",
     "scan_seconds", "spark_mib", "check_local", "check_spark", "verify_local", "verify_spark",
-    "recover_local", "recover_spark",
+    "recover_local", "recover_spark", "read_rocksdb_us", "read_files_us",
 )  # fmt: skip
 
 

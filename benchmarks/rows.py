@@ -17,6 +17,7 @@ from benchmarks.further_rows import (
 )
 from benchmarks.limits import a_split_more, fewer_queues, installed, queues
 from benchmarks.process_tree import run
+from benchmarks.rocksdb import in_rocksdb
 from benchmarks.state import same_state
 from benchmarks.stores import (
     LARGE,
@@ -252,6 +253,7 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "one core": cores,
     "cluster": cluster,
     "in a session": in_session,
+    "in RocksDB": in_rocksdb,
     "tiny": tiny,
     "looks": looks,
     "installed by pip": installed,

@@ -137,8 +137,11 @@ def follow(  # noqa: PLR0913 (a user's options)
 ) -> "CaughtUp | None":
     """Catch up with a local store's log while it is copied in, `every` so many seconds.
 
-    It ends when nothing new has come for `idle` seconds (None: never), and may be killed at any
-    point. said: is given each round's report. The last one is returned. Raises as catch_up does.
+    It may be killed at any point.
+
+    every: seconds from one look to the next; idle: it ends when nothing new has come for so many
+    seconds (None: never); said: is given each round's report. The last one is returned. Raises as
+    catch_up does.
     """
     from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on

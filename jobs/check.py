@@ -58,11 +58,13 @@ def check(  # noqa: PLR0913 (a user's options)
 ) -> "CheckReport":
     """Read all of a store's log, with every CRC there is, and compare its derived files.
 
-    What is wrong with the log's files is a finding. Nothing is written but to staging_folder,
-    by default a temporary one; on a cluster it must be one that all machines see; and to
-    `ranges`, which gets every range and every gap as JSON lines, however many. assume_names:
-    segments count as what their records say that they are, not by their names. Raises
-    StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
+    What is wrong with the log's files is a finding.
+
+    staging_folder: where files are derived that are only compared, by default a temporary folder;
+    on a cluster one that all machines see; ranges: gets every range and every gap as JSON lines;
+    assume_names: segments count as what their records say that they are, not by their names.
+
+    Raises StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.judging.check_store import check_store_of
     from reput.jobs.pipeline.job import find_store

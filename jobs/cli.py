@@ -157,13 +157,17 @@ def task() -> None:
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
-    """What the words say. `help COMMAND` is `COMMAND --help`, `help releases` a text."""
+    """What the words say. `help COMMAND` is `COMMAND --help`, `help releases` a text; no words
+    are `--help`. A -v before the command is as one behind it.
+    """
+    while words[:1] in (["-v"], ["--verbose"]):
+        words = [*words[1:], "-v"] if words[1:] else []
     if words[:2] == ["help", "releases"]:
         from reput.jobs.console.releases import text
 
         sys.stdout.write(text())
         raise SystemExit(0)
-    if words[:1] == ["help"]:
+    if not words or words[0] == "help":
         words = [*words[1:2], "--help"]
     if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
         from reput.jobs.console.wrong_words import no_such_command
@@ -213,7 +217,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.in_json = in_json
-    parser.add_argument("-v", "--version", action="version", version=f"reput {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"reput {__version__}")
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", parser_class=_Command, prog="reput"
     )

@@ -86,11 +86,12 @@ def export(  # noqa: PLR0913 (a user's options)
     is new to the Delta tables in a folder or at a URL, `delta`; or make a store that a broker
     starts on, `rocketmq`. The last two are written in this process.
 
-    topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
-    storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
-    producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
-    damaged segment, `salvage` what is damaged or stale; redact: `body`, `body:hash`,
-    `property:NAME`, which is refused where something else repeats it, unless keep_repeats;
+    to: a folder or URL; format: `parquet`, `jsonl`, `delta` or `rocketmq`; topics: only these;
+    tags, sql: only what a consumer's subscription would get; since, until: storeTimestamps in
+    milliseconds, `until` not within; bodies: with them; decompress: as their producers gave them;
+    on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a damaged segment, `salvage`
+    what is damaged or stale; redact: `body`, `body:hash`, `property:NAME`, which is refused where
+    something else repeats it; keep_repeats: whether what repeats it is left, with a warning;
     system_topics: also what waits in a broker's own topics, where no topics are named; delta_by:
     who writes Delta tables, `local`: deltalake in this process, or `spark`: the session, which
     clusters them; replace: put it in the place of an export that is there. The others as for
@@ -159,7 +160,9 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 ) -> "Compared":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    What was chosen stands in the export's manifest; delta_by: as for `export`. Raises
+    What was chosen stands in the export's manifest.
+
+    to: where the export is; delta_by: as for `export`. Raises
     StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest

@@ -1,9 +1,11 @@
 """`reput groups STORE`: how far each consumer group has come in each queue, and its lag; with
+--in-flight what was popped and not acknowledged;
 --clients which of a group's clients would get which queue.
 """
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from reput.broker.allocation import (
@@ -12,14 +14,17 @@ from reput.broker.allocation import (
     allocation,
     strategies,
 )
-from reput.jobs.console.row_output import Shown, run_listing
+from reput.jobs.console.row_output import Shown, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
+from reput.store_format.query.in_flight import InFlightRow
 from reput.store_format.query.inventory import GroupRow
+from reput.store_format.release.settings import SettingError
 
 _EPILOG = """\
 examples:
   reput groups /data/store
+  reput groups /data/store --in-flight
   reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
 """
 _COLUMNS = (
@@ -29,6 +34,17 @@ _COLUMNS = (
     Shown("consumed", lambda row: row.consumer_offset),
     Shown("end", lambda row: row.max_offset),
     Shown("lag", lambda row: row.lag),
+)
+
+
+_IN_FLIGHT_COLUMNS = (
+    Shown("group", lambda row: row.group, True),
+    Shown("topic", lambda row: row.topic, True),
+    Shown("parent", lambda row: row.parent or "", True),
+    Shown("queue", lambda row: row.queue_id),
+    Shown("offset", lambda row: row.offset),
+    Shown("popped (UTC)", lambda row: at(row.since), True),
+    Shown("again (UTC)", lambda row: at(row.until), True),
 )
 
 
@@ -57,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_asked_store(parser)
     parser.add_argument("--group", metavar="G", help="only this group")
     parser.add_argument(
+        "--in-flight", action="store_true",
+        help="list instead the messages that were popped, and that nobody had acknowledged when "
+        "the broker ended",
+    )  # fmt: skip
+    parser.add_argument(
         "--clients", type=_words, metavar="ID,ID...",
         help="show instead which queues each of these clients of a group would get, by each "
         "allocation strategy of RocketMQ's client",
@@ -80,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = store.groups(scan=arguments.scan)
         return [row for row in found if wanted is None or row.group == wanted]
 
+    if arguments.in_flight:
+        return run_listing(arguments, partial(_in_flight, arguments), _IN_FLIGHT_COLUMNS)
     if arguments.clients is None:
         return run_listing(arguments, rows, _COLUMNS)
     shares = strategies(arguments.rooms)
@@ -88,6 +111,14 @@ def run(arguments: argparse.Namespace) -> int:
         return list(_shares(store, rows(store), arguments.clients, arguments.broker_name, shares))
 
     return run_listing(arguments, shared, _SHARE_COLUMNS)
+
+
+def _in_flight(arguments: argparse.Namespace, store: Store) -> list[InFlightRow]:
+    if arguments.clients is not None:
+        raise SettingError("--in-flight and --clients list different things: one of them")
+    wanted = arguments.group
+    found = store.in_flight(scan=arguments.scan)
+    return [row for row in found if wanted is None or row.group == wanted]
 
 
 def _words(text: str) -> list[str]:

@@ -3,8 +3,9 @@
 import argparse
 import os
 import re
+import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,27 +24,37 @@ from reput.broker.change.install import (
 )
 from reput.jobs.console.options import add_consent, consent, show
 from reput.jobs.console.voice import add_output
+from reput.jobs.in_place.convert_config import (
+    converted_config,
+    refuse_further_rows,
+    to_convert,
+)
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
 from reput.jobs.opening.plan import refuse_foreign_store
+from reput.jobs.opening.queue_kind import ROCKSDB
 from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
+from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
-from reput.store_format.names import CONSUME_QUEUE, MANIFEST
+from reput.store_format.names import CONFIG, CONSUME_QUEUE, MANIFEST
 from reput.store_format.notes import Notes
+from reput.store_format.release.foreign import CURRENT, STORE_DB
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.local import LocalStorage
 
 # What of a manifest a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
 _OFFSET_MAX = 2**63 - 1
+_SAMPLED = 64  # queues, or files of queues, whose last entries are compared with the log
 _SEGMENT = re.compile(r"(?:[^\0]*/)?\d{20}", re.ASCII)
 
 
@@ -59,6 +70,7 @@ class Installed:
     log_end: int = 0
     cleaned: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    becomes: list[str] = field(default_factory=list)  # of queues that are of another kind then
 
     def text(self) -> str:
         """What a person reads at the end."""
@@ -68,6 +80,7 @@ class Installed:
             f"{self.log_end:,}",
             f"  kept      {self.kept} (reput install --undo {self.store} puts it back)",
         ]
+        lines += [f"  becomes   {line}" for line in self.becomes]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
@@ -93,7 +106,12 @@ def install_set(
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
-    refuse_foreign_store(LocalStorage(), target.path)
+    refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
+    in_rocksdb = manifest.get("queues_in") == ROCKSDB
+    index_in_rocksdb = manifest.get("index_in") == ROCKSDB
+    about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    if index_in_rocksdb:
+        refuse_further_rows(target.path)
     with locked(target, dry_run):
         check_not_grown(target.path, note)
         _check_belongs(target.path, source, note, [file.path for file in wanted])
@@ -101,10 +119,14 @@ def install_set(
         check_can_change(target.files, target.name)
         if not dry_run:
             confirm(f"put {len(wanted)} files of {folder} in the place of those of {target.path}")
-            install(
-                target.files, target.name, uuid.uuid4().hex, note, source, wanted,
-                manifest["log_start"],
-            )  # fmt: skip
+            with tempfile.TemporaryDirectory(prefix="reput-config-") as made:
+                apart = converted_config(target.path, in_rocksdb, made)
+                if index_in_rocksdb:
+                    apart = apart._replace(paths=(*apart.paths, STORE_DB))
+                install(
+                    target.files, target.name, uuid.uuid4().hex, note, source, wanted,
+                    manifest["log_start"], apart,
+                )  # fmt: skip
             about.done = True
     return about
 
@@ -164,9 +186,20 @@ def wrong_in(noted: dict[str, Any]) -> str | None:
         isinstance(value, (str, int, float)) for value in settings.values()
     ):
         return "its settings are none"
+    apart = noted.get("apart", [])
+    if not isinstance(apart, list) or not all(_is_apart(path) for path in apart):
+        return "what it says that else was replaced is none of that"
     if not isinstance(inputs, list) or not all(_is_input(each) for each in inputs):
         return "its inputs are no segments"
     return None
+
+
+def _is_apart(path: Any) -> bool:
+    if not isinstance(path, str):
+        return False
+    folder, _, name = path.rpartition("/")
+    plain = name not in ("", ".", "..") and "\0" not in name
+    return path == STORE_DB or (folder == CONFIG and plain)
 
 
 def _is_input(entry: Any) -> bool:
@@ -238,12 +271,7 @@ def _check_belongs(
 ) -> None:  # fmt: skip
     """Raise StoreError where entries of the set's queues point to no record of this log."""
     storage, segments = LocalStorage(), _segments(store, note)
-    sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
-    for path in sample[:: max(len(sample) // 64, 1)]:
-        used = used_entries(source, path)
-        if not len(used):
-            continue
-        at, size = int(used[-1]["physicalOffset"]), int(used[-1]["size"])
+    for path, at, size in _last_entries(source, paths):
         for segment in segments:
             if segment.start <= at < segment.end:
                 head = np.empty(RECORD_HEAD.itemsize, np.uint8)
@@ -253,9 +281,52 @@ def _check_belongs(
                 record = np.frombuffer(head, RECORD_HEAD)[0]
                 if (int(record["physicalOffset"]), int(record["totalSize"])) != (at, size):
                     raise StoreError(
-                        f"{source.root}/{path}: its last entry points to {at}, where this store "
+                        f"{path}: its last entry points to {at}, where this store "
                         f"has no such record: it is a set of another store"
                     )
+
+
+def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, int, int]]:
+    """(path, physicalOffset, size) of the last entry of some queues, or of some of their files."""
+    if f"{CONSUME_QUEUE}/{CURRENT}" in paths:
+        queues = RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
+        try:
+            names = sorted(queues.maxima)
+            for topic, queue_id in names[:: max(len(names) // _SAMPLED, 1)]:
+                queue = queues.open(topic, queue_id, False)
+                last = queue.last()
+                if last is not None:
+                    yield queue.folder, last.physical_offset, last.size
+        finally:
+            queues.close()
+        return
+    sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
+    for path in sample[:: max(len(sample) // _SAMPLED, 1)]:
+        used = used_entries(source, path)
+        if len(used):
+            at, size = int(used[-1]["physicalOffset"]), int(used[-1]["size"])
+            yield f"{source.root}/{path}", at, size
+
+
+def _becomes(store: str, in_rocksdb: bool) -> list[str]:
+    """For people, what an install changes if the set's queues are of another kind than the
+    store's.
+    """
+    folder = queues_folder(LocalStorage(), store)
+    files = FileQueues(LocalStorage(), store, lambda batch: 0).topics()
+    if in_rocksdb:
+        if not files:
+            return []
+        return [
+            f"queues in files give way to a RocksDB, {store}/{CONSUME_QUEUE}: a broker reads it "
+            f"with storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
+        ]
+    if folder is None:
+        return []
+    return [
+        f"the RocksDB {folder} gives way to files: a broker reads these without "
+        f"storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
+    ]
 
 
 # --- the command ---------------------------------------------------------------------------

@@ -55,6 +55,8 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
     assume_names: bool = False,
+    queues: str | None = None,
+    index: str | None = None,
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
@@ -68,12 +70,14 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
     the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
     and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
-    their records say that they are, not by their names.
+    their records say that they are, not by their names; queues, index: `files` or `rocksdb`, by
+    default as the store has them (index: as the settings say).
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
     """
     from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store_at import store_at
@@ -84,12 +88,19 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     found = find_store(
         engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
         tolerant=on_damage == SALVAGE, assume_names=assume_names,
-        one_release=True,
+        one_release=True, even_rocksdb=True,
     )  # fmt: skip
+    kind = kind_of_queues(found.plan, queues, output)
+    index_kind = kind_of_index(found.plan, index, output)
+    if index_kind == ROCKSDB and on_damage == SALVAGE:
+        raise SettingError(
+            "--index rocksdb: not with --on-damage salvage; reput repair comes first"
+        )
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(
-        found, target, on_damage=on_damage, index_start_name=index_start_name, ranges=ranges
-    )
+        found, target, on_damage=on_damage, index_start_name=index_start_name, ranges=ranges,
+        queues=kind, index=index_kind,
+    )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +118,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="yyyyMMddHHmmssSSS",
         help="name of the first index file (default: its first message's store time, in UTC)",
     )
+    parser.add_argument(
+        "--queues", choices=("files", "rocksdb"),
+        help="what queues are built (default: as STORE has them)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--index", choices=("files", "rocksdb"),
+        help="what index is built (default: files, unless indexFileWriteEnable=false)",
+    )  # fmt: skip
     add_ranges(parser, " (with --on-damage salvage)")
     add_assume_names(parser, " (with --on-damage salvage)")
 
@@ -127,6 +146,8 @@ def run(arguments: argparse.Namespace) -> int:
             index_start_name=arguments.index_start_name,
             ranges=ranges,
             assume_names=arguments.assume_names,
+            queues=arguments.queues,
+            index=arguments.index,
             **options,
         )
     show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)

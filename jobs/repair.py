@@ -67,9 +67,13 @@ def repair(  # noqa: PLR0913 (a user's options)
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
     The copy has commitlog/, config/, all derived files, `damaged/` with the bytes that fillers
-    replaced, and a manifest. restore: header fields that witnesses tell are put back. store,
-    output, settings and storages are as for rebuild. Raises
-    StoreError (also where a broker has the store, or a range is too short for any record),
+    replaced, and a manifest.
+
+    replace_output: whether an older copy of ours in `output` may be replaced; assume_names:
+    segments count as what their records say that they are, not by their names; restore: whether
+    header fields that witnesses show are put back.
+
+    Raises StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
     from reput.jobs.opening.log_state import check_unchanged
@@ -131,8 +135,9 @@ def _derive(
     """
     from reput.jobs.deriving.derive_set import derive_set
     from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.salvaging.damage_map import harms, range_text
+    from reput.jobs.salvaging.damage_map import harms
     from reput.store_format.discover.store_at import StoreAt
 
     storage, derived = staging.storage, staging.path("derived")

@@ -65,12 +65,14 @@ def replicate(  # noqa: PLR0913 (a user's options)
 ) -> "Replicated":
     """Make, or go on with, a replica of the store `source` (path or URL) in the folder `target`.
 
-    to_offset, to_time: no record that ends behind this physical offset; none from the first one on
-    that was stored after this time (milliseconds). follow: go on while the source grows, looking
-    `every` so many seconds, until nothing has come for `idle` (None: never). derive: queues and
-    index too, while following every `derive_every` seconds. rate: bytes a second. verify: compare
-    all that the replica holds with the source before it goes on, not its ends alone. confirm: asked
-    before a store that is no replica yet is gone on with; raises StoreError to stop.
+    source: a store, path or URL; target: a local folder; to_offset: no record that ends behind this
+    physical offset; to_time: none from the first one on that was stored after this time
+    (milliseconds); follow: go on while the source grows; every: seconds from one look to the next;
+    idle: `follow` ends when nothing has come for so many seconds (None: never); derive: queues and
+    index too; derive_every: seconds from one time to the next, while following; rate: bytes a
+    second; verify: compare all that the replica holds with the source before it goes on, not its
+    ends alone. confirm: asked before a store that is no replica yet is gone on with; raises
+    StoreError to stop.
 
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
     SettingError, UnknownRelease, OSError. What was copied stays then, and is a store.
@@ -125,8 +127,12 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
 
     master: HOST:PORT of it (10912). broker: the broker's own address, by default the port before:
     it is asked where the log begins, for sizes, release and config/; "" : it is not asked.
-    from_offset: where the log begins, if nobody tells. controller: the master is under a
-    controller (5.x). Connects again until what is wanted is there; the rest is as `replicate`.
+    from_offset: where the log begins, if nobody tells; controller: the master is under a controller
+    (5.x); target: a local folder; to_offset, to_time: as for `replicate`; follow: go on while the
+    master's log grows; idle: it ends when nothing has come for so many seconds (None: never);
+    derive: queues and index too; derive_every: seconds from one time to the next, while following;
+    rate: bytes a second; confirm: asked before a store that is no replica yet is gone on with;
+    raises StoreError to stop.
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """

@@ -68,10 +68,11 @@ def report(  # noqa: PLR0913 (a user's options)
 ) -> Reported:
     """Write a page about a store, by path or URL, to a local file.
 
-    check: whether the log is checked, as by `reput.check`; else the page says that it was not.
-    staging_folder: as for `check`. replace: an older page of ours may be there; nothing else is
-    ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
-    log or the output may not be written, SettingError, UnknownRelease, OSError.
+    output: the page's file; check: whether the log is checked, as by `reput.check`; else the page
+    says that it was not. staging_folder: as for `check`. replace: an older page of ours may be
+    there; nothing else is ever replaced. now: milliseconds, by default the machine's. Raises
+    StoreError where there is no log or the output may not be written, SettingError, UnknownRelease,
+    OSError.
     """
     from reput.jobs.page.headline import verdict
     from reput.jobs.page.html import page

@@ -12,41 +12,31 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 _HEAD = """\
 # Settings
 
-Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it
-is what that declaration gives.
-
 Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NAME=VALUE`, which
-goes over the file). Every setting that a release from 4.1.0 to 5.5.1 takes is allowed. `reput`
-treats each in one of four ways:
+goes over the file). Every setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in
+one of four ways:
 
-- **obeyed**: `reput` does what RocketMQ does.
-- **warned**: RocketMQ would do something else than `reput`. A warning says so if the value is not
-  the default.
-- **refused**: only the default is allowed. With any other value the command does nothing and ends
-  with exit code 2.
-- **harmless**: the setting changes neither the derived or written bytes nor their durability.
-  There is no message, whatever the value.
+| | |
+|---|---|
+| **obeyed** | `reput` does what RocketMQ does |
+| **warned** | RocketMQ would do something else; a warning says so if the value is not the default |
+| **refused** | only the default is allowed; any other value is an error, exit code 2 |
+| **harmless** | the setting changes neither the bytes of the files nor their durability |
 
-*Derive* is every command that derives files from a log: `rebuild`, `verify`, `check`, `recover`,
-`repair`. *Append* is `reput append`. Who uses the writer from Python gets its warnings from
-`setting_warnings(given, release, "append")`.
+*Derive* is every command that derives files from a log (`rebuild`, `verify`, `check`, `recover`,
+`repair`), *append* is `reput append`. In Python, `setting_warnings(given, release, "append")` gives
+the writer's warnings.
 
-- An unknown name is an error. The error shows the nearest known name.
-- An older spelling is the same setting: `mapedFileSizeCommitLog=X` is obeyed as
-  `mappedFileSizeCommitLog=X`, with a warning if the given release ignores that spelling. Both
-  spellings with different values are an error.
-- A switch that the given release does not have yet keeps its default, as in that release's
-  broker. A warning says so.
-- Values are read as RocketMQ reads them (MixAll.properties2Object). RocketMQ silently takes its
-  default for `maxIndexNum=4_00` or for a number with a blank behind it, and false for
-  `enableLmq=yes`. `reput` reports an error with setting and value. Blanks around texts are dropped.
+- An unknown name is an error, which shows the nearest name.
+- Older spellings (`mapedFileSizeCommitLog`) are the same setting, with a warning if the release
+  ignores that spelling. Both spellings with different values are an error.
+- A switch that the release does not have yet keeps its default, with a warning.
+- A value that RocketMQ would silently replace by its default is an error: `maxIndexNum=4_00`,
+  `enableLmq=yes`, a number with a blank behind it.
 
-Names, types, releases and defaults come from RocketMQ's own jars, by
-`tests/rocketmq/test_setting_releases.py` (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). A
-default of `...` depends on the machine.
-
-[RocksDB](rocksdb.md) lists what each setting moves into RocksDB, and what `reput` does with such a
-store.
+Names, types, releases and defaults come from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in
+Maven Central). A default of `...` depends on the machine. [RocksDB](rocksdb.md) lists what moves
+into RocksDB. `make settings-page` makes this page.
 
 """
 _TABLE = (

@@ -35,11 +35,18 @@ are the same for all: see [quick start](quick-start.md#what-it-says).
 _KNOWN = {
     "engine": "a SparkSession; left out, the work runs in processes of this machine",
     "store": "a folder that holds `commitlog/`, path or URL",
+    "path": "a folder that holds `commitlog/`, path or URL",
+    "spark": "a SparkSession",
     "rocketmq": "a release; by default what the store's files say",
     "settings": "by RocketMQ's names, as text",
     "replace": "whether an older output may be replaced",
     "progress": "what hears how far the work has come",
     "storage": "what to read by instead of what the URL says",
+    "output": "a folder or URL to write to, absent or empty",
+    "output_storage": "what to write by instead of what the URL says",
+    "dry_run": "report what would be done, and change nothing",
+    "confirm": "asked before the first change; raises StoreError to stop",
+    "check_crc": "whether body CRCs are checked",
     "cut": "how the log is cut into splits",
     "index_start_name": "the name of the first index file (default: its first message)",
 }

@@ -282,7 +282,7 @@ BUGS = (
         ' & ~is_pre_blank(entries)', "", only(_INSTALL, "layout")),
     Bug("later runs remove what killed ones left", "jobs/outputs/staging_folder.py",
         "    remove_abandoned(storage, base, prefix)\n", "", only(_IN_PLACE, "killed_verify")),
-    Bug("what is not built is refused", "jobs/opening/plan.py", "refuse_unsupported(parsed, IN_ROCKSDB if compares else ())", "pass",
+    Bug("what is not built is refused", "jobs/opening/plan.py", "refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())", "pass",
         only(_WRONG, "not_built")),
     Bug("topics from the backup", "store_format/discover/config_folder.py",
         'for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):',

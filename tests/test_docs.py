@@ -163,6 +163,13 @@ def test_a_parameter_stands_in_a_table_with_what_its_docstring_says() -> None:
                         "sql": "only what is wanted"}  # fmt: skip
 
 
+def test_every_parameter_of_the_page_for_python_has_a_meaning() -> None:
+    functions = site_pages._FUNCTION.sub(site_pages._function, _TEXTS[ROOT / "docs/api.md"])
+    rows = re.findall(r"^\| `\w+` \|.*\|$", functions, re.M)
+    assert len(rows) > 150
+    assert [row for row in rows if re.search(r"\|\s*\|$", row)] == []
+
+
 @pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")

@@ -37,6 +37,7 @@ EXCEPTIONS = {
     "store_format/storage/arrow.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
     "store_format/storage/rocksdb.py": {"rocksdict"},
+    "store_format/storage/rocksdb_tables.py": {"rocksdict"},
     # what parses SQL92 expressions
     "store_format/filter/parser.py": {"lark"},
     "store_format/filter/expressions.py": {"lark"},

@@ -72,6 +72,7 @@ RUN = schema(
     offsets_at=pa.int64(),  # where its queueOffsets are in that file; -1: first, first + 1, ...
     first=pa.int64(),  # queueOffset of the first entry
     greatest=pa.int64(),  # the greatest queueOffset
+    times_at=pa.int64(),  # where its storeTimestamps are in that file; -1: nobody asked for them
 )
 
 # One row for each run and ConsumeQueue segment that it reaches into.

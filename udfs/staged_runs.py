@@ -98,6 +98,11 @@ class StagedRuns:
             offsets[:decided] = row["decided_from"] + np.arange(decided)
         return offsets
 
+    def times(self, row: Row) -> np.ndarray:
+        """The storeTimestamps of a run."""
+        name = self.runs[row["split"]] + ENTRIES
+        return read_range(self.staging, name, row["times_at"], 8 * row["count"]).view(np.int64)
+
     def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
         """Number a run that starts at `position`; gaps: GAP_COUNT rows (none for batch queues)."""
         count = row["count"]

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.protocol import Storage, Writer
 
 Bytes = npt.NDArray[np.uint8]
@@ -23,7 +25,7 @@ ENTRIES = ".entries"
 HASHES = ".hashes"
 MESSAGES = ".messages"
 RUNS = ".runs"
-_SCAN, _QUEUE, _INDEX = "scan", "queue", "index"  # what names of files begin with
+_SCAN, _QUEUE, _INDEX, _TABLE = "scan", "queue", "index", "table"  # what names of files begin with
 PLACED_TREE = "placed"  # below it files are made at the paths that they have in the set
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
 SPLITS = "splits"  # and how many splits its task has done since its list before
@@ -65,6 +67,17 @@ def queue_file_name() -> str:
 def index_file_name() -> str:
     """A name for an index file."""
     return attempt_name(_INDEX)
+
+
+def table_file_name() -> str:
+    """A name for a table of a RocksDB."""
+    return attempt_name(_TABLE)
+
+
+def local_folder(staging: Staging) -> str | None:
+    """The staging folder, if it is on a local disk, where any library can write."""
+    local = isinstance(staging.storage, LocalStorage)
+    return staging.folder if local and not isinstance(staging.storage, ManifestLast) else None
 
 
 def is_derived_file(name: str) -> bool:

@@ -11,7 +11,7 @@ All paths are relative to the folder that holds the store.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -23,9 +23,17 @@ from reput.store_format.disk.exchange import NotDurable, put_in_place
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import read_small
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    CONFIG,
+    CONSUME_QUEUE,
+    INDEX,
+)
+from reput.store_format.release.foreign import CURRENT, ROCKSDB_QUEUES, STORE_DB
 
-DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)
+# With queues in RocksDB, CONSUME_QUEUE has its files, or the second of ROCKSDB_QUEUES.
+DERIVED = tuple(dict.fromkeys((*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)))
 NOTE = "reput-install.json"
 
 _ROOT = "root"
@@ -34,12 +42,32 @@ _CHUNK = 1 << 20
 _NOTE_MOST = 256 << 20
 
 
+_APART = "apart"  # in a note: paths besides DERIVED that were replaced, or are new
+
+
 class SetFile(NamedTuple):
     """One file of a set, as its manifest has it; `source`: where it is, below the set's folder."""
 
     path: str
     length: int
     sha256: str
+
+
+class Apart(NamedTuple):
+    """What a store gets besides a set's files: some below config/, or the RocksDB of an index.
+
+    files: those below `source`'s root; paths: the names of all that is new or replaced, each at the
+    store's root or right below config/.
+    """
+
+    source: Files
+    files: list[SetFile]
+    paths: tuple[str, ...]
+
+
+def _below_config(paths: Collection[str]) -> set[str]:
+    """The names below config/ in paths of an `Apart`."""
+    return {path.partition("/")[2] for path in paths if path.startswith(f"{CONFIG}/")}
 
 
 def kept_name(store: str) -> str:
@@ -51,15 +79,16 @@ def staging_prefix(store: str) -> str:
     return f".{store}.reput-install-"
 
 
-def install(
+def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
-    wanted: Iterable[SetFile], log_start: int,
+    wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip
     """Install the files of a set that is below `source`'s root. attempt: a name that is unique.
 
     The caller holds the store's lock. note: is kept with the set, for when it is replaced in turn.
     Queues that the set does not have because all their messages have expired (those before
-    log_start) are kept: without them a broker would number their next messages from 0.
+    log_start) are kept: without them a broker would number their next messages from 0. A set with
+    queues in RocksDB has the ends of these. apart: what else it gets.
     Raises StoreChanged where a file is not what the manifest says; StoreError where the store
     holds a link, or something has the kept set's name that no install has put there; OSError;
     NotDurable.
@@ -67,11 +96,16 @@ def install(
     check_can_change(files, store)
     staging = f"{staging_prefix(store)}{attempt}"
     with _removing(files, store, staging):
-        root = _begin(files, store, staging)
-        copied = [file for file in wanted if file.path.split("/")[0] in DERIVED]
+        other = apart.paths if apart is not None else ()
+        note = {**note, _APART: list(other)}
+        root = _begin(files, store, staging, other)
+        if apart is not None:
+            _copy_set(files, apart.source, root, apart.files)
+        copied = [file for file in wanted if file.path.split("/")[0] in (*DERIVED, *other)]
         _copy_set(files, source, root, copied)
         queues = {file.path.rpartition("/")[0] for file in copied}
-        for queue in expired_queues(files, store, queues, log_start):
+        in_rocksdb = any(file.path == f"{CONSUME_QUEUE}/{CURRENT}" for file in copied)
+        for queue in () if in_rocksdb else expired_queues(files, store, queues, log_start):
             _ensure(files, root, queue.rpartition("/")[0])
             _link_tree(files, f"{store}/{queue}", f"{root}/{queue}")
         _swap(files, store, staging, note)
@@ -84,10 +118,14 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
     check_no_links(files, kept)
     staging = f"{staging_prefix(store)}{attempt}"
     with _removing(files, store, staging):
-        root = _begin(files, store, staging)
+        other = note.get(_APART, ())
+        root = _begin(files, store, staging, other)
         for name in files.names(kept):
-            if name in DERIVED:
+            if name in DERIVED or name in other:
                 _link_tree(files, f"{kept}/{name}", f"{root}/{name}")
+        for name in files.names(f"{kept}/{CONFIG}") if _below_config(other) else ():
+            _ensure(files, root, CONFIG)
+            _link_tree(files, f"{kept}/{CONFIG}/{name}", f"{root}/{CONFIG}/{name}")
         _swap(files, store, staging, note)
 
 
@@ -118,7 +156,7 @@ def check_no_links(files: Files, path: str) -> None:
     """Raise StoreError where anything below a folder is neither a file nor a folder."""
     if files.is_folder(path):
         for name in files.names(path):
-            check_no_links(files, f"{path}/{name}")
+            check_no_links(files, f"{path}/{name}" if path else name)
 
 
 def check_kept(files: Files, store: str) -> None:
@@ -133,7 +171,7 @@ def check_kept(files: Files, store: str) -> None:
         raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
     names = files.names(kept)
     for name in names:
-        if name not in (*DERIVED, NOTE):
+        if name not in (*DERIVED, CONFIG, STORE_DB, NOTE):
             raise StoreError(
                 f"{kept}/{name}: is of no set that an install has kept; it stays: move it away"
             )
@@ -226,13 +264,20 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
     return used
 
 
-def _begin(files: Files, store: str, staging: str) -> str:
-    """A new root with all that is not derived, each file by a second name."""
+def _begin(files: Files, store: str, staging: str, other: Collection[str]) -> str:
+    """A new root with all that is not derived, each file by a second name. other: paths that are
+    left out too.
+    """
+    config = _below_config(other)
     root = f"{staging}/{_ROOT}"
     files.add_own_folder(staging)
     files.add_folder(root, like=store)
     for name in files.names(store):
-        if name not in DERIVED:
+        if name == CONFIG and config:
+            files.add_folder(f"{root}/{name}", like=f"{store}/{name}")
+            for each in set(files.names(f"{store}/{name}")) - config:
+                _link_tree(files, f"{store}/{name}/{each}", f"{root}/{name}/{each}")
+        elif name not in (*DERIVED, *other):
             _link_tree(files, f"{store}/{name}", f"{root}/{name}")
     return root
 
@@ -298,8 +343,13 @@ def _finish(files: Files, store: str, staging: str) -> None:
             raise StoreError(f"{store}: is gone; {root} holds what it was")
         check_kept(files, store)
         files.sync_folder("")  # makes the exchange durable before anything is removed
+        other = note.get(_APART, ())
+        config = _below_config(other)
         for name in files.names(root):
-            if name not in DERIVED:
+            if name == CONFIG and config:
+                for each in set(files.names(f"{root}/{name}")) - config:
+                    _remove_tree(files, f"{root}/{name}/{each}")
+            elif name not in (*DERIVED, *other):
                 _remove_tree(files, f"{root}/{name}")
         if not files.exists(f"{root}/{NOTE}"):
             files.link(f"{staging}/{NOTE}", f"{root}/{NOTE}")

@@ -18,12 +18,15 @@ class Caller(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A pull that may wait for messages (PullRequestHoldService)."""
+    """A pull or a pop that may wait for messages (PullRequestHoldService, PopLongPollingService)."""
 
     topic: str
     queue_id: int
     position: int  # it is answered anew once the queue has this position
     until: int  # milliseconds since 1970; then it is answered as it stands
+    group: str | None = None  # of a pop, which waits for any queue of the topic
+    again: int | None = None  # it is answered anew at this time, before `until`
+    ready: "Callable[[], bool] | None" = None  # whether a pop has something to give by now
 
 
 class Question(NamedTuple):

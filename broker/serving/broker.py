@@ -1,8 +1,11 @@
 """`Broker`: what handlers answer from: the store, and what clients have said since we began."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
+from reput.broker.pop.in_flight import InFlight
+from reput.broker.pop.order import Orders
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.command import ONE_WAY_BIT, Command
 from reput.broker.serving.answer import Answer, Caller
@@ -11,6 +14,7 @@ from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.queue_locks import QueueLocks
 from reput.broker.serving.read_rates import Given
+from reput.broker.serving.request_modes import RequestModes
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 
@@ -35,8 +39,16 @@ class Broker:
     slaves_at: tuple[str, int] | None = None
     limits: PullLimits = field(default_factory=PullLimits)
     consumers: Consumers = field(init=False)
+    modes: RequestModes = field(default_factory=RequestModes)
     locks: QueueLocks = field(default_factory=QueueLocks)
     given: Given = field(init=False)
+    in_flight: InFlight = field(default_factory=InFlight)  # what was popped
+    orders: Orders = field(default_factory=Orders)  # what was popped in order
+    pops: Iterator[int] = field(default_factory=count)  # numbers pops
+    # Groups' topics of which something may be popped since: (group, topic)
+    woken: set[tuple[str, str]] = field(default_factory=set)
+    # How many pops of a group, a topic and a queue id wait.
+    waiting: Callable[[str, str, int], int] = lambda group, topic, queue_id: 0
     # Asked before each request, in this order: what one answers is the answer.
     guards: list[Guard] = field(default_factory=list)
     # Called with a connection's number and the time when it is closed.
@@ -50,13 +62,17 @@ class Broker:
         self.consumers = Consumers(self._tell_of_change)
         self.given = Given(self.started)
         self.closed.append(self.consumers.disconnect)
-        self.ticked += [self.consumers.expire, self.given.tick]
+        self.ticked += [self.consumers.expire, self.given.tick, self.orders.clean, self._wake_due]
 
     def _tell_of_change(self, connection: int, group: str) -> None:
         """Have a client look at once who is in its group now (DefaultConsumerIdsChangeListener)."""
         fields = {"consumerGroup": group}
         note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, fields)
         self.outbox.append((connection, note._replace(version=self.version)))
+
+    def _wake_due(self, now: int) -> None:
+        """Have pops that wait look at what nobody has acknowledged in time."""
+        self.woken.update(self.in_flight.due(now))
 
     def address_for(self, caller: Caller) -> str:
         """Where a client is to find the broker."""

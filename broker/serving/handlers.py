@@ -3,6 +3,7 @@
 from reput.broker.remoting.codes import Language, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
 from reput.broker.serving import (
+    assignments,
     client_lists,
     cluster,
     consume_stats,
@@ -14,11 +15,15 @@ from reput.broker.serving import (
     offset_requests,
     offset_resets,
     offsets,
+    pop,
+    pop_acks,
+    pop_looks,
     pull,
     queue_entries,
     routes,
     runtime,
     slaves,
+    store_switches,
     topic_facts,
     write_requests,
 )
@@ -34,10 +39,14 @@ HANDLERS: Handlers = {
     **heartbeats.HANDLERS,
     **offsets.HANDLERS,
     **pull.HANDLERS,
+    **pop.HANDLERS,
+    **pop_acks.HANDLERS,
+    **pop_looks.HANDLERS,
     **messages.HANDLERS,
     **offset_requests.HANDLERS,
     **offset_resets.HANDLERS,
     **lock_requests.HANDLERS,
+    **assignments.HANDLERS,
     **client_lists.HANDLERS,
     **consumer_requests.HANDLERS,
     **cluster.HANDLERS,
@@ -46,6 +55,7 @@ HANDLERS: Handlers = {
     **group_configs.HANDLERS,
     **queue_entries.HANDLERS,
     **runtime.HANDLERS,
+    **store_switches.HANDLERS,
     **slaves.HANDLERS,  # over what `write_requests` says of registering
 }
 

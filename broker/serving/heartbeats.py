@@ -6,6 +6,7 @@ from typing import Any
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command, is_int
 from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.consumers import (
@@ -18,9 +19,9 @@ from reput.broker.serving.consumers import (
 from reput.broker.serving.fields import text
 from reput.broker.serving.subscriptions import compiled, is_tags
 from reput.store_format.filter.parser import WrongExpression
+from reput.store_format.names import RETRY_PREFIX
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
-_RETRY = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
 _NOT_JSON = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
 _LONG = 1 << 63
 
@@ -56,7 +57,7 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
             there = broker.consumers.groups.get(group.name)
             unknown |= without if there is None else there.fingerprint not in (0, fingerprint)
             broker.consumers.join(group, caller.connection, client, without)
-            broker.store.make_topic(_RETRY + group.name)
+            broker.store.make_topic(topic(RETRY_PREFIX + group.name))
         for name in filter(is_group_name, producers):
             broker.consumers.produce(name, caller.connection, client)
     except TooManyClients as error:

@@ -29,7 +29,7 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
             ResponseCode.QUERY_NOT_FOUND,
             "Not found, do not set to zero, maybe this group boot first",
         )
-    if _begins_in_memory(broker, broker.store.queue(topic, queue_id)):
+    if begins_in_memory(broker, broker.store.queue(topic, queue_id)):
         return found(offset=0)
     return refused(
         ResponseCode.QUERY_NOT_FOUND,
@@ -37,7 +37,7 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     )
 
 
-def _begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
+def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
     """Whether a queue has its first message, and the log behind that would fit into memory: then a
     new group begins there, wherever it wanted to (checkInMemByConsumeOffset).
 
@@ -56,10 +56,11 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A client tells how far its group has come (updateConsumerOffset)."""
     group, topic = text(request, "consumerGroup"), text(request, "topic")
     queue_id, offset = number(request, "queueId"), number(request, "commitOffset")
+    known = broker.groups.has(group) or not broker.store.opened.profile.commits_of_known_groups
+    if not (known and is_group_name(group)):
+        return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
     if topic not in broker.store.topics:
         return refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-    if not is_group_name(group):
-        return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
     if not 0 <= queue_id < broker.store.topics[topic].read_queues:
         return refused(ResponseCode.INVALID_PARAMETER, f"no queue {queue_id} of {topic}")
     if broker.offsets.is_reset(group, topic, queue_id):

@@ -20,6 +20,7 @@ from reput.broker.serving.routes import MASTER_ID
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
 from reput.broker.serving.topics import PERM_READ, Topic
+from reput.store_format.derived.queue_slices import Numbers
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.parser import WrongExpression
 
@@ -36,6 +37,7 @@ class Got(NamedTuple):
     maximum: int = 0
     pieces: tuple[Piece, ...] = ()
     given: int = 0  # messages
+    positions: tuple[Numbers, ...] = ()  # of the records
 
 
 _CODES = {
@@ -170,6 +172,7 @@ def take(
     keep = wanted.record if wanted.needs_record else None
     status, following = "NO_MATCHED_MESSAGE", position
     pieces, taken = list[Piece](), Taken(0, 0)
+    positions = list[Numbers]()
     while following < stop and not limits.has_enough(taken, most):
         many = min(max(most - taken.messages, 1), stop - following, _AT_ONCE)
         some = queue.some(following, many)
@@ -187,12 +190,15 @@ def take(
             chosen = chosen.part(passes[:passed])
         found = records_of(chosen, log, files, keep)
         pieces += found.pieces
+        positions += found.positions
         taken = Taken(taken.messages + found.taken.messages, taken.bytes + found.taken.bytes)
         if taken.messages:
             status = "FOUND"
         elif len(chosen):
             status = "NO_MATCHED_MESSAGE" if found.unwanted else "MESSAGE_WAS_REMOVING"
-    return Got(status, following, low, high, tuple(pieces), taken.messages)
+    return Got(
+        status, following, low, high, tuple(pieces), taken.messages, tuple(positions)
+    )
 
 
 HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

@@ -4,21 +4,27 @@ Short ones are read together and a kernel looks at them; a long one is looked at
 which goes from the file to the socket. What is no whole record is left out.
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.broker.remoting.command import INT_MAX
 from reput.broker.serving.log_ranges import LogFiles, LogRange
 from reput.broker.serving.pull_limits import Taken
+from reput.broker.serving.queue import ServedQueue
 from reput.store_format.derived.queue_slices import Numbers, Slice
 from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import MIDDLE_AT, RECORD_MIDDLE_BYTES
 from reput.store_format.log.many_records import look
 from reput.store_format.log.one_record import Record, record_from
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.records import RECORD_ROW
 
 LONG = 1 << 15  # bytes of a record from which on its body is not read; sendfile has its own price
+
+_INT = struct.Struct(">i")
 
 Piece = LogRange | memoryview
 Keep = Callable[[Record], bool]
@@ -28,6 +34,7 @@ class Records(NamedTuple):
     """The records of some entries, as an answer's body."""
 
     pieces: list[Piece]
+    positions: list[Numbers]  # of the records, in their queue
     taken: Taken
     unwanted: bool  # whether there is a record that is not kept
 
@@ -50,13 +57,14 @@ def records_of(
     parts.append(_short(entries.part(slice(done, None)), log, files, keep))
     return Records(
         [piece for part in parts for piece in part.pieces],
+        [positions for part in parts for positions in part.positions],
         Taken(sum(part.taken.messages for part in parts), sum(part.taken.bytes for part in parts)),
         any(part.unwanted for part in parts),
     )
 
 
 def _nothing(unwanted: bool = False) -> Records:
-    return Records([], Taken(0, 0), unwanted)
+    return Records([], [], Taken(0, 0), unwanted)
 
 
 def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
@@ -69,7 +77,8 @@ def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> R
         return _nothing()
     if keep is not None and not keep(record):
         return _nothing(unwanted=True)
-    return Records([files.range(place, size)], Taken(int(entry.messages[0]), size), False)
+    taken = Taken(int(entry.messages[0]), size)
+    return Records([files.range(place, size)], [entry.positions], taken, False)
 
 
 def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
@@ -100,10 +109,37 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
         unwanted = not all(wanted)
         sound[sound] = wanted
     if sound.all():
-        return Records([view], Taken(int(entries.messages.sum()), len(view)), unwanted)
+        taken = Taken(int(entries.messages.sum()), len(view))
+        return Records([view], [entries.positions], taken, unwanted)
     taken = Taken(int(entries.messages[sound].sum()), int(entries.sizes[sound].sum()))
     pieces = [view[ats[number] : ends[number]] for number in np.flatnonzero(sound).tolist()]
-    return Records(list[Piece](pieces), taken, unwanted)
+    return Records(list[Piece](pieces), [entries.positions[sound]], taken, unwanted)
+
+
+def given_again(
+    queue: ServedQueue, positions: Sequence[int], log: LogReader, files: LogFiles, times: int
+) -> list[tuple[int, Piece]]:
+    """(position, record) of messages that are given once more; `times` is their reconsumeTimes, as
+    a broker counts it up when it writes a retry (PopReviveService). What is no record is left out.
+
+    Raises StoreChanged, OSError.
+    """
+    given = list[tuple[int, Piece]]()
+    for position in positions:
+        entry = queue.some(position, 1)
+        if not len(entry) or int(entry.positions[0]) != position:
+            continue
+        place, size = int(entry.places[0]), int(entry.sizes[0])
+        try:
+            found = log.record_at(place)
+        except (NoRecord, NotInLog):
+            continue
+        if found.size == size:
+            record = bytearray(files.range(place, size).read())
+            middle = found.body_at - place - RECORD_MIDDLE_BYTES
+            _INT.pack_into(record, middle + MIDDLE_AT.reconsumeTimes, min(times, INT_MAX))
+            given.append((position, memoryview(record)))
+    return given
 
 
 @kernel

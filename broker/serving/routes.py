@@ -8,6 +8,7 @@ from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, text
 from reput.broker.serving.topics import PERM_READ, Topic
+from reput.broker.serving.write_requests import READ_ONLY
 
 MASTER_ID = 0  # MixAll.MASTER_ID
 
@@ -27,7 +28,8 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
         "filterServerTable": {},
         "queueDatas": [queue_data(broker, topic)],
     }
-    return found(fastjson(answer, standard))
+    # no client shows it; who looks at the answers of a producer that finds no queue does
+    return found(fastjson(answer, standard))._replace(remark=READ_ONLY)
 
 
 def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:

@@ -5,13 +5,7 @@ from collections.abc import Callable, Iterator
 
 from reput.broker.serving.log_ranges import LogFiles
 from reput.broker.serving.queue import ServedQueue
-from reput.broker.serving.topics import (
-    PERM_READ,
-    PERM_WRITE,
-    Topic,
-    queue_folders,
-    served_topics,
-)
+from reput.broker.serving.topics import Topic, queue_folders, served_topics
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config_folder import configured_topics
@@ -125,12 +119,12 @@ class ServedStore:
                 if len(last):
                     yield int(last.places[0] + last.sizes[0])
 
-    def make_topic(self, name: str) -> None:
-        """A topic of one queue that a broker makes by itself, such as a group's %RETRY%."""
-        if name not in self.topics:
-            both = PERM_READ | PERM_WRITE
-            made = Topic(name, 1, 1, both, 0, False, "SINGLE_TAG", {}, False)
-            self.topics[name] = self._made[name] = made
+    def make_topic(self, made: Topic) -> None:
+        """A topic that a broker makes by itself, such as a group's %RETRY%: where the store has
+        none of this name.
+        """
+        if made.name not in self.topics:
+            self.topics[made.name] = self._made[made.name] = made
 
     def by_key(
         self, topic: str, key: str, most: int, begin: int, end: int

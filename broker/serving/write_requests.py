@@ -2,17 +2,22 @@
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
-from reput.broker.serving.answer import Answer, Caller, refused
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.client_names import is_group_name
+from reput.broker.serving.fields import text
 
-_READ_ONLY = "reput serves this store to be read only"
+_OF_PROXIES = "HeartBeatSyncerTopic"  # ProxyConfig.heartbeatSyncerTopicName ends so by default
+_MOST_MADE = 100
+READ_ONLY = "reput serves this store to be read only"
 
 
 def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A message is sent (SendMessageProcessor, where brokerPermission is to read)."""
     return refused(
         ResponseCode.NO_PERMISSION,
-        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {_READ_ONLY}",
+        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
     )
 
 
@@ -20,8 +25,25 @@ def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Something else is to be written or changed."""
     return refused(
         ResponseCode.NO_PERMISSION,
-        f"{RequestCode(request.code).name} would change the store: {_READ_ONLY}",
+        f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
     )
+
+
+def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A topic is to be made. RocketMQ's Proxy makes one for itself before it starts
+    (HeartbeatSyncer), which is kept in memory: it has no messages.
+    """
+    name = text(request, "topic")
+    if not name.endswith(_OF_PROXIES) or not is_group_name(name):
+        return writing(broker, request, caller)
+    if name not in broker.store.topics and _made_by_proxies(broker) >= _MOST_MADE:
+        return writing(broker, request, caller)
+    broker.store.make_topic(topic(name))
+    return found()
+
+
+def _made_by_proxies(broker: Broker) -> int:
+    return sum(name.endswith(_OF_PROXIES) for name in broker.store.topics)
 
 
 _SENDING = (
@@ -30,7 +52,7 @@ _SENDING = (
     RequestCode.CONSUMER_SEND_MSG_BACK,
 )  # fmt: skip
 _WRITING = (
-    RequestCode.END_TRANSACTION, RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.END_TRANSACTION,
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
     RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV,
     RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UPDATE_BROKER_CONFIG,
@@ -41,9 +63,8 @@ _WRITING = (
     RequestCode.ADD_WRITE_PERM_OF_BROKER, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
     RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG,
     RequestCode.TRIGGER_DELETE_FILES, RequestCode.RESUME_CHECK_HALF_MESSAGE,
-    RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.RECALL_MESSAGE,
-    RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.SET_COMMITLOG_READ_MODE,
+    RequestCode.RECALL_MESSAGE,
+    RequestCode.SET_COMMITLOG_READ_MODE,
     RequestCode.CLONE_GROUP_OFFSET, RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER,
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
@@ -52,4 +73,8 @@ _WRITING = (
     RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
 )  # fmt: skip
 
-HANDLERS: Handlers = {**dict.fromkeys(_SENDING, sending), **dict.fromkeys(_WRITING, writing)}
+HANDLERS: Handlers = {
+    **dict.fromkeys(_SENDING, sending),
+    **dict.fromkeys(_WRITING, writing),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: create_topic,
+}

@@ -6,8 +6,14 @@ from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import cause_line, damage_line, era_lines, found_lines
-from reput.jobs.salvaging.damage_map import range_text
+from reput.jobs.outputs.summary import (
+    cause_line,
+    damage_line,
+    era_lines,
+    found_lines,
+    range_text,
+    short_range,
+)
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment
@@ -57,16 +63,24 @@ def text(report: CheckReport, whole: bool = False) -> str:
         if whole:
             lines += [f"  cause     {cause_line(each)}" for each in report.damage["causes"]]
         shown = [
-            f"  range     {range_text(each) if whole else _short_range(each)}"
+            f"  range     {range_text(each) if whole else short_range(each)}"
             for each in ranges[:most]
         ]
         lines += _first(shown, most, report.damage["range_count"])
+        kept = [each for each in ranges if each["kind"] == "content"]
+        if kept:
+            lines.append(
+                f"  message   reput query {report.store} --offset {kept[0]['physical_offset']}"
+                "   (shows what is left of it)"
+            )
     gaps = report.damage["missing"]
     lines += _first(
         [f"  missing   {_gap_text(gap)}" for gap in gaps[:most]],
         most, len(gaps) + report.damage["missing_unlisted"],
     )  # fmt: skip
-    if report.derived_files is not None:
+    if report.derived_files is None:
+        lines.append("  derived   none: the store has no queues and no index")
+    else:
         count = len(report.differences)
         same = "as the log gives them" if not count else counted(count, "difference")
         lines.append(f"  derived   {counted(report.derived_files, 'file')}: {same}")
@@ -91,21 +105,16 @@ def details(report: CheckReport) -> list[str]:
 
 def next_step(report: CheckReport) -> str:
     """The command that mends what was found; empty where none does, or nothing is to be done."""
-    if report.sound or report.looks_like:
+    if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
+    made = "--output DIR"
+    if report.assumed:  # what writes asks for it
+        made += " --rocketmq VERSION"
     if report.damage["range_count"]:
-        return f"reput repair {report.store} --output DIR   (a copy that a broker serves)"
-    if report.only_derived_differ:
-        return f"reput rebuild {report.store} --output DIR, then reput install DIR {report.store}"
+        return f"reput repair {report.store} {made}   (a copy that a broker serves)"
+    if report.only_derived_differ or report.derived_files is None:
+        return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""
-
-
-def _short_range(told: dict[str, Any]) -> str:
-    """Where a range is, and what is wrong with it."""
-    return (
-        f"{told['kind']} at offset {told['physical_offset']:,}, "
-        f"{counted(told['length'], 'byte')}: {told['field']} {told['reason']}"
-    )
 
 
 def _gap_text(gap: dict[str, Any]) -> str:

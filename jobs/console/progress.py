@@ -13,6 +13,7 @@ from reput.jobs.opening.progress import Done, Progress
 _TERMINAL_SECONDS = 0.2
 _LINE_SECONDS = 10.0
 _BAR_WIDTH = 28
+_KNOWS = 0.02  # from this share on the rest can be estimated
 _SHORT = 1.0  # seconds: the bar of a stage that took less is taken away again
 
 
@@ -64,7 +65,7 @@ class ShownProgress(Progress):
 
 def _end(share: float | None, seconds: float) -> str:
     """When a stage is going to end, if it goes on as it went so far."""
-    if not share or share >= 1:
+    if not share or not _KNOWS <= share < 1:
         return ""
     left = seconds / share - seconds
     at = (datetime.now() + timedelta(seconds=left)).strftime("%H:%M:%S")

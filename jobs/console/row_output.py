@@ -50,5 +50,5 @@ def run_listing(
                 {column.name for column in columns if column.text},
             )
         if not rows:
-            remark("there is none")
+            remark("none found")
     return DONE

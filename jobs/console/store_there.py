@@ -23,8 +23,8 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
     if _is_store(listed(storage, path)):
         return
     near = list(dict.fromkeys(_near(storage, path)))[:_SHOWN]
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise StoreError(f"{path}/{COMMIT_LOG}: no such folder{hint}")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"STORE is what holds {COMMIT_LOG}/"
+    raise StoreError(f"{path}/{COMMIT_LOG}: no such folder; {hint}")
 
 
 def check_discovery(

@@ -3,21 +3,29 @@
 import time
 from typing import BinaryIO
 
+from reput.jobs.deriving.expired_queues import expired_queues, files_of_expired
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.deriving.rocksdb_set import index_database, queues_database
+from reput.jobs.engines.engine import Row
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.queue_kind import FILES, ROCKSDB
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
 from reput.jobs.outputs.summary import Summary, summary_of
+from reput.jobs.pipeline.index_tables import index_tables
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.jobs.salvaging.log_read import LogRead, read_log
 from reput.store_format.faults import REFUSE
+from reput.store_format.names import CONSUME_QUEUE, INDEX
 
 _QUEUES_SHOWN = 20
 
 
-def derive_set(
+def derive_set(  # noqa: PLR0913 (a user's options)
     found: FoundStore,
     target: Output,
     *,
@@ -25,27 +33,47 @@ def derive_set(
     index_start_name: str | None = None,
     ranges: BinaryIO | None = None,
     no_room: frozenset[tuple[str, int, int]] | None = None,
+    queues: str = FILES,
+    index: str = FILES,
 ) -> Summary:
     """Scan the log, build queues and index from it, and publish them in `target`.
 
     on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. no_room: of a
-    repaired log, the lost positions that have no filler (QueueDamage). Raises
-    StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
+    repaired log, the lost positions that have no filler (QueueDamage). queues, index: whether they
+    are to be in FILES or in ROCKSDB. Raises StoreError, of which DamageFound and StoreChanged are
+    two; nothing is left behind then.
     """
     with found.publishing(target) as (job, cleaned):
         planned = time.monotonic()
+        if queues == ROCKSDB:
+            job.keep_times()
         read = read_log(job, on_damage, ranges)
         if no_room is not None:
             damage = read.linked.queue_damage
             read.linked.queue_damage = damage._replace(no_room=no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, on_damage, cleaned)
-        built = job.build(read.linked)
+        built = job.build(read.linked, queues=queues == FILES, indexes=index == FILES)
+        indexed = index_tables(job, read.linked) if index == ROCKSDB else None
+        tables = queue_tables(job, read.linked) if queues == ROCKSDB else []
+        if queues == FILES:
+            built += files_of_expired(
+                job.plan, job.staging, _live(built), job.queue_bytes(CONSUME_QUEUE),
+                summary.warnings,
+            )  # fmt: skip
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         check_unchanged(job.plan)
         named = name_files(built, job.queue_bytes, index_start_name)
+        if queues == ROCKSDB:
+            named += _in_rocksdb(job, tables, summary.warnings)
+        if indexed is not None:
+            named += index_database(job.staging, indexed)
         _count(summary, read.linked, named)
+        if queues == ROCKSDB:
+            summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
+        if indexed is not None:
+            summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
         summary.left_out += unnamed(built, job.queue_bytes)
         summary.seconds = found.seconds()
         checkpoint = new_checkpoint(job.plan, read.linked, named)
@@ -53,6 +81,23 @@ def derive_set(
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+def _live(built: list[Built]) -> set[tuple[str, int]]:
+    """The queues that have files."""
+    paths = (row["folder"].split("/") for row in built if row["folder"] != INDEX)
+    return {(topic, int(queue_id)) for _, topic, queue_id in paths}
+
+
+def _in_rocksdb(job: Pipeline, tables: list[Row], warnings: list[str]) -> list[Built]:
+    """The files of the database of queues, in staging."""
+    live = {(row["topic"], row["queue_id"]) for row in tables}
+    expired = expired_queues(job.plan, live, warnings)
+    return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
+
+
+def _queues(tables: list[Row]) -> int:
+    return len({(row["topic"], row["queue_id"]) for row in tables})
 
 
 def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:

@@ -35,7 +35,9 @@ class ChosenLog:
         self.inputs: list[Input] = inputs_of(at.storage, at.path, settings)
         refuse_overlap(self.target, self.folder, self.inputs)
         salvages = chosen.on_damage == "salvage"
-        self.plan: Plan = make_plan(at, discover_for_reading(at), tolerant=salvages, compares=True)
+        self.plan: Plan = make_plan(
+            at, discover_for_reading(at), tolerant=salvages, even_rocksdb=True
+        )
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that were left out of `batches`

@@ -115,7 +115,8 @@ def plan_expiry(
         )
     discovered = discovered or discover(at)
     discovered.refuse_contradicted()
-    plan = make_plan(at, discovered)
+    # entries of a RocksDB that expire with the log a broker's compaction removes
+    plan = make_plan(at, discovered, even_rocksdb=True)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 

@@ -8,12 +8,15 @@ from contextlib import ExitStack, contextmanager
 from reput.broker.change.install import clean_up, foreign, unfinished
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.disk.locks import holder_text
+from reput.store_format.disk.locks import holder_text, lock_holder
 from reput.store_format.faults import StoreError
-from reput.store_format.names import ABORT, LOCK
+from reput.store_format.names import ABORT, CONFIG, LOCK
+from reput.store_format.release.foreign import CONFIG_DBS, ROCKSDB_QUEUES, STORE_DB
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.volumes import VolumeStorage
+
+_DATABASE_LOCK = "LOCK"  # a RocksDB's; it is locked as a store's lock file is
 
 
 class Target:
@@ -48,10 +51,23 @@ def locked(target: Target, dry_run: bool) -> Iterator[None]:
     if holder is not None:
         by = holder_text(holder)
         raise StoreInUse(f"{target.path}: is in use: {by} holds its lock; stop the broker")
+    _refuse_open_databases(target.path)
     with ExitStack() as held:
         if not dry_run:
             held.callback(target.files.lock(f"{target.name}/{LOCK}"))
         yield
+
+
+def _refuse_open_databases(store: str) -> None:
+    """Raise StoreInUse where a process has a RocksDB of the store open: it would write on in it."""
+    config = {name for names in CONFIG_DBS.values() for name in names}
+    for folder in (*ROCKSDB_QUEUES, STORE_DB, *(f"{CONFIG}/{name}" for name in config)):
+        holder = lock_holder(f"{store}/{folder}/{_DATABASE_LOCK}")
+        if holder is not None:
+            raise StoreInUse(
+                f"{store}/{folder}/{_DATABASE_LOCK}: {holder_text(holder)} has the RocksDB open; "
+                f"end it first"
+            )
 
 
 def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:

@@ -63,8 +63,8 @@ def examine(
         crash = Crash(old) if held.crashed else None
         reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
     except DamageFound as error:
-        more = "`reput repair` makes a copy that keeps them"
-        raise DamageFound(f"{error}; {more}", f"{error.plain}; {more}") from None
+        more = "`reput repair` makes a copy that keeps the messages behind it"
+        raise DamageFound(f"{error}; {more}", f"{error.plain} {more}.") from None
     end = log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)

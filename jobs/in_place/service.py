@@ -17,7 +17,6 @@ from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.phrases import discovered_lines
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
@@ -70,8 +69,7 @@ def run_service(
     of_store = discover_to_write(at)
     release = of_store.release
     if len(of_store.left) > 1:
-        for line in discovered_lines(of_store.of_release()):
-            tell(line)
+        tell(f"as RocketMQ {release} would: {of_store.releases} write the same")
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
         notes = notes_with(progress, tell)

@@ -43,6 +43,11 @@ class CheckReport:
         """Whether nothing is wrong but that derived files are not as the release makes them."""
         return bool(self.differences) and not (self.findings or self.damage["range_count"])
 
+    @property
+    def assumed(self) -> bool:
+        """Whether the store's files do not show the release."""
+        return self.releases.endswith("assumed")
+
     def as_json(self) -> dict[str, Any]:
         """What --json prints."""
         whole = {name: value for name, value in vars(self).items() if name != "segments"}

@@ -51,14 +51,14 @@ def _check(
         if ranges:
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
+        # a checkpoint that knows of queue entries: the store had queues, and has lost them
+        had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.storage, plan.store)
-        if in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
+        if had_queues or in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.differences = len(verdict.named), verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
-        else:
-            report.warnings.append("no derived files are there: only the log was read")
         if not plan.in_use:
             report.findings += past_the_end(job, damage.linked, known, report.differences)
         check_unchanged(plan)

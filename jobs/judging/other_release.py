@@ -32,6 +32,6 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
         at = StoreAt(plan.storage, plan.store, release, plan.discovered.settings)
         again = make_plan(
             at, discover(at, sweeps=True), found.engine.cores, found.cut.split_bytes,
-            tolerant=True, compares=True,
+            tolerant=True, even_rocksdb=True,
         )  # fmt: skip
         yield replace(found, plan=again)

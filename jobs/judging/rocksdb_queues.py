@@ -80,13 +80,16 @@ def compare_rocksdb(
     except RocksDBMissing:
         raise
     except RocksDBError as error:
-        compared.differences.append(Difference(folder, 0, str(error), None, None))
+        compared.differences.append(Difference(folder, 0, error.reason, None, None))
         return compared
     comparison = _Comparison(job, queues, log_end, compared)
     try:
         comparison.compare(list(named), deleted)
-    except (RocksDBError, BadQueue) as error:
-        compared.differences.append(Difference(folder, 0, str(error), None, None))
+    except RocksDBError as error:
+        compared.differences.append(Difference(folder, 0, error.reason, None, None))
+    except BadQueue as error:
+        said = f"position {error.offset}: {error.field} {error.value}: {error.reason}"
+        compared.differences.append(Difference(error.path, error.offset, said, None, None))
     finally:
         queues.close()
         comparison.log.close()

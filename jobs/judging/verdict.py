@@ -26,6 +26,7 @@ from reput.jobs.judging.differences import (
     ONE_TOO_MANY,
     Difference,
 )
+from reput.jobs.judging.rocksdb_index import compare_index
 from reput.jobs.judging.rocksdb_queues import compare_rocksdb
 from reput.jobs.opening.broker_start import dispatched_again_from
 from reput.jobs.outputs.publish import Built, name_files
@@ -42,7 +43,6 @@ from reput.store_format.derived.queue_entries import (
     layout_of,
 )
 from reput.store_format.discover.config_folder import configured_topics
-from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -53,7 +53,6 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
-from reput.store_format.release.foreign import STORE_DB
 from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
@@ -144,9 +143,13 @@ class _Judging:
             verdict.differences += compared.differences
             verdict.behind += compared.behind
         kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
-        if not index and has_rows(self.there, self._path(STORE_DB)):
-            verdict.rocksdb.append(f"{self._path(STORE_DB)}: an index there is not compared")
-            kept = [row for row in kept if row["folder"] != INDEX]
+        indexed = compare_index(self.job, self.linked, self.there, self.against)
+        if indexed is not None:
+            verdict.rocksdb += indexed.notes
+            verdict.differences += indexed.differences
+            verdict.behind += indexed.behind
+            if not index:
+                kept = [row for row in kept if row["folder"] != INDEX]
         index = index[expired_index:]
         wanted = [row for row in kept if row["folder"] == INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.counts import Count
+    from reput.store_format.query.in_flight import InFlightRow
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
@@ -232,6 +233,13 @@ class Store:
 
         notes = self._new_notes()
         return Rows(groups(self._opened, scan, notes), notes)
+
+    def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
+        """Messages that were popped, and that nobody had acknowledged when the broker ended."""
+        from reput.store_format.query.in_flight import in_flight
+
+        notes = self._new_notes()
+        return Rows(in_flight(self._opened, scan, notes), notes)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
         """Transactions that are pending, discarded or abandoned; everything: all of them.

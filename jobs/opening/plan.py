@@ -84,19 +84,18 @@ def make_plan(
     split_bytes: int | None = None,
     tolerant: bool = False,
     assume_names: bool = False,
-    compares: bool = False,
+    even_rocksdb: bool = False,
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
     discovered: its release and settings. tolerant: what is wrong with the segments is in the plan's
     `findings`, and not refused. assume_names: then segments count as what their records say.
-    compares: derived files are only compared, or not looked at, but not written, so that queues in
-    RocksDB are not refused.
+    even_rocksdb: queues in RocksDB are not refused: they are read or built, or nothing is written.
     """
     storage, store = at.storage, at.path
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
-    refuse_unsupported(parsed, IN_ROCKSDB if compares else ())
+    refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
     holder = storage.lock_holder(store)
@@ -110,7 +109,7 @@ def make_plan(
         findings = findings + misnamed
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
-    refuse_foreign_store(storage, store, compares)
+    refuse_foreign_store(storage, store, even_rocksdb)
     warnings = [
         *discovered.warnings,
         *setting_warnings(discovered.settings, rules.release, "derive"),
@@ -163,12 +162,14 @@ def make_plan(
     )
 
 
-def refuse_foreign_store(storage: Storage, store: str, compares: bool = False) -> None:
+def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build.
 
-    compares: queues in RocksDB may be there, as they are only compared.
+    even_rocksdb: queues in RocksDB may be there.
     """
-    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], compares)
+    refuse_foreign(
+        store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], even_rocksdb
+    )
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

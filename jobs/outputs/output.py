@@ -75,8 +75,8 @@ def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None
         how = relation(here, each.whereabouts())
         if how is not None:
             raise OverlapsInput(
-                f"{path}: {how} {each.path}, which is read: nothing is written there, whatever "
-                f"the options; give another place"
+                f"{path}: {how} {each.path}, which is read: nothing is written there; "
+                "give another place"
             )
 
 

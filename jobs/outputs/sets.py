@@ -17,8 +17,11 @@ REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"
 STORE_FORMAT = "reput-export-store-1"
 
-_DERIVED_FILES = r"(batch)?consumequeue/[^/]+/-?\d+/\d{20}|index/\d{17}|checkpoint"
-_DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index"
+_ROCKSDB_FILES = r"(consumequeue|rocksdbstore)/(CURRENT|MANIFEST-\d+|\d+\.(sst|log))"
+_DERIVED_FILES = (
+    rf"(batch)?consumequeue/[^/]+/-?\d+/\d{{20}}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
+)
+_DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index|rocksdbstore"
 _STORE_FILES = r"commitlog/\d{20}|config/[^/]+|damaged/\d{20}(\.json)?"
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.outputs.counted import counted
 from reput.store_format.discover.phrases import ERAS, discovered_lines
+from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX
+from reput.store_format.release.foreign import STORE_DB
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
 
 MANIFEST_FORMAT = "reput-manifest-1"
+CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # fields
+_RANGES_SHOWN, _RANGES_MOST = 2, 20  # without -v and with it
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Summary:
     messages: int = 0
     index_keys: int = 0
     queues: int = 0
+    queues_in: str = "files"  # or rocksdb
+    index_in: str = "files"
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
@@ -66,9 +72,9 @@ class Summary:
     def count_files(self, folders: Iterable[str]) -> None:
         """Count what is published. folders: of each queue and index file, below the output."""
         files = list(folders)
-        self.index_files = files.count(INDEX)
+        self.index_files = files.count(INDEX) + files.count(STORE_DB)
         self.queue_files = len(files) - self.index_files
-        self.queues = len(set(files) - {INDEX})
+        self.queues = len(set(files) - {INDEX, STORE_DB})
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without what differs from run to run.
@@ -94,8 +100,10 @@ class Summary:
         rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
         made = (
             counted(self.messages, "message"),
-            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}",
-            f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}",
+            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}"
+            + _of_what(self.queues_in),
+            f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}"
+            + _of_what(self.index_in),
         )
         lines = [
             f"rebuilt {self.store} -> {self.output} as RocketMQ {self.releases or self.rocketmq} "
@@ -106,7 +114,10 @@ class Summary:
         ]
         if self.damage and self.damage["range_count"]:
             lines.append(f"  damage    {damage_line(self.damage)}")
-        lines += [f"  warning   {warning}" for warning in self.warnings]
+        ranges = self.damage["ranges"] if self.damage else ()
+        lines += [f"  range     {short_range(each)}" for each in ranges[:_RANGES_SHOWN]]
+        whole = {range_text(each) for each in ranges}  # -v shows these
+        lines += [f"  warning   {each}" for each in self.warnings if each not in whole]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
@@ -116,10 +127,16 @@ class Summary:
     def details(self) -> list[str]:
         """What -v shows besides."""
         causes = self.damage["causes"] if self.damage else ()
+        ranges = self.damage["ranges"] if self.damage else ()
         return [
             *(f"  cause     {cause_line(each)}" for each in causes),
+            *(f"  range     {range_text(each)}" for each in ranges[:_RANGES_MOST]),
             *found_lines(self.discovered),
         ]
+
+
+def _of_what(kind: str) -> str:
+    return "" if kind == "files" else " of a RocksDB"
 
 
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -147,8 +164,11 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 
 def damage_line(damage: dict[str, Any]) -> str:
     """How much was passed over, in one line."""
+    ranges = counted(damage["range_count"], "range")
+    if not damage["bytes_lost"] and not damage["messages_missing"]:
+        return f"{ranges}, nothing is known to be lost" if damage["range_count"] else ranges
     return (
-        f"{counted(damage['range_count'], 'range')}, {counted(damage['bytes_lost'], 'byte')} lost; "
+        f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost; "
         f"{counted(damage['messages_missing'], 'message')} known to be missing"
     )
 
@@ -157,8 +177,41 @@ def cause_line(cause: dict[str, Any]) -> str:
     """What one cause took, in one line."""
     return (
         f"{cause['ranges']:,} {cause['kind']}, {counted(cause['bytes'], 'byte')}: "
-        f"{cause['field']} {cause['reason']}"
+        f"{cause['field']}: {cause['reason']}"
     )
+
+
+def short_range(shown: dict[str, Any]) -> str:
+    """Where a range is and what is wrong with it, as a summary has it."""
+    kind = shown["kind"]
+    if kind == "content":
+        kind = "wrong checksum" if shown["field"] in CHECKSUMS else "doubtful record"
+    return (
+        f"{kind} at offset {shown['physical_offset']:,}, {counted(shown['length'], 'byte')}: "
+        f"{shown['field']}: {shown['reason']}"
+    )
+
+
+def range_text(shown: dict[str, Any]) -> str:
+    """One line about a range: file, offset, length, field, reason, and what comes after."""
+    where = f"{shown['file']}: offset {shown['offset']}, " if shown["file"] else ""
+    value = f" (it says {shown['value']})" if shown["value"] is not None else ""
+    missing = ", ".join(
+        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in shown["missing"]
+    )
+    return (
+        f"{where}physical {shown['physical_offset']}, {shown['length']:,} bytes {shown['kind']}: "
+        f"{shown['field']} {shown['reason']}{value}; {shown['sureness']}, by "
+        f"{' and '.join(shown['witnesses']) or 'nobody'}"
+        + (f", against {' and '.join(shown['against'])}" if shown["against"] else "")
+        + f"; then {shown['follows']}"
+        + (f"; missing {missing}" if missing else "")
+    )
+
+
+def _positions(gap: dict[str, Any]) -> str:
+    last = gap["first"] + gap["count"] - 1
+    return str(last) if gap["count"] == 1 else f"{gap['first']}..{last}"
 
 
 def era_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:

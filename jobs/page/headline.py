@@ -1,14 +1,17 @@
 """What stands on top of the page: the store, the verdict, the next command, the key figures."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.texts import duration, time_text
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text, plural
 from reput.jobs.page.store_facts import Facts
+from reput.store_format.discover.phrases import ERAS
 from reput.store_format.fate.answers import ENDED
 from reput.store_format.fate.transactions import State
+from reput.store_format.query.counts import Count
 
 _DAY = 86_400_000
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -46,6 +49,8 @@ def headline(facts: Facts) -> dict[str, Any]:
 
 def _about(facts: Facts) -> list[str]:
     release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
+    if facts.check and ERAS in facts.check.discovered:  # of several releases
+        release = f"RocketMQ {facts.check.discovered[ERAS]['value']}"
     size = [] if facts.disk is None else [bytes_text(sum(row.bytes for row in facts.disk))]
     return [release, *size, name_text(facts.store)]
 
@@ -113,6 +118,8 @@ def _next(facts: Facts) -> tuple[str, str]:
 
 
 def _command(facts: Facts, name: str, *words: str, release: str = "") -> str:
+    if facts.check and facts.check.assumed and "--output" in words:
+        release = "VERSION"  # what writes asks for it
     given = dict(facts.given) | ({"--rocketmq": release} if release else {})
     options = [word for option in given.items() for word in option]
     for setting in facts.settings:
@@ -130,11 +137,11 @@ def figures(facts: Facts) -> list[Figure]:
 
 
 def _of_log(facts: Facts) -> list[Figure]:
-    size = facts.log_end - facts.log_start
+    size = (facts.check or facts).log_end - facts.log_start  # without what is not written yet
     found = []
     if facts.put is not None:
         messages = sum(row.messages for row in facts.put.topics)
-        found.append(Figure("Messages", f"{messages:,}", _each(size, messages), "time"))
+        found.append(Figure("Messages", f"{messages:,}", _each(facts.put.sizes), "time"))
         queues = "" if facts.queues is None else f"in {plural(len(facts.queues), 'queue')}"
         found.append(Figure("Topics", f"{len(facts.put.topics):,}", queues, "topics"))
         begin, end = _period(facts)
@@ -146,8 +153,9 @@ def _of_log(facts: Facts) -> list[Figure]:
     return found
 
 
-def _each(size: int, messages: int) -> str:
-    return f"{bytes_text(size // messages)} each" if messages else ""
+def _each(sizes: Sequence[Count]) -> str:
+    records = sum(row.records for row in sizes)
+    return f"{bytes_text(sum(row.bytes for row in sizes) // records)} each" if records else ""
 
 
 def _period(facts: Facts) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import (
     Column,
     Picture,
@@ -28,7 +29,6 @@ from reput.jobs.page.pictures import (
     over_time,
 )
 from reput.jobs.page.store_facts import Facts
-from reput.jobs.salvaging.damage_map import range_text
 from reput.store_format.discover.phrases import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
@@ -258,7 +258,7 @@ def _cause(cause: dict[str, Any]) -> str:
     """What damaged some ranges, in one sentence."""
     return (
         f"{plural(cause['ranges'], 'range')} of {plural(cause['bytes'], 'byte')}, "
-        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']} {cause['reason']}."
+        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']}: {cause['reason']}."
     )
 
 

@@ -186,7 +186,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     at, discovered = store_at(store, rocketmq, settings), None
     try:
         discovered = discover(at, compares=True)
-        plan = make_plan(at, discovered, cores, tolerant=True, compares=True)
+        plan = make_plan(at, discovered, cores, tolerant=True, even_rocksdb=True)
     except (StoreError, SettingError, UnknownRelease) as error:
         return _Found(at.storage, at.path, discovered, None, error)
     return _Found(at.storage, at.path, discovered, plan, StoreError(""))

@@ -89,11 +89,13 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     assume_names: bool = False,
     compares: bool = False,
     one_release: bool = False,
+    even_rocksdb: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
-    compares: as for `discover` and make_plan. one_release: all is derived by the rules of one.
+    compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
+    one_release: all is derived by the rules of one.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
@@ -102,7 +104,8 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
-        at, discovered, engine.cores, cut.split_bytes, tolerant, assume_names, compares
-    )
+        at, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
+        compares or even_rocksdb,
+    )  # fmt: skip
     inputs = tuple(inputs_of(at.storage, at.path, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -16,7 +16,7 @@ from reput.jobs.pipeline.stages import Stages
 from reput.jobs.pipeline.task_sizes import guided
 from reput.store_format.damage.old_queue import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
-from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.derive.rules import place_rules, rocksdb_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
@@ -79,6 +79,10 @@ class Pipeline:
         self.rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again
         )
+
+    def keep_times(self) -> None:
+        """Keep the times of queues' entries, for rows of a RocksDB."""
+        self.rules = rocksdb_rules(self.rules, self.plan.profile, self.plan.settings)
 
     def check_every_crc(self) -> None:
         """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
@@ -159,7 +163,7 @@ class Pipeline:
         ask_queues: the store's own queue files are asked too.
         """
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
-        task = SearchQueues(self._staged_runs(linked), linked.lost, most, lines, old)
+        task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
         with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
 
@@ -169,21 +173,28 @@ class Pipeline:
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return rows.collect()
 
-    def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
+    def build(
+        self, linked: Linked, before: PutsBefore = NO_PUTS, queues: bool = True,
+        indexes: bool = True,
+    ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
 
-        before: puts of expired messages with which the first index file begins.
+        before: puts of expired messages with which the first index file begins. queues, indexes:
+        whether files of that kind are wanted.
         """
-        settings, few = self.plan.settings, self._has_few_runs(linked)
+        settings, few = self.plan.settings, queues and self._has_few_runs(linked)
         index, files = self.index(linked, before)
+        files = files if indexes else 0
         alone = self.alone(linked, few, index, files)
         built: list[Rows] = []
         if alone.total:
             built.append(self.ids(alone.total).run(alone, BUILT))
         if files and index.ranges > 1:
             built.append(self._index_rows(index, files))
-        if not few:
+        if queues and not few:
             built.append(self.queue_rows(linked))
+        if not built:
+            return []
         rows = reduce(lambda one, other: one.also(other), built)
         index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
@@ -231,7 +242,8 @@ class Pipeline:
         ids = self.ids(self.plan.splits.total, self.cores)
         return ids.run(ListRuns(self.staging, linked.runs), RUN)
 
-    def _staged_runs(self, linked: Linked) -> StagedRuns:
+    def staged_runs(self, linked: Linked) -> StagedRuns:
+        """How to read the runs of the accepted splits."""
         settings = self.plan.settings
         return StagedRuns(
             self.staging,
@@ -249,7 +261,7 @@ class Pipeline:
         return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
 
     def _numbered(self, linked: Linked) -> NumberRuns:
-        return NumberRuns(self._staged_runs(linked), linked.lost)
+        return NumberRuns(self.staged_runs(linked), linked.lost)
 
     def queue_rows(self, linked: Linked) -> Rows:
         """BUILT rows of the queues' segments."""

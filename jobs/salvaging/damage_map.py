@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
 
+from reput.jobs.outputs.summary import range_text
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.store_format.damage.field_patches import Testimony
 from reput.store_format.damage.queue_findings import Gap
@@ -160,28 +161,6 @@ def harms(shown: dict[str, Any]) -> bool:
     if shown["kind"] == DamageKind.CONTENT:
         return shown["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
     return shown["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
-
-
-def range_text(shown: dict[str, Any]) -> str:
-    """One line about a range: file, offset, length, field, reason, and what comes after."""
-    where = f"{shown['file']}: offset {shown['offset']}, " if shown["file"] else ""
-    value = f" (it says {shown['value']})" if shown["value"] is not None else ""
-    missing = ", ".join(
-        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in shown["missing"]
-    )
-    return (
-        f"{where}physical {shown['physical_offset']}, {shown['length']:,} bytes {shown['kind']}: "
-        f"{shown['field']} {shown['reason']}{value}; {shown['sureness']}, by "
-        f"{' and '.join(shown['witnesses']) or 'nobody'}"
-        + (f", against {' and '.join(shown['against'])}" if shown["against"] else "")
-        + f"; then {shown['follows']}"
-        + (f"; missing {missing}" if missing else "")
-    )
-
-
-def _positions(gap: dict[str, Any]) -> str:
-    last = gap["first"] + gap["count"] - 1
-    return str(last) if gap["count"] == 1 else f"{gap['first']}..{last}"
 
 
 def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segment | None:

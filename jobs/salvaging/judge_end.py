@@ -50,18 +50,17 @@ def _choices(salvages: bool, truncate: str) -> str:
     return f"--on-damage {goes_on}truncate {truncate}"
 
 
-def _plain_damage(where: str, live: int, broke: Break, salvages: bool, truncate: str) -> str:
-    """Damage before live records, the first of them at `live`, for people. where: as
-    describe_break gives it.
-    """
-    name, reason = REASONS[broke.fault]
-    why = "checksum does not match" if broke.fault in CRC_FAULTS else f"{name} {reason}"
-    choices = f"--on-damage truncate {truncate}"
-    if salvages:
-        choices = f"--on-damage salvage skips it, truncate {truncate}"
+def _plain_damage(plan: Plan, broke: Break, salvages: bool, truncate: str) -> str:
+    """Damage before live records for people: what is wrong, where, what to do."""
+    why = "checksum does not match"
+    if broke.fault not in CRC_FAULTS:
+        why = ": ".join(REASONS[broke.fault])
+    segment = plan.splits.segment(broke.split)
+    skips = "salvage skips it, " if salvages else ""
     return (
-        f"Damaged message at offset {broke.offset} ({why}). Intact messages follow.; {where}; "
-        f"live records follow, the first at offset {live}; {choices}."
+        f"Damaged message at offset {broke.offset} ({why}). Intact messages follow.; "
+        f"{segment.path}: offset {broke.offset - segment.start}; "
+        f"--on-damage {skips}truncate {truncate}."
     )
 
 
@@ -85,7 +84,7 @@ def _judge_blanks(
             raise DamageFound(
                 f"{where}; live records follow, the first at offset {live}: "
                 + _choices(salvages, "with the next segment as RocketMQ does"),
-                _plain_damage(where, live, broke, salvages, next_one),
+                _plain_damage(job.plan, broke, salvages, next_one),
             )
         warnings.append(f"{where}; what is left of its segment is passed over, as RocketMQ does")
     return warnings
@@ -117,7 +116,7 @@ def _judge_break(
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
             + _choices(salvages, ends_so),
-            _plain_damage(where, live, broke, salvages, stops),
+            _plain_damage(job.plan, broke, salvages, stops),
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

@@ -5,12 +5,17 @@ from typing import Any
 
 from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.sets import REPAIR_FORMAT
-from reput.jobs.outputs.summary import OutputFile, damage_line, found_lines
-from reput.jobs.salvaging.damage_map import range_text
+from reput.jobs.outputs.summary import (
+    OutputFile,
+    damage_line,
+    found_lines,
+    range_text,
+    short_range,
+)
 from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes
-_SHOWN = 20
+_SHORT, _SHOWN = 2, 20  # without -v and with it
 
 
 @dataclass
@@ -61,11 +66,18 @@ class RepairSummary:
             f"  log       {self.log_start:,} to {self.log_end:,}, "
             f"{counted(self.messages, 'message')}, {counted(len(self.derived), 'derived file')}",
             f"  damage    {damage_line(self.damage)}",
-            f"  fillers   {counted(self.fillers, 'record')}, of which {kept:,} "
-            f"{'keeps' if kept == 1 else 'keep'} a lost message's position",
+            *(f"  range     {short_range(each)}" for each in self.damage["ranges"][:_SHORT]),
         ]
+        if self.fillers:
+            lines.append(
+                f"  fillers   {counted(self.fillers, 'record')}, of which {kept:,} "
+                f"{'keeps' if kept == 1 else 'keep'} a lost message's position"
+            )
         if self.corrected:
-            lines.append(f"  kept      {counted(self.corrected, 'record')} that only failed a CRC")
+            lines.append(
+                f"  kept      {counted(self.corrected, 'record')} whose checksum is wrong: the "
+                "copy's is made anew"
+            )
         if self.saved:
             saved = sum(file.length for file in self.saved)
             lines.append(f"  saved     {counted(saved, 'damaged byte')} in {DAMAGED}/")
@@ -75,9 +87,8 @@ class RepairSummary:
             for each in self.restored[:_SHOWN]
         ]
         ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
-        return "\n".join(
-            [*lines, *(f"  warning   {each}" for each in self.warnings if each not in ranges)]
-        )
+        lines += [f"  warning   {each}" for each in self.warnings if each not in ranges]
+        return "\n".join([*lines, f"  next      start a broker on {self.output}"])
 
     def details(self) -> list[str]:
         """What -v shows besides."""

@@ -15,7 +15,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--group-offsets", metavar="FILE",
-        help="keep the offsets that consumer groups commit in this file, beside the store; "
+        help="keep the offsets that consumer groups commit, and what they have popped, in this file; "
         "otherwise they are forgotten at the end",
     )  # fmt: skip
     parser.add_argument(
@@ -69,5 +69,6 @@ def arrange_access(
         inputs += inputs_of(there, there.resolve(arguments.derived), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
-    broker.ticked.append(file.ticking(broker.offsets, tell))
-    return lambda: file.write(broker.offsets)
+    file.restore(broker, Notes(tell))
+    broker.ticked.append(file.ticking(broker, tell))
+    return lambda: file.write(broker)

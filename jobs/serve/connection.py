@@ -15,6 +15,7 @@ from typing import Any
 
 from reput.broker.remoting.command import BadFrame, Command
 from reput.broker.remoting.frames import Frames, frame_head
+from reput.broker.remoting.protocols import FIRST_BYTES, protocol_of
 from reput.broker.serving.log_ranges import LogRange
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
@@ -43,6 +44,8 @@ class Connection:
         self._tls_mode, self._begun = tls, False
         self._tls: Tls | None = None
         self._frames = Frames()
+        self._first = b""  # what it said first
+        self.foreign: str | None = None  # the protocol that it speaks, where that is not remoting
         self._unsent = deque[Piece]()
         self._unsent_bytes = 0
         self._reading = self._writing = False
@@ -76,6 +79,7 @@ class Connection:
             self.close()
             return
         self.heard = self._now()
+        self._first = self._first or data[:FIRST_BYTES]
         if self._tls_mode is not None:
             data = self._decrypted(data, self._tls_mode)
         self._frames.feed(data)
@@ -113,6 +117,7 @@ class Connection:
                 self._came(self, command)
                 self._next = self._frames.next()
         except BadFrame:
+            self.foreign = protocol_of(self._first)
             self.close()
         if self.open and self._next is None:
             self._read()

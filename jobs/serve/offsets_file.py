@@ -1,11 +1,14 @@
-"""`--group-offsets FILE`: a file beside the store that keeps what clients commit, over the end of a
-server. It is written as a broker's consumerOffset.json is; the store itself is never written to.
+"""`--group-offsets FILE`: a file beside the store that keeps what clients commit, and what they have
+popped, over the end of a server. It is written as a broker's consumerOffset.json is, with what is
+popped beside the offsetTable; the store itself is never written to.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.pop.kept import popped_rows, restore
+from reput.broker.serving.broker import Broker
 from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.discover.config_folder import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
@@ -27,6 +30,7 @@ class OffsetsFile:
         self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()
         self._changes = self._time = 0
+        self._table: Mapping[str, Any] = {}
 
     def over(self, start: Offsets, notes: Notes) -> Offsets:
         """The store's offsets, those of the file in their place. Raises StoreError, OSError."""
@@ -39,7 +43,8 @@ class OffsetsFile:
         if len(raw) > _BYTES_MOST:
             raise StoreError(f"{path}: more than {_BYTES_MOST} bytes are too many")
         try:
-            table = json.loads(quoted_keys(raw))["offsetTable"]
+            self._table = json.loads(quoted_keys(raw))
+            table = self._table["offsetTable"]
         except (ValueError, KeyError, TypeError, RecursionError):
             table = None
         if not isinstance(table, dict):
@@ -47,17 +52,26 @@ class OffsetsFile:
         kept = offsets_of_table(table, notes)
         return {key: {**start.get(key, {}), **kept.get(key, {})} for key in {**start, **kept}}
 
-    def write(self, offsets: GroupOffsets) -> None:
+    def restore(self, broker: Broker, notes: Notes) -> None:
+        """Give a broker what was popped, as the file that was read has it."""
+        if wrong := restore(self._table, broker.in_flight, broker.orders):
+            notes.note(f"{self._file.path}: {wrong} rows of popped messages are left out")
+
+    def write(self, broker: Broker) -> None:
         """Write the file anew where something was committed since. Raises StoreError, OSError."""
-        changes = offsets.changes
+        offsets = broker.offsets
+        changes = offsets.changes + broker.in_flight.changes + broker.orders.changes
         if changes == self._changes:
             return
-        text = _BEGINS + json.dumps(offsets.table(), ensure_ascii=False).encode() + b"}\n"
+        popped = popped_rows(broker.in_flight, broker.orders)
+        more = "".join(f',"{name}":{json.dumps(each)}' for name, each in popped.items() if each)
+        table = json.dumps(offsets.table(), ensure_ascii=False)
+        text = _BEGINS + f"{table}{more}}}\n".encode()
         with self._file.writing() as file:
             file.write(text)
         self._changes = changes
 
-    def ticking(self, offsets: GroupOffsets, tell: Callable[[str], None]) -> Callable[[int], None]:
+    def ticking(self, broker: Broker, tell: Callable[[str], None]) -> Callable[[int], None]:
         """What writes the file every few seconds; a full disk is reported, and tried again."""
 
         def tick(now: int) -> None:
@@ -65,7 +79,7 @@ class OffsetsFile:
                 return
             self._time = now
             try:
-                self.write(offsets)
+                self.write(broker)
             except (StoreError, OSError) as error:
                 tell(f"group offsets were not written: {error}")
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 from reput.broker.remoting.versions import ordinal
 from reput.broker.serving.as_of import end_at
+from reput.broker.serving.booted_topics import booted_topics
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
@@ -66,11 +67,15 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     opened = store.opened
     if derived is None and source.at is None and not source.follow:
         _note_more(store, notes)
+    name = source.settings.get("brokerName", _NAME)
+    cluster = source.settings.get("brokerClusterName", _CLUSTER)
+    for each in booted_topics(opened.profile.release, name, cluster):
+        store.make_topic(each)
     groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", notes)
     return Broker(
         store,
-        source.settings.get("brokerName", _NAME),
-        source.settings.get("brokerClusterName", _CLUSTER),
+        name,
+        cluster,
         ordinal(opened.profile.release),
         time.time_ns() // 1_000_000,
         GroupOffsets(consumer_offsets(read, path, notes)),

@@ -28,6 +28,7 @@ _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
 _GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
 _GROW_FAR_SECONDS = 2.0  # and where that takes long
+_TELL_SECONDS = 60.0
 _GROW_SHARE = 10  # of many queues it takes long too: then one part of so many of the time
 
 
@@ -57,10 +58,12 @@ class Server:
         self._tls = tls
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
-        self._held = HeldPulls(self._send)
+        self._held = HeldPulls(self._send, self._asked)
+        broker.waiting = self._held.count
         self._questions = Questions(self._settle)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told: dict[str, float] = {}  # protocols, and when they were named last
         self._asked_lately, self._trouble = False, ""
         self._thread = ThreadPoolExecutor(1) if broker.store.far else None
         _raise_open_files()
@@ -107,11 +110,23 @@ class Server:
             )  # fmt: skip
 
     def _closed(self, connection: Connection) -> None:
+        if connection.foreign is not None:
+            self._tell_foreign(connection.peer, connection.foreign)
         self._connections.pop(connection.number, None)
         self._held.forget(connection)
         self._questions.forget(connection)
         for each in self.broker.closed:
             self._do(each, connection.number, _now())
+
+    def _tell_foreign(self, peer: str, protocol: str) -> None:
+        """Say, once a minute, that a peer does not speak remoting."""
+        now = time.monotonic()
+        if now - self._told.get(protocol, -_TELL_SECONDS) >= _TELL_SECONDS:
+            self._told[protocol] = now
+            self._tell(
+                f"{peer} was closed: it speaks {protocol}; this port speaks RocketMQ's remoting "
+                "protocol (gRPC clients come by RocketMQ's Proxy: docs/serve.md)"
+            )
 
     async def _look(self) -> None:
         """Every few seconds: close what is idle, stuck or half way for too long."""
@@ -176,6 +191,15 @@ class Server:
             if not (held and self._held.keep(Held(connection, request, said))):
                 self._send(connection, request, said)
         self._send_ours()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have pops answered anew of which a handler says that there may be something by now."""
+        woken = list(self.broker.woken)
+        self.broker.woken.clear()
+        for group, topic in woken:
+            for held in self._held.take(self._held.pops(group, topic)):
+                asyncio.get_running_loop().call_soon(self._asked, held.connection, held.request)
 
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
         connection.send(framed(reply(self.broker, request, said), said.pieces))
@@ -195,6 +219,7 @@ class Server:
         if self._thread is None:
             function(*words)
             self._send_ours()
+            self._wake()
         else:
             self._thread.submit(function, *words)
 
@@ -233,6 +258,8 @@ class Server:
     def _has(self, held: Held) -> bool:
         hold = held.said.hold
         assert hold is not None
+        if hold.ready is not None:
+            return hold.ready()
         queue = self.broker.store.queue(hold.topic, hold.queue_id)
         return queue is not None and queue.maximum > hold.position
 

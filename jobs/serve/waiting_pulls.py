@@ -1,4 +1,6 @@
-"""Pulls that wait for more in their queue, or until their time is up (PullRequestHoldService)."""
+"""Pulls and pops that wait for more, or until their time is up (PullRequestHoldService,
+PopLongPollingService).
+"""
 
 import asyncio
 import time
@@ -25,9 +27,14 @@ class Held:
 class HeldPulls:
     """All that wait, by connection."""
 
-    def __init__(self, send: Callable[[Connection, Command, Answer], None]) -> None:
-        self._send = send
+    def __init__(
+        self, send: Callable[[Connection, Command, Answer], None],
+        ask: Callable[[Connection, Command], None],
+    ) -> None:  # fmt: skip
+        """send: an answer; ask: has a request answered anew."""
+        self._send, self._ask = send, ask
         self._of: dict[Connection, dict[Held, asyncio.TimerHandle]] = {}
+        self._pops: dict[tuple[str, str], dict[Held, None]] = {}  # by group and topic
         self._count = 0
 
     def __bool__(self) -> bool:
@@ -40,11 +47,24 @@ class HeldPulls:
         """Have a pull wait; False where too many do, so that it is to be answered now."""
         if self._count >= _MOST or not held.connection.open or held.said.hold is None:
             return False
-        seconds = min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)
+        hold = held.said.hold
+        until = hold.until if hold.again is None else min(hold.until, hold.again)
+        seconds = min(until / 1000 - time.time(), _WAIT_MOST)
         timer = asyncio.get_running_loop().call_later(seconds, self._let_go, held)
         self._of.setdefault(held.connection, {})[held] = timer
+        if hold.group is not None:
+            self._pops.setdefault((hold.group, hold.topic), {})[held] = None
         self._count += 1
         return True
+
+    def pops(self, group: str, topic: str) -> list[Held]:
+        """The pops that wait for a group's messages of a topic."""
+        return list(self._pops.get((group, topic), ()))
+
+    def count(self, group: str, topic: str, queue_id: int) -> int:
+        """How many pops wait for a queue, or for all of a topic."""
+        waiting = (held.said.hold for held in self._pops.get((group, topic), ()))
+        return sum(hold is not None and hold.queue_id == queue_id for hold in waiting)
 
     def all(self) -> list[Held]:
         return [held for all_of in self._of.values() for held in all_of]
@@ -63,11 +83,21 @@ class HeldPulls:
 
     def _let_go(self, held: Held) -> None:
         self._remove(held)
+        hold = held.said.hold
+        if hold is not None and hold.again is not None and hold.again < hold.until:
+            self._ask(held.connection, held.request)
+            return
         self._send(held.connection, held.request, held.said)
 
     def _remove(self, held: Held) -> None:
         waiting = self._of[held.connection]
         waiting.pop(held).cancel()
         self._count -= 1
+        hold = held.said.hold
+        if hold is not None and hold.group is not None:
+            pops = self._pops[hold.group, hold.topic]
+            del pops[held]
+            if not pops:
+                del self._pops[hold.group, hold.topic]
         if not waiting:
             del self._of[held.connection]

@@ -348,6 +348,7 @@ def _part(row: Run, offsets: np.ndarray, start: int, stop: int) -> Run:
     return {
         **row, "entries_at": row["entries_at"] + start * QUEUE_ENTRY_BYTES, "count": stop - start,
         "offsets_at": at if at < 0 else at + 8 * start,
+        "times_at": row["times_at"] + 8 * start if row["times_at"] >= 0 else -1,
         "first": row["first"] + start if at < 0 or start == 0 else int(mine[0]),
         "greatest": int(mine.max()) if len(mine) else row["first"] + stop - 1,
         "decided": decided, "decided_from": row["decided_from"] + start,

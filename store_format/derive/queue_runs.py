@@ -39,7 +39,8 @@ class QueueRuns:
     entries: uint8, the runs' entries as on disk; offsets: int64, the queueOffsets of those runs
     whose offsets do not go on by one. The other arrays have an item for each queue: how many
     entries it has (0 for none), where its entries start (bytes) and its offsets (an index into
-    `offsets`, -1 where they go on by one), and its first and greatest queueOffset.
+    `offsets`, -1 where they go on by one), and its first and greatest queueOffset. times: int64,
+    each entry's storeTimestamp, queue by queue; empty where nobody asked for them.
     """
 
     entries: Bytes
@@ -49,6 +50,7 @@ class QueueRuns:
     offsets_at: Int64s
     first: Int64s
     greatest: Int64s
+    times: Int64s
 
 
 @kernel
@@ -103,9 +105,9 @@ def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
 
 
 @allocating
-def _fill(
+def _fill(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     puts: Any, numbers: Any, batch: npt.NDArray[np.bool_], entries: Bytes, offsets: Int64s,
-    entries_at: Int64s, offsets_at: Int64s,
+    entries_at: Int64s, offsets_at: Int64s, times: Int64s, times_at: Int64s,
 ) -> None:  # fmt: skip
     filled = np.zeros(len(batch), np.int64)
     for i in range(len(puts)):
@@ -114,6 +116,8 @@ def _fill(
         _pack_entry(entries, entries_at[queue] + filled[queue] * size, puts[i], batch[queue])
         if offsets_at[queue] >= 0:
             offsets[offsets_at[queue] + filled[queue]] = puts[i].queueOffset
+        if len(times) > 0:
+            times[times_at[queue] + filled[queue]] = puts[i].storeTimestamp
         filled[queue] += 1
 
 
@@ -134,20 +138,24 @@ class Room:
 
 
 def group_by_queue(
-    puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_], room: Room | None = None
-) -> QueueRuns:
+    puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_], room: Room | None = None,
+    with_times: bool = False,
+) -> QueueRuns:  # fmt: skip
     """Group QUEUE_PUT rows by queue, keeping their order within each.
 
     numbers: for each number in the puts the queue that it stands for (two spellings of a name that
     Java decodes alike are one queue); batch: for each queue whether its entries have 46 bytes;
-    room: where the entries are to be, which are valid until it is used again. Copies.
+    room: where the entries are to be, which are valid until it is used again. with_times: also give
+    each entry's storeTimestamp. Copies.
     """
     entry_bytes, offsets, count, entries_at, offsets_at, first, greatest = _lay_out(
         puts, numbers, batch
     )
     entries = (room or Room()).of(entry_bytes)
-    _fill(puts, numbers, batch, entries, offsets, entries_at, offsets_at)
-    return QueueRuns(entries, offsets, count, entries_at, offsets_at, first, greatest)
+    times = np.empty(len(puts) if with_times else 0, np.int64)
+    times_at = np.cumsum(count) - count
+    _fill(puts, numbers, batch, entries, offsets, entries_at, offsets_at, times, times_at)
+    return QueueRuns(entries, offsets, count, entries_at, offsets_at, first, greatest, times)
 
 
 @inlined

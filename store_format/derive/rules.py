@@ -1,6 +1,7 @@
 """Makes the rules that kernels take from a release's profile and a broker's settings."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from reput.store_format.derive.dispatch import DispatchRules
@@ -34,6 +35,14 @@ def scan_rules(
         older=tuple(older),
         again=tuple(again),
     )
+
+
+def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
+    """The same for queues in RocksDB: their rows have times, and further queues are there by
+    enableLmq too (RocksDBConsumeQueueStore.dispatchLMQ).
+    """
+    further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
+    return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
 
 
 def _as_written(rules: DispatchRules, newest: DispatchRules) -> DispatchRules:

@@ -61,6 +61,7 @@ class ScanRules:
     # messages that a broker's recovery indexed again: (physical offset, how many entries of it come
     # before those of the last time), in order
     again: tuple[tuple[int, int], ...] = ()
+    times: bool = False  # runs have their entries' store times, as rows in RocksDB do
 
     @property
     def checks(self) -> Checks:
@@ -273,7 +274,8 @@ class Outputs:
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
-            yield _runs(queues(self.buffers.table), puts, self.buffers.entries)
+            met = queues(self.buffers.table)
+            yield _runs(met, puts, self.buffers.entries, self.rules.times)
         self.buffers.empty()
 
 
@@ -339,7 +341,7 @@ class Scan:
         return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
 
 
-def _runs(met: list[Queue], puts: Rows, room: Room) -> Runs:
+def _runs(met: list[Queue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.
@@ -349,4 +351,4 @@ def _runs(met: list[Queue], puts: Rows, room: Room) -> Runs:
     numbers = {key: number for number, key in enumerate(in_order)}
     of_met = np.array([numbers[key] for key in keys], np.int64)
     batch = np.array([key.batch for key in in_order], np.bool_)
-    return Runs(in_order, group_by_queue(puts, of_met, batch, room))
+    return Runs(in_order, group_by_queue(puts, of_met, batch, room, times))

@@ -6,8 +6,8 @@ from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 _BESIDE = {
-    STORE_DB: "an index, timers or transactions in RocksDB (indexRocksDBEnable, "
-    "timerRocksDBEnable, transRocksDBEnable)",
+    STORE_DB: "timers or transactions in RocksDB, if there are any (timerRocksDBEnable, "
+    "transRocksDBEnable)",
     POP_DB: "messages that pop consumers have not acknowledged, in RocksDB "
     "(popConsumerKVServiceEnable)",
 }

@@ -84,7 +84,7 @@ class Discovered:
         is added to them would not fit.
         """
         if self.contradicted:
-            raise SettingError(self.contradicted)
+            raise SettingError(f"{self.contradicted}; leave --rocketmq out")
 
     def dispatched_from(self, start: int) -> "Discovered":
         """As it is once the last release has dispatched again what is from an offset on."""

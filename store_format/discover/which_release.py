@@ -7,6 +7,7 @@ from reput.store_format.release.candidates import Clue, Has, groups, left_by, sp
 from reput.store_format.release.profiles import UnknownRelease
 
 _WHICH = "Which RocketMQ release should this store follow?"
+_LISTED = 4  # groups of releases, in a question
 _EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
 
 
@@ -41,8 +42,7 @@ def release_found(
         grouped, by = groups(releases, look(has)), "derive the same from this log"
     if len(grouped) > 1 and not assume:
         raise UnknownRelease(
-            f"{_WHICH} Its files don't say: it may be "
-            f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}. {_EXAMPLE}"
+            f"{_WHICH} Its files don't say: it may be {_any_of(grouped)}. {_EXAMPLE}"
         )
     chosen = releases[-1]
     for release in reversed(grouped[-1]):
@@ -55,3 +55,10 @@ def release_found(
         return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
     by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
     return ReleaseFound(chosen, by, alike=span(releases))
+
+
+def _any_of(grouped: Sequence[Sequence[str]]) -> str:
+    """`4.7.1 to 4.9.0 or 4.9.1 to 5.3.4`; of many only the first and the last."""
+    if len(grouped) > _LISTED:
+        return f"any from {grouped[0][0]} to {grouped[-1][-1]}"
+    return f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}"

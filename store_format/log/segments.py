@@ -10,6 +10,7 @@ from reput.store_format.names import COMMIT_LOG, parse_segment_name
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
+_REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
@@ -59,15 +60,19 @@ def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
             try:
                 start = parse_segment_name(name)
             except ValueError as error:
-                raise StoreError(f"{path}: {error}") from None
+                raise StoreError(f"{path}: {error}; move it elsewhere") from None
             segments.append(Segment(path, start, state))
     segments.sort(key=lambda segment: segment.start)
     if segments and segments[-1].state.size == 0:
         segments.pop()
     if not segments:
-        raise StoreError(f"{', '.join(folders)}: no segments")
+        raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
     _check_sizes(segments, configured)
     return segments
+
+
+def _missing(segments: int) -> str:
+    return "1 segment is missing" if segments == 1 else f"{segments} segments are missing"
 
 
 class Finding(NamedTuple):
@@ -120,7 +125,7 @@ def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
     if segments and segments[-1].state.size == 0:
         segments.pop()
     if not segments:
-        raise StoreError(f"{', '.join(folders)}: no segments")
+        raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
     odd = frozenset(i for i, each in enumerate(segments) if each.state.size != configured)
     findings += [
         Finding(
@@ -132,9 +137,7 @@ def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
     for before, after in pairwise(segments):
         missing = (after.start - before.start) // configured - 1
         if missing:
-            findings.append(
-                Finding(after.path, f"a hole before it: {missing} segments are missing")
-            )
+            findings.append(Finding(after.path, f"a hole before it: {_missing(missing)}"))
     return Listing(segments, odd, findings)
 
 
@@ -143,7 +146,7 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
         if segment.state.size != configured:
             raise StoreError(
                 f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog "
-                f"is {configured}"
+                f"is {configured}; {_REPAIR}"
             )
         if segment.start % configured:
             raise StoreError(
@@ -155,7 +158,7 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
         if before.end != after.start:
             raise StoreError(
                 f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
-                f"{(after.start - before.end) // configured} segments are missing"
+                f"{_missing((after.start - before.end) // configured)}; {_REPAIR}"
             )
 
 

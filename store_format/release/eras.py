@@ -66,10 +66,10 @@ def eras_text(eras: Sequence[Era]) -> str:
     if len(eras) < 2:
         return ""
     parts = [f"{_span(era.left)} up to offset {after.start:,}" for era, after in pairwise(eras)]
-    return ", ".join([*parts, f"{_span(eras[-1].left)} behind"])
+    return ", ".join([*parts, f"then {_span(eras[-1].left)}"])
 
 
 def _span(left: Sequence[str]) -> str:
     if len(left) > 1 and left[-1] == RELEASES[-1]:
         return f"{left[0]} or later"
-    return f"up to {left[-1]}" if left[0] == RELEASES[0] and len(left) > 1 else span(left)
+    return f"{left[-1]} or older" if left[0] == RELEASES[0] and len(left) > 1 else span(left)

@@ -27,7 +27,7 @@ CONFIG_DBS = {
 def refuse_foreign(
     store: str, names: Callable[[str], Iterable[str]], even_rocksdb: bool = False
 ) -> None:
-    """Raise StoreError where a store's queues are of a kind that reput does not build.
+    """Raise StoreError where a store's queues are of a kind that a command does not build.
 
     names: what is in a folder of the store. Queue entries of a store with ConsumeQueueExt hold
     addresses in the ext files, and what stands there depends on the consumers' filters of that
@@ -45,7 +45,8 @@ def refuse_foreign(
         if CURRENT in names(folder):
             raise StoreError(
                 f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "
-                f"rocksdbCQDoubleWriteEnable): reput does not build them"
+                f"rocksdbCQDoubleWriteEnable), which this command does not change; reput rebuild "
+                f"builds them (docs/howto/rocksdb.md)"
             )
 
 

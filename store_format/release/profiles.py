@@ -79,6 +79,7 @@ class Profile:
     # SYSTEM_ERROR (PullMessageProcessor)
     topic_not_exist: bool  # 5.0.0: where a topic is not there whose offsets are to be reset that is
     # TOPIC_NOT_EXIST, before it was SYSTEM_ERROR (Broker2Client.resetOffset)
+    commits_of_known_groups: bool  # 5.3.0: an offset of a group that is not known is refused
     server_resets_offsets: bool  # 5.2.0: a group's offsets are reset by the broker, before that by
     # the group's clients (useServerSideResetOffset)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
@@ -162,6 +163,7 @@ def profile(version: str) -> Profile:
         pull_sys_flags=since("5.0.0"),
         pull_illegal_queue=since("5.3.2"),
         topic_not_exist=since("5.0.0"),
+        commits_of_known_groups=since("5.3.0"),
         server_resets_offsets=since("5.2.0"),
         sql_text_words=since("5.1.3"),
     )

@@ -83,7 +83,7 @@ transactionCheckMax int 4.3.0 = 15
 transactionOpMsgMaxSize int 5.1.0 = 4096
 [harmless obeyed] size of timerlog/ files, where deliver-delayed finds none
 mappedFileSizeTimerLog int 5.0.0 = 104857600
-[refused refused] any but file queues only (storeType=default)
+[refused refused] queues in RocksDB but by `rebuild` (and `verify`, `check`, `expire` read them)
 storeType text 5.1.4 = default
 [refused refused] queues in RocksDB (a name of its own, which no broker has)
 enableRocksDBStore boolean - = false

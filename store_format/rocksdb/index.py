@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from reput.store_format.storage.rocksdb import Database
 
 FAMILY = "default"
-_HOUR = 3_600_000  # milliseconds
-_LAST_OFFSET, _LAST_TIME = b"lastOffsetPy", b"lastStoreTimeStamp"
-_BEHIND_HOURS = b"\x01"  # keys of rows begin with 00 for ages; the two others are letters
-_KEY, _TAGS, _UNIQUE = "K", "T", "U"  # MessageConst.INDEX_KEY_TYPE and its neighbours
+HOUR = 3_600_000  # milliseconds
+LAST_OFFSET, LAST_TIME = b"lastOffsetPy", b"lastStoreTimeStamp"
+BEHIND_HOURS = b"\x01"  # keys of rows begin with 00 for ages; the two others are letters
+KEY, TAGS, UNIQUE = "K", "T", "U"  # MessageConst.INDEX_KEY_TYPE and its neighbours
 _TAGS_KEY = "T#"  # before tags that are asked for as a key
 
 
@@ -23,14 +23,14 @@ class RocksDBIndex:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        first = next(database.rows(FAMILY, b"", _BEHIND_HOURS), None)
-        last = database.last_row(FAMILY, b"", _BEHIND_HOURS)
+        first = next(database.rows(FAMILY, b"", BEHIND_HOURS), None)
+        last = database.last_row(FAMILY, b"", BEHIND_HOURS)
         self._hours = range(0)
         if first is not None and last is not None:
-            self._hours = range(_number(first[0][:8]), _number(last[0][:8]) + 1, _HOUR)
+            self._hours = range(_number(first[0][:8]), _number(last[0][:8]) + 1, HOUR)
         # Of all messages before this one the rows are there; of a few behind it perhaps.
-        self.last_offset = self._number_of(_LAST_OFFSET)
-        self.last_timestamp = self._number_of(_LAST_TIME)
+        self.last_offset = self._number_of(LAST_OFFSET)
+        self.last_timestamp = self._number_of(LAST_TIME)
 
     @property
     def has_rows(self) -> bool:
@@ -42,12 +42,12 @@ class RocksDBIndex:
         """Where messages stand that have this key, UNIQ_KEY or (T#...) these tags, and were stored
         in [begin, end]; a message may come twice, and one whose key goes on behind an `@`.
         """
-        asked = [(_KEY, key), (_UNIQUE, key)]
+        asked = [(KEY, key), (UNIQUE, key)]
         if key.startswith(_TAGS_KEY):
-            asked.append((_TAGS, key.removeprefix(_TAGS_KEY)))
+            asked.append((TAGS, key.removeprefix(_TAGS_KEY)))
         prefixes = [_encode(f"@{topic}@{kind}@{word}@") for kind, word in asked]
         for hour in self._hours:
-            if (begin is not None and hour + _HOUR <= begin) or (end is not None and hour > end):
+            if (begin is not None and hour + HOUR <= begin) or (end is not None and hour > end):
                 continue
             for prefix in prefixes:
                 start = hour.to_bytes(8, "big") + prefix
@@ -58,8 +58,8 @@ class RocksDBIndex:
 
     def has(self, topic: str, unique_key: str, time: int, place: int) -> bool:
         """Whether there is the row of a message's UNIQ_KEY."""
-        key = (time // _HOUR * _HOUR).to_bytes(8, "big")
-        key += _encode(f"@{topic}@{_UNIQUE}@{unique_key}@") + place.to_bytes(8, "big")
+        key = (time // HOUR * HOUR).to_bytes(8, "big")
+        key += _encode(f"@{topic}@{UNIQUE}@{unique_key}@") + place.to_bytes(8, "big")
         return self.database.get(FAMILY, key) is not None
 
     def _number_of(self, name: bytes) -> int:

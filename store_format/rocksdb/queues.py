@@ -236,7 +236,7 @@ class RocksDBQueue:
             at = entry_key(self._queue, position)
             found = self._database.last_row(ENTRIES, entry_key(self._queue, 0), at)
         except RocksDBError as error:
-            raise self._bad(position, str(error)) from None
+            raise self._bad(position, error.reason) from None
         if found is None:
             return None
         positions, rows = self._decoded([found])
@@ -258,7 +258,7 @@ class RocksDBQueue:
             while some := list(islice(rows, _ROWS)):
                 yield self._decoded(some)
         except RocksDBError as error:
-            raise self._bad(first, str(error)) from None
+            raise self._bad(first, error.reason) from None
 
     def _decoded(self, rows: list[tuple[bytes, bytes]]) -> tuple[Any, Entries]:
         for key, value in rows:

@@ -29,7 +29,13 @@ INSTALL = 'pip install "reput[rocksdb]"'
 
 
 class RocksDBError(StoreError):
-    """A RocksDB that cannot be read; says which, why, and what to do."""
+    """A RocksDB that cannot be read; says which, why, and what to do. reason: the same without
+    its folder.
+    """
+
+    def __init__(self, folder: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{folder}: {reason}")
 
 
 class RocksDBMissing(RocksDBError):
@@ -39,8 +45,9 @@ class RocksDBMissing(RocksDBError):
 class Database:
     """A RocksDB as it was when it was opened. Rows come in the order of their keys' bytes."""
 
-    def __init__(self, folder: str, opened: Any, families: list[str]) -> None:
-        self.folder, self.families, self._opened = folder, families, opened
+    def __init__(self, folder: str, opened: Any, families: list[str], ours: str) -> None:
+        """ours: the folder that it was opened in, which errors name."""
+        self.folder, self.families, self._opened, self._ours = folder, families, opened, ours
         self._of = {name: opened.get_column_family(name) for name in families}
 
     def get(self, family: str, key: bytes) -> bytes | None:
@@ -96,7 +103,7 @@ class Database:
         self._opened.close()
 
     def _failed(self, error: Exception) -> RocksDBError:
-        return _error(self.folder, error, "")
+        return _error(self.folder, error, self._ours)
 
 
 def open_database(storage: Storage, folder: str) -> Database:
@@ -107,7 +114,7 @@ def open_database(storage: Storage, folder: str) -> Database:
     try:
         import rocksdict
     except ImportError:
-        raise RocksDBMissing(f"{folder}: is a RocksDB: {INSTALL} reads it") from None
+        raise RocksDBMissing(folder, f"is a RocksDB: {INSTALL} reads it") from None
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # so that all tables are open once it is
@@ -122,7 +129,7 @@ def open_database(storage: Storage, folder: str) -> Database:
                     dict.fromkeys(families, options),
                     rocksdict.AccessType.read_only(False),
                 )
-                return Database(folder, opened, families)
+                return Database(folder, opened, families, ours)
             except Exception as error:  # noqa: BLE001 (the library raises nothing more special)
                 if look + 1 == _LOOKS or _tables(storage, folder) == tables:
                     raise _error(folder, error, ours) from None
@@ -175,8 +182,6 @@ def _is_local(storage: Any) -> bool:
 
 
 def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
-    """What the library says, on one line, of the database's own folder."""
-    said = " ".join(str(error).split())
-    if ours:
-        said = said.replace(ours, folder)
-    return RocksDBError(f"{folder}: the RocksDB cannot be read: {said[:300]}")
+    """What the library says, on one line, of the database's own files by their names."""
+    said = " ".join(str(error).split()).replace(f"{ours}/", "").replace(ours, folder)
+    return RocksDBError(folder, f"the RocksDB cannot be read: {said[:300]}")

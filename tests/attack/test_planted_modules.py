@@ -70,7 +70,7 @@ def test_a_rebuild_with_all_its_processes(planted: Path, tmp_path: Path, engine:
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("how", ["spark home", "spark-submit", "rehearsal"])
+@pytest.mark.parametrize("how", ["spark home", "spark-submit"])
 def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) -> None:
     import pyspark
 
@@ -79,13 +79,8 @@ def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) 
     home = str(Path(pyspark.__file__).parent)
     if how == "spark home":
         done = run(planted, REPUT, *words, "--master", "local[2]", SPARK_HOME=home)
-    elif how == "spark-submit":
-        done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
     else:
-        cache = str(tmp_path / "cache")
-        program = "import reput.jobs.spark.rehearsal as r; print(r.make_archive())"
-        words = [sys.executable, "-P", "-c", program]
-        done = run(planted, *words, REPUT_CACHE=cache, PYTHONSAFEPATH="1")
+        done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
     assert done.returncode == 0, done.stderr
     assert "No module named" not in done.stderr
     assert "Traceback" not in done.stderr  # not of a worker that its JVM left behind either

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ GIVEN += ["--rocketmq", "5.3.3"]
 # a broker's own refusal comes earlier: here the disk itself is to be what fails
 WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]
 EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
-# {store}: on the small disk; {other}: a store elsewhere; {disk}: the small disk
+# {store}, {behind}: on the small disk; {other}, {set}: elsewhere; {disk}: the small disk
 WORKS = {
     "append": ["append", "{store}", "--from-store", "{other}", *WRITES],
     "deliver-delayed": ["deliver-delayed", "{store}", "--until", "2100-01-01T00:00:00Z", "--yes",
@@ -41,7 +41,13 @@ WORKS = {
     "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
     "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
                *GIVEN],
-    "export": ["export", "{other}", "--to", "{disk}/made", "--format", "rocketmq", *WRITES],
+    "export": ["export", "{other}", "--output", "{disk}/made", "--as", "rocketmq", *WRITES],
+    "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
+    "rebuild": ["rebuild", "{other}", "--output", "{disk}/made", *GIVEN],
+    "repair": ["repair", "{other}", "--output", "{disk}/made", *GIVEN],
+    "install": ["install", "{set}", "{store}", "--yes"],
+    "recover": ["recover", "{behind}", "--yes", *GIVEN],
+    "report": ["report", "{other}", "--output", "{disk}/page.html", *GIVEN],
 }  # fmt: skip
 
 
@@ -61,6 +67,8 @@ def make(folder: Path) -> None:
     shutil.copytree(folder / "store", folder / "behind")
     shutil.rmtree(folder / "behind/consumequeue")
     shutil.rmtree(folder / "behind/index")
+    with redirect_stdout(io.StringIO()):
+        assert cli.main(["rebuild", f"{folder}/store", "--output", f"{folder}/set", *GIVEN]) == 0
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -86,7 +94,7 @@ def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:
 
 def run(words: list[str], stores: Path, top: Path) -> tuple[int, str]:
     places = {"store": top / "store", "behind": top / "behind", "other": stores / "other",
-              "disk": top}  # fmt: skip
+              "set": stores / "set", "disk": top}  # fmt: skip
     errors = io.StringIO()
     with redirect_stderr(errors), redirect_stdout(io.StringIO()):
         code = cli.main([word.format(**places) for word in words])
@@ -101,6 +109,26 @@ def fresh(stores: Path, top: Path) -> None:
         shutil.copytree(stores / name, top / name)
 
 
+def filled(top: Path) -> Path:
+    """The file that takes all room that the disk has."""
+    ballast = top / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def all_on_a_full_disk(stores: Path, top: Path) -> None:
+    """Run in a namespace of its own; prints how each command ended, and what it said."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(top)], check=True)
+    ended = {}
+    for name, words in WORKS.items():
+        fresh(stores, top)
+        filled(top)
+        ended[name] = run(words, stores, top)
+    print(json.dumps(ended))
+
+
 def on_small_disk(name: str, stores: Path, top: Path) -> None:
     """Run in a namespace of its own; prints how the rounds ended."""
     words, ended = WORKS[name], []
@@ -108,15 +136,9 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
     fresh(stores, top)
     assert run(words, stores, top)[0] == 0
     wanted, state = found(top), contents(top)
-    for room in (0, 1, 2, 4, 8, 16, 32, 64, 128):
+    for room in (0, 1, 2, 4, 8, 16, 32, 64, 128, 512):
         fresh(stores, top)
-        ballast = top / "ballast"
-        with ballast.open("wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-            except OSError:
-                pass
+        ballast = filled(top)
         os.truncate(ballast, max(ballast.stat().st_size - room * 4096, 0))
         code, said = run(words, stores, top)
         ballast.unlink()
@@ -163,17 +185,33 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", WORKS)
-def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) -> None:
+def in_namespace(call: str, *words: str) -> str:
+    """What a function of this module prints where it may mount."""
     script = "import sys; from pathlib import Path; from tests.attack import test_small_disks as t;"
-    script += " t.on_small_disk(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
     done = subprocess.run(
-        ["unshare", "-rm", sys.executable, "-c", script, name, str(stores), str(tmp_path)],
+        ["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    ended = json.loads(done.stdout.splitlines()[-1])
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.long
+def test_a_full_disk_is_named_with_its_size_and_what_to_do(stores: Path, tmp_path: Path) -> None:
+    call = "all_on_a_full_disk(Path(sys.argv[1]), Path(sys.argv[2]))"
+    ended = json.loads(in_namespace(call, str(stores), str(tmp_path)))
+    for name, (code, said) in ended.items():
+        assert code == 3, (name, said)
+        assert said.count("\n") == 0, (name, said)
+        assert f"the disk at {tmp_path} has 0 bytes of 4.0 MiB left; make room" in said, name
+        assert len(said.replace(str(tmp_path), "/data")) <= 300, (name, said)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WORKS)
+def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) -> None:
+    call = "on_small_disk(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
+    ended = json.loads(in_namespace(call, name, str(stores), str(tmp_path)))
     assert ended[0] == 3
     assert ended[-1] == 0

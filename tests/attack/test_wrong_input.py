@@ -177,7 +177,7 @@ WRONG: list[tuple[Callable[[Path], None], str]] = [
     (short, r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
     (short_last, r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
     (empty_in_the_middle, r"00004096: has 0 bytes"),
-    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segments are missing"),
+    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment is missing"),
     (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
     (foreign, r"notes.txt: 'notes.txt' is not a segment's name"),
     (other_digits, r"is not a segment's name: 20 decimal digits"),
@@ -351,7 +351,6 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
 
 UNSUPPORTED = {
     "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "storeType": ("defaultRocksDB", "file queues only"),
     "enableDLegerCommitLog": ("true", "DLedger logs"),
     "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
 }
@@ -394,7 +393,7 @@ def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
     assert rebuild(store, tmp_path / "quiet").warnings == []  # as a broker's start leaves it
     (rocksdb / "000013.sst").write_bytes(b"x")
     (said,) = rebuild(store, tmp_path / "output").warnings
-    assert said.startswith(f"{rocksdb}: an index, timers or transactions in RocksDB")
+    assert said.startswith(f"{rocksdb}: timers or transactions in RocksDB")
 
 
 def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ from tests.store_format.discover.test_store import as_left
 STORES = Path(__file__).parent / "stores"
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
 RELEASES = {
-    TAGS: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 or later behind",
-    THREE: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 or later behind",
-    COUNTS: "up to 4.7.0 up to offset {}, 4.7.1 to 5.3.4 behind",
+    TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+    THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+    COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4",
 }
 HEADER, SLOT, ENTRY = 40, 4, 20
 SLOTS, ENTRIES = 20, 100

@@ -1,6 +1,8 @@
 """What check reports: every damaged range, what it took, the files; and a picture."""
 
 import json
+import re
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
+from reput.jobs.cli import main
 from reput.jobs.console.check_text import details, svg, text
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.log.records import RecordRules
 from reput.store_format.storage.protocol import FileState
 from tests import golden_stores
@@ -32,6 +37,7 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryReader, MemoryStorage
+from tests.store_format.discover.test_store import as_left
 from tests.store_format.query.stores import whole_store
 from tests.store_format.query.test_bad_files import ENDS, end_chains, entry_at
 
@@ -116,7 +122,7 @@ def test_files_that_are_wrong_are_findings() -> None:
     report = checked(log, storage=storage)
     said = " ".join(f"{each.path}: {each.reason}" for each in report.findings)
     for words in ("notes.txt", f"{77:020d}: its name is no multiple", "has 1000 bytes",
-                  "a hole before it: 1 segments are missing"):  # fmt: skip
+                  "a hole before it: 1 segment is missing"):  # fmt: skip
         assert words in said
     # the hole, the record that is cut, and what is not there of its segment
     assert [each["kind"] for each in report.damage["ranges"]] == ["missing", "damaged", "missing"]
@@ -274,3 +280,44 @@ def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -
         "entry 1 previous",
     )
     assert (found.there, found.wanted) == (ENDS[how](1), 0)
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_store_that_lost_its_queues_and_its_index_is_not_sound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its checkpoint knows of queues. A log alone may be that of a copy, and is sound."""
+    store = as_left("small_all_5.3.3", tmp_path)
+    for name in ("consumequeue", "batchconsumequeue", "index"):
+        shutil.rmtree(store / name, ignore_errors=True)
+    (store / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(1, 1, 1)))
+    assert main(["check", str(store)]) == 1
+    said = capsys.readouterr().out
+    assert "NOT sound" in said
+    assert "the file is missing" in said
+    then = f"  next      reput rebuild {store} --output DIR --rocketmq VERSION, then reput install"
+    assert then in said
+    (store / "checkpoint").unlink()
+    assert main(["check", str(store)]) == 0
+    said = capsys.readouterr().out
+    assert "  derived   none: the store has no queues and no index\n" in said
+    assert then in said
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_message_with_a_wrong_checksum_is_named_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    log = store / "commitlog" / f"{0:020d}"
+    content = bytearray(log.read_bytes())
+    content[90] ^= 1  # in the first body
+    log.write_bytes(content)
+    assert main(["check", str(store), "--rocketmq", "5.3.3"]) == 1
+    said = capsys.readouterr().out
+    assert "  damage    1 range, nothing is known to be lost\n" in said
+    assert "  range     wrong checksum at offset 0, 196 bytes: bodyCRC: does not match" in said
+    command = re.search(r"^  message   reput (query .* --offset 0)   \(", said, re.M)
+    assert command
+    assert main(command[1].split()) == 0
+    assert " 196\n" in capsys.readouterr().out

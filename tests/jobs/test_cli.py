@@ -88,7 +88,7 @@ def test_damage_ends_with_one(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert said == ""
     assert errors.startswith(
         "reput: error: Damaged message at offset 0 (checksum does not match). Intact messages "
-        f"follow. {store}/commitlog/{0:020d}: offset 0 (physical 0): "
+        f"follow. {store}/commitlog/{0:020d}: offset 0; "
     )
     assert errors.endswith("--on-damage salvage skips it, truncate stops there as RocketMQ does.\n")
     assert not (store.parent / "output").exists()

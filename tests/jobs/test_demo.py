@@ -24,7 +24,7 @@ def test_the_demo_proves_damages_and_repairs(
         "$ reput rebuild store --output rebuilt\n", "--engine spark\n", "each engine: local ",
         "20 files are byte for byte what RocketMQ",
         "534,000,040 bytes, of which", "sparse files", "$ reput check damaged\n", "NOT sound",
-        "bodyCRC does not match the body", "$ reput repair damaged --output repaired\n",
+        "bodyCRC: does not match the body", "$ reput repair damaged --output repaired\n",
         "What to try next:", "reput report ",
     ):  # fmt: skip
         assert text in said, text

@@ -462,7 +462,9 @@ def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(DamageFound, match="270913: --on-damage truncate ends the log") as found:
         run(store, settings=golden_stores.unpack("middle_size_5.3.3").settings)
     assert "salvage" not in str(found.value)
-    assert str(found.value).endswith("`reput repair` makes a copy that keeps them")
+    assert str(found.value).endswith(
+        "`reput repair` makes a copy that keeps the messages behind it"
+    )
     with pytest.raises(SystemExit):
         cli.main(["recover", "--help"])
     said = " ".join(capsys.readouterr().out.split())

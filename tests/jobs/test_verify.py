@@ -17,6 +17,7 @@ from reput.store_format.faults import DamageFound
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions, run
 from tests.logs.encoder import Message, build_log, properties
+from tests.store_format.discover.test_store import as_left
 
 SEGMENT = 8192
 SLOTS = 7
@@ -207,3 +208,15 @@ def test_damage_in_the_log_is_refused_or_cut() -> None:
     with pytest.raises(DamageFound):
         look(given, settings=settings)
     assert look(given, settings=settings, on_damage=TRUNCATE).same
+
+
+def test_damage_by_another_releases_rules_is_none(tmp_path: Path) -> None:
+    """An index of zeros shows no release, so that others are tried; 4.x does not know all records
+    of this log, and finds damage where there is none.
+    """
+    store = as_left("small_all_5.3.3", tmp_path)
+    for path in (store / "index").iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+    report = verify(Session(), str(store))
+    assert report.differences
+    assert not report.same

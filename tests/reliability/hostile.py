@@ -192,7 +192,7 @@ STORES = (
                              ("in the year 9999", _YEAR_9999), ("2^63 - 1", (1 << 63) - 1))
     ),
     Hostile("a segment missing", file_wrong(Path.unlink), USAGE,
-            "0+8192: a hole before it; .*so 1 segments are missing"),
+            "0+8192: a hole before it; .*so 1 segment is missing"),
     Hostile("a foreign file among segments", file_wrong(foreign), USAGE,
             "'notes.txt' is not a segment's name"),
     Hostile("a linked segment", file_wrong(linked), USAGE, "0+4096: is not a regular file"),

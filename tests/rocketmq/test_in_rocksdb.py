@@ -48,7 +48,7 @@ def test_a_store_without_these_settings_is_quiet(version: str, tmp_path: Path) -
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_index_in_rocksdb_is_named(version: str, tmp_path: Path) -> None:
     (line,) = lived(version, tmp_path, indexRocksDBEnable=True)
-    assert line.startswith(f"{tmp_path}/rocksdbstore: an index,")
+    assert line.startswith(f"{tmp_path}/rocksdbstore: timers or transactions")
     given = {**SETTINGS, **FIVE, "indexRocksDBEnable": True}
     assert run_check(tmp_path, version, given).sound  # the index files are whole
 

@@ -93,18 +93,24 @@ class NumberRuns:
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
         if row["batch"]:
             return Beginning(0, 0, False)
-        if self.files.firsts == REFUSE and before is None and not can_be_first(row["first"]):
-            entry = decode_entries(self.files.entries(row, 0, 1))[0]
-            raise DamageFound(
-                f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
-                f"{entry['physicalOffset']}: queueOffset {row['first']} is out of range for a "
-                "queue's first entry: --on-damage salvage goes by the entries that follow, "
-                "truncate takes it as RocketMQ does"
-            )
+        if before is None:
+            refuse_first(self.files, row)
         return begin(
             self.files.offsets(row), row["first"], row["count"], before,
             self.files.file_bytes(False), self.files.rules,
         )  # fmt: skip
+
+
+def refuse_first(files: StagedRuns, row: Row) -> None:
+    """Raise DamageFound where a queue's first run begins with an impossible queueOffset."""
+    if files.firsts == REFUSE and not can_be_first(row["first"]):
+        entry = decode_entries(files.entries(row, 0, 1))[0]
+        raise DamageFound(
+            f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
+            f"{entry['physicalOffset']}: queueOffset {row['first']} is out of range for a "
+            "queue's first entry: --on-damage salvage goes by the entries that follow, "
+            "truncate takes it as RocketMQ does"
+        )
 
 
 class GapFile:

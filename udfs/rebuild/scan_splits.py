@@ -145,6 +145,10 @@ class RunFiles:
         entries_base = self._entries.bytes
         offsets_base = entries_base + len(runs.entries)
         offsets_at = np.where(runs.offsets_at < 0, -1, offsets_base + 8 * runs.offsets_at)
+        times_base = offsets_base + runs.offsets.nbytes
+        times_at = times_base + 8 * (np.cumsum(runs.count) - runs.count)
+        if not len(runs.times):
+            times_at[:] = -1
         columns = {
             "topic": pa.array([part.queues[i].topic for i in kept], pa.string()),
             "queue_id": pa.array([part.queues[i].queue_id for i in kept], pa.int32()),
@@ -156,10 +160,12 @@ class RunFiles:
             "offsets_at": pa.array(offsets_at[kept]),
             "first": pa.array(runs.first[kept]),
             "greatest": pa.array(runs.greatest[kept]),
+            "times_at": pa.array(times_at[kept]),
         }
         self._tables.append(pa.RecordBatch.from_pydict(columns, RUN))
         self._entries.write(runs.entries)
         self._entries.write(runs.offsets.view(np.uint8))
+        self._entries.write(runs.times.view(np.uint8))
         self._parts += 1
 
     def _safe(self, part: Runs) -> np.ndarray:

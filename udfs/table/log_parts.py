@@ -263,8 +263,8 @@ class PartReader:
             what = f"the first at offset {live}" if live >= 0 else "in a later segment"
             what = f"live records may follow, {what}"
         raise DamageFound(
-            f"{self._where(at, fault)}; {what}: option onDamage=skip leaves out the rest of the "
-            "segment, salvage what is damaged or stale"
+            f"{self._where(at, fault)}; {what}: onDamage (--on-damage) skip leaves out the "
+            "rest of the segment, salvage what is damaged or stale"
         )
 
     def _next_live(self, at: int) -> int:

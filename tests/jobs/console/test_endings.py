@@ -130,7 +130,6 @@ def test_no_java(
         (["append", "s"], "reput append: error: one of the arguments --from", "append"),
         (["query", "s", "--topc", "T"], "reput query: error: unrecognized arguments", "query"),
         (["rebuild", "s"], "reput rebuild: error: the following arguments", "rebuild"),
-        ([], "reput: error: the following arguments are required: COMMAND", ""),
     ],
 )  # fmt: skip
 def test_wrong_words_are_two_lines(

@@ -50,7 +50,9 @@ def test_a_typo_in_a_path_and_a_place_without_any_store(
     assert f"did you mean {store}?" in said(capsys, "check", f"{store}s")
     empty = store.parents[1] / "empty"
     empty.mkdir()
-    assert said(capsys, "check", empty).endswith(f"{empty}/commitlog: no such folder\n")
+    assert said(capsys, "check", empty).endswith(
+        f"{empty}/commitlog: no such folder; STORE is what holds commitlog/\n"
+    )
 
 
 def test_against_a_folder_that_is_not_there(
@@ -87,7 +89,8 @@ def test_an_error_in_json_is_json(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("help",), "COMMAND"), (("help", "check"), "usage: reput check"), (("-v",), "reput 0."),
+    [(("help",), "COMMAND"), (("help", "check"), "usage: reput check"), ((), "COMMAND"),
+     (("-v",), "COMMAND"), (("-v", "help", "check"), "usage: reput check"), (("-V",), "reput 0."),
      (("--version",), "reput 0.")],
 )  # fmt: skip
 def test_help_and_version(

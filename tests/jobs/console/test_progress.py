@@ -70,6 +70,7 @@ def test_a_line_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch)
     lines = stream.getvalue().splitlines()
     assert len(lines) > 1
     assert progress._end(0.25, 10.0).startswith(", 30 s left (until ")
+    assert progress._end(0.0002, 1.0) == ""  # it would say 5000 s of what takes 3
     assert progress._end(1.0, 10.0) == progress._end(None, 10.0) == ""
     assert re.fullmatch(
         r"reput: scanned  1 of 4 bytes, 7 messages, 0 s, \d+ s left \(until \d\d:\d\d:\d\d\)",

@@ -179,7 +179,8 @@ def test_a_database_that_cannot_be_read_is_a_difference(name: str, tmp_path: Pat
     store, _ = unpack(name, tmp_path)
     sorted((store / "consumequeue").glob("*.sst"))[0].unlink()
     (difference,) = found(store)
-    assert difference.startswith("consumequeue: ")
+    assert difference.startswith("consumequeue: the RocksDB cannot be read: ")
+    assert difference.count("consumequeue: ") == 1
     assert "the RocksDB cannot be read" in difference
 
 
@@ -190,7 +191,9 @@ def test_a_damaged_block_is_a_difference(tmp_path: Path) -> None:
         raw = bytearray(table.read_bytes())
         raw[100] ^= 1
         table.write_bytes(raw)
-        assert any("Corruption: " in each for each in found(store))
+        said = found(store)
+        assert any("Corruption: " in each for each in said)
+        assert all(str(store) not in each for each in said)  # the folder is named once
 
 
 def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tarfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests import golden_stores
 from tests.jobs.page import stores
 
 NOW = 1_800_000_000_000
+UPGRADED = Path(__file__).parents[2] / "chains/stores"
 
 
 class Elements(HTMLParser):
@@ -85,9 +87,12 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     assert whole["verdict"]["command"] == ""
     figures = {each["name"]: each["value"] for each in whole["figures"]}
     assert figures == {
-        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "16.4 kB", "Damage": "none",
+        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "14.3 kB", "Damage": "none",
         "Derived files": "21", "Waiting": "6",
     }  # fmt: skip
+    (each,) = [each["note"] for each in whole["figures"] if each["name"] == "Messages"]
+    (words,) = section(whole, "sizes")["words"]
+    assert each.removesuffix(" each") in words  # of what is written, not of whole segments
     listed = {row[0]: row for row in section(whole, "topics")["tables"][0]["rows"]}
     with reput.open_store(str(store)) as asked:
         counted = {row.topic: row.messages for row in asked.stats(("topic",))}
@@ -122,6 +127,15 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
     assert kinds >= {"sound", "damaged"}
     assert "There are none" in section(whole, "derived")["words"][0]
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
+    with tarfile.open(UPGRADED / "5.3.3_5.5.0.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
+    releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
+    assert whole["about"].split(" · ")[0] == releases
 
 
 @pytest.mark.usefixtures("commands_in_process")
@@ -187,7 +201,8 @@ def test_no_log_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "store").mkdir()
     page = tmp_path / "report.html"
     assert main(["report", str(tmp_path / "store"), "--output", str(page), "--no-check"]) == 2
-    assert capsys.readouterr().err.endswith("commitlog: no such folder\n")
+    said = capsys.readouterr().err
+    assert said.endswith("commitlog: no such folder; STORE is what holds commitlog/\n")
     assert not page.exists()
 
 

@@ -23,6 +23,7 @@ from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.jobs.serve.asking import Peer, pull, request
+from tests.jobs.serve.popping import ack, pop
 from tests.jobs.serve.serving import Serving
 
 TLS = Path(__file__).parent / "tls"  # made by openssl req -x509 -newkey ec, for a hundred years
@@ -171,9 +172,10 @@ def offsets_file(path: Path, store: Path) -> OffsetsFile:
 def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
     store = golden_stores.unpack("broker_clean_5.3.3").input
     path, start = tmp_path / "offsets.json", {("g", "T"): {0: 5, 1: 6}, ("h", "T"): {0: 1}}
-    offsets = GroupOffsets(start)
+    broker = opened()
+    broker.offsets = offsets = GroupOffsets(start)
     file = offsets_file(path, store)
-    tick = file.ticking(offsets, pytest.fail)
+    tick = file.ticking(broker, pytest.fail)
     tick(10_000)
     assert not path.exists()  # nothing was committed
     offsets.commit("g", "T", 0, 9)
@@ -195,12 +197,54 @@ def test_a_server_writes_them_at_its_end(tmp_path: Path) -> None:
     store, path = golden_stores.unpack("broker_clean_5.3.3").input, tmp_path / "offsets.json"
     fields = {"consumerGroup": "kept", "topic": TOPIC, "queueId": 1, "commitOffset": 33}
     with Serving(store, "--group-offsets", str(path)) as process, Peer(process.address) as peer:
+        assert peer.ask(pull(TOPIC, 1, 0, consumerGroup="kept")).code == 0
         assert peer.ask(request(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)).code == 0
         assert process.end()[0] == 0
     assert json.loads(path.read_bytes())["offsetTable"][f"{TOPIC}@kept"] == {"1": 33}
     asked = Asked(opened())
     asked.broker.offsets.take(offsets_file(path, store).over({}, Notes()))
     assert asked.broker.offsets.query("kept", TOPIC, 1) == 33
+
+
+def test_what_is_popped_outlives_the_server(tmp_path: Path) -> None:
+    store, path = golden_stores.unpack("broker_clean_5.3.3").input, tmp_path / "offsets.json"
+    before = Asked(opened())
+    file = offsets_file(path, store)
+    file.over({}, Notes())
+    some = pop(before, "g", queueId=1)
+    for each in some[::2]:
+        ack(before, "g", each)
+    ordered = pop(before, "g", queueId=2, order="true", maxMsgNums=3)
+    ack(before, "g", ordered[0])
+    file.write(before.broker)
+
+    after = Asked(opened())
+    after.now = before.now
+    later = offsets_file(path, store)
+    after.broker.offsets.take(later.over({}, Notes()))
+    later.restore(after.broker, Notes(pytest.fail))
+    assert pop(after, "g", queueId=1, maxMsgNums=1)[0].position == len(some)
+    assert pop(after, "g", queueId=2, order="true") == []
+    ack(after, "g", some[1])
+    after.now += 60_001  # both were popped in one millisecond
+    again = pop(after, "g", queueId=1, exp="nothing")
+    assert [(each.position, each.times) for each in again if each.position < len(some)] == [
+        (each.position, 1) for each in some[3::2]
+    ]
+    assert pop(after, "g", queueId=2, order="true", maxMsgNums=1)[0].position == 1
+
+
+def test_rows_that_nobody_popped_are_left_out(tmp_path: Path) -> None:
+    store, path = golden_stores.unpack("broker_clean_5.3.3").input, tmp_path / "offsets.json"
+    wrong = [[], [1], ["g", "T", 0, [3, 1], 1, 1, 1, 1], ["g", "T", 0, [], 1, 1, 1, 1], "text"]
+    rows = {"popInFlight": [*wrong, ["g", "T", 0, [1, 5], 2, 1, 1, 1]], "popOrder": [*wrong, None]}
+    path.write_text(json.dumps({"offsetTable": {}, **rows}))
+    broker, notes = opened(), list[str]()
+    file = offsets_file(path, store)
+    file.over({}, Notes())
+    file.restore(broker, Notes(notes.append))
+    assert [each.waiting() for _, _, each in broker.in_flight.all()] == [[5]]
+    assert notes == [f"{path}: {2 * len(wrong) + 1} rows of popped messages are left out"]
 
 
 def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path) -> None:
@@ -235,9 +279,9 @@ def test_a_disk_that_is_full_is_reported_and_tried_again(tmp_path: Path) -> None
     store = golden_stores.unpack("broker_clean_5.3.3").input
     folder = tmp_path / "folder"
     folder.mkdir()
-    offsets, notes = GroupOffsets({}), list[str]()
-    tick = offsets_file(folder / "offsets.json", store).ticking(offsets, notes.append)
-    offsets.commit("g", "T", 0, 9)
+    broker, notes = opened(), list[str]()
+    tick = offsets_file(folder / "offsets.json", store).ticking(broker, notes.append)
+    broker.offsets.commit("g", "T", 0, 9)
     folder.rename(tmp_path / "away")
     tick(5_000)
     assert "were not written" in notes[0]

@@ -26,6 +26,7 @@ def offset(asked: Asked, group: str, topic: str = TOPIC, queue: int = 0, **more:
 
 
 def commit(asked: Asked, group: str, to: int, topic: str = TOPIC, queue: int = 0) -> int:
+    asked.broker.groups.find(group)  # as a heartbeat makes it known
     return asked.ask(
         RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic=topic, queueId=queue,
         commitOffset=to,
@@ -43,6 +44,13 @@ def test_offsets_begin_with_the_stores_and_follow_what_is_committed(asked: Asked
     assert commit(asked, "no/group", 5) == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert commit(asked, "new", 5, queue=4) == ResponseCode.INVALID_PARAMETER
     assert commit(asked, "new", 5, queue=-1) == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_group_that_nobody_has_heard_of_commits_nothing_from_5_3_0_on() -> None:
+    fields = {"consumerGroup": "unheard", "topic": TOPIC, "queueId": 0, "commitOffset": 5}
+    for release, expected in (("5.2.0", 0), ("5.3.0", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)):
+        asked = Asked(opened(release=release))
+        assert asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **fields).code == expected
 
 
 def test_a_new_group_begins_where_a_broker_lets_it(asked: Asked) -> None:
@@ -262,3 +270,27 @@ def test_topics_of_5_5_0s_transactions_in_rocksdb_are_no_users(asked: Asked) -> 
     listed = said(asked.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))["topicList"]
     kinds = ("TRANS_HALF_TOPIC", "TRANS_OP_HALF_TOPIC")
     assert {f"RMQ_SYS_ROCKSDB_{kind}" for kind in kinds} <= set(listed)
+
+
+def test_topics_are_there_that_a_broker_makes_when_it_starts(asked: Asked) -> None:
+    """The golden store's broker made them: only our own broker's and cluster's names are new."""
+    found = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))["topicList"]
+    theirs = [name for name in found if asked.broker.store.topics[name].configured]
+    new = [
+        "reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC",
+        "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_SYNC_BROKER_MEMBER_reput",
+    ]  # fmt: skip
+    assert sorted(set(found) - set(theirs)) == sorted(new)
+    own = {name.replace("DefaultCluster", "C").replace("reput", "b0") for name in new}
+    assert own <= set(theirs)
+
+
+def test_a_proxys_own_topic_is_made_in_memory(asked: Asked) -> None:
+    create = RequestCode.UPDATE_AND_CREATE_TOPIC
+    assert asked.ask(create, topic="DefaultHeartBeatSyncerTopic").code == ResponseCode.SUCCESS
+    assert "DefaultHeartBeatSyncerTopic" in asked.broker.store.topics
+    for name in ("Orders", "no/HeartBeatSyncerTopic"):
+        assert asked.ask(create, topic=name).code == ResponseCode.NO_PERMISSION
+        assert name not in asked.broker.store.topics
+    codes = {asked.ask(create, topic=f"{n}HeartBeatSyncerTopic").code for n in range(200)}
+    assert codes == {ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION}

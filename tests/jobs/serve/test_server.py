@@ -48,8 +48,8 @@ def test_route_pull_and_what_is_refused(peer: Peer, serving: Serving) -> None:
     assert serving.address.encode() in (route.body or b"")
     assert b'"perm":4' in (route.body or b"")
     assert len(peer.ask(pull(TOPIC, 0, 0)).body or b"") == 27774
-    for code in (10, 310, 320, 36, 37, 17, 215, 200050):
-        answer = peer.ask(request(code, body=b"a message"))
+    for code in (10, 310, 320, 36, 37, 17, 215):
+        answer = peer.ask(request(code, body=b"a message", topic=TOPIC))
         assert answer.code == ResponseCode.NO_PERMISSION
         assert "read only" in (answer.remark or "")
     assert peer.ask(request(4711)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -74,6 +74,17 @@ def test_nobody_waits_for_the_answer_to_a_one_way_request(peer: Peer) -> None:
     assert ONE_WAY_BIT == 2
     peer.send(request(RequestCode.GET_MAX_OFFSET, 8, topic=TOPIC, queueId=0))
     assert peer.next().opaque == 8
+
+
+def test_another_protocol_is_named_in_the_log_once(store: Path) -> None:
+    with Serving(store) as serving:
+        for first in (b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\n"):
+            with Peer(serving.address) as peer, suppress(ConnectionError):
+                peer.socket.sendall(first)
+                peer.next()
+        _, said = serving.end()
+    assert said.count("it speaks HTTP/2, as gRPC clients do; this port speaks RocketMQ's") == 1
+    assert said.count("it speaks HTTP;") == 1
 
 
 def test_what_is_no_frame_ends_the_connection(serving: Serving) -> None:

@@ -53,8 +53,10 @@ def rows(to: Path, name: str = "messages") -> list[dict[str, Any]]:
 def test_both_engines_make_the_same_rows(session: Any, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.5.0").input
     ours, theirs = tmp_path / "spark", tmp_path / "deltalake"
-    done = run(session, store, ours, rocketmq="5.5.0")
-    export(None, str(store), str(theirs), format="delta", rocketmq="5.5.0")
+    done = run(session, store, ours, rocketmq="5.5.0", system_topics=True)
+    export(
+        None, str(store), str(theirs), format="delta", rocketmq="5.5.0", system_topics=True
+    )  # fmt: skip
     wanted = table(store, rocketmq="5.5.0").to_pylist()
     assert done.messages == len(wanted)
     assert rows(ours) == rows(theirs) == wanted

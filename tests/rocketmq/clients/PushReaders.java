@@ -63,6 +63,11 @@ final class PushReaders {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(step.text("group"),
             Told.signer(step), new AllocateMessageQueueAveragely());
         Told.arrange(consumer, step);
+        if (step.flag("broker_balances", false)) {
+            // The broker says which queues a member reads; from 5.0.0 on.
+            DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class)
+                .invoke(consumer, false);
+        }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(2000);

@@ -12,6 +12,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.console.check_text import text
@@ -118,9 +119,8 @@ def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) 
         discover(StoreAt(LOCAL, str(golden.input)))
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
-        "4.1.0-incubating, 4.2.0 to 4.5.0, 4.5.1 to 4.7.0, 4.7.1 to 4.9.0, 4.9.1 to 4.9.8, 5.0.0 "
-        "to 5.3.4 or 5.4.0 to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says what "
-        "differs)"
+        "any from 4.1.0-incubating to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says "
+        "what differs)"
     )
     found = discover(StoreAt(LOCAL, str(golden.input), "v5.3.3", {}))
     assert found.release == "5.3.3"
@@ -165,7 +165,8 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
 def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
-    assert "RocketMQ 5.3.4: 5.1.0 to 5.3.4 write the same: " in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "reput: as RocketMQ 5.3.4 would: 5.1.0 to 5.3.4 write the same\n" in errors
 
 
 @pytest.mark.parametrize(
@@ -330,11 +331,13 @@ def test_a_configuration_beside_counts_if_it_names_the_store(
     assert ("messageIndexEnable" in discovered(store).found) == obeyed
 
 
-def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> None:
+def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
-    with pytest.raises(SettingError, match="reput does not build"):
-        run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    built = run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    assert built.queues_in == "rocksdb"
+    with pytest.raises(SettingError, match="reput does not build queues in RocksDB but by"):
+        catch_up(str(store))
 
 
 # --- append ---------------------------------------------------------------------------------

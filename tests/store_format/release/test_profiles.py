@@ -50,6 +50,7 @@ CHANGES = {
     "pull_sys_flags": (False, "5.0.0", True),
     "pull_illegal_queue": (False, "5.3.2", True),
     "topic_not_exist": (False, "5.0.0", True),
+    "commits_of_known_groups": (False, "5.3.0", True),
     "server_resets_offsets": (False, "5.2.0", True),
 }
 
@@ -63,7 +64,7 @@ TELLS_NOTHING = {
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
     "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
-    "topic_not_exist", "server_resets_offsets", "multi_all_names", "multi_of_counted",
+    "topic_not_exist", "commits_of_known_groups", "server_resets_offsets", "multi_all_names", "multi_of_counted",
     "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
 }  # fmt: skip
 

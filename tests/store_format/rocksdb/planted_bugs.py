@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a line of source is quoted whole
-"""One planted bug for each rule of what is read of RocksDB, and of how queues there are judged."""
+"""One planted bug for each rule of what is read of RocksDB, built there, and how it is judged."""
 
 from functools import partial
 
@@ -8,7 +8,14 @@ from tests.planting import Bug, only
 _LIBRARY, _QUEUES = "store_format/storage/rocksdb.py", "store_format/rocksdb/queues.py"
 _JUDGED = "jobs/judging/rocksdb_queues.py"
 read = partial(only, "tests/store_format/rocksdb/test_read.py")
+_BUILT, _SET = "udfs/rebuild/build_tables.py", "jobs/deriving/rocksdb_set.py"
 judged = partial(only, "tests/jobs/judging/test_rocksdb_queues.py")
+indexed = partial(only, "tests/jobs/judging/test_rocksdb_index.py")
+made = partial(only, "tests/jobs/deriving/test_rocksdb_set.py")
+referred = partial(only, "tests/jobs/deriving/test_rocksdb_reference.py")
+expired = partial(only, "tests/jobs/deriving/test_expired_queues.py")
+converted = partial(only, "tests/jobs/in_place/test_convert_config.py")
+attacked = partial(only, "tests/attack/test_rocksdb.py")
 
 BUGS = (
     Bug("a damaged block in RocksDB is told", _LIBRARY,
@@ -26,4 +33,24 @@ BUGS = (
         "        self._compare_times()\n        self._minima()", "        self._minima()", judged("storeTimestamp")),
     Bug("a min row of before the log's start counts for nothing", _JUDGED,
         "if place < self.log_start or", "if", judged("does_not_read")),
+    Bug("of two records with one queueOffset RocksDB has the later one", _BUILT,
+        "        return self.some(order[last])", "        return self.some(order[np.append(True, last[:-1])])",
+        referred("queue_offset")),
+    Bug("a queue's max row is of the entry that the log has last", _SET,
+        "max(lasts.get(queue, last), last)", "min(lasts.get(queue, last), last)", referred("any_log")),
+    Bug("the dispatch checkpoint is behind the last record", _SET,
+        'end = max(end, row["end"])', 'end = max(end, row["place"])', made("brokers_own")),
+    Bug("an entry that begins a range is in that range alone", _BUILT,
+        "kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))", "pass",
+        referred("queue_offset")),
+    Bug("a key of an index in RocksDB is there once", "udfs/table/index_rows.py",
+        "    if len(rows) > 1:", "    if len(rows) < 0:", referred("queue_offset")),
+    Bug("a queue without a live message ends where it ended", "jobs/deriving/expired_queues.py",
+        "if last.place < log_start}", "if last.place < 0}", expired("ends_where")),
+    Bug("a database that somebody has open is not replaced", "jobs/in_place/install_target.py",
+        "    _refuse_open_databases(target.path)\n", "", attacked("left_alone")),
+    Bug("timers in the RocksDB of an index are not lost", "jobs/in_place/convert_config.py",
+        "if family != FAMILY and any", "if family == '' and any", indexed("timers")),
+    Bug("an undo puts config back too", "broker/change/install.py",
+        '        other = note.get(_APART, ())\n        root', '        other = ()\n        root', converted("very_databases")),
 )  # fmt: skip

@@ -293,7 +293,7 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     assert (code, says) == (2, f"reput: error: {URL}/none/commitlog: no such folder\n")
     code, says = command("rebuild", f"{URL}/store", "--output", URL, "--replace", *SIZES)
     assert (code, says.split(": ")[2:]) == (2, [f"{URL}", f"holds {URL}/store, which is read",
-        "nothing is written there, whatever the options; give another place\n"])  # fmt: skip
+        "nothing is written there; give another place\n"])  # fmt: skip
     code, says = command("rebuild", str(battery.golden().input), "--output", URL, *SIZES)
     assert code == 2
     assert "is not empty; give another folder" in says

@@ -42,7 +42,7 @@ class Job:
             self.rows.append({
                 "topic": "T", "queue_id": queue, "batch": False, "split": split, "part": 0,
                 "entries_at": len(content[split]), "count": count, "offsets_at": -1,
-                "first": first, "greatest": first + count - 1,
+                "first": first, "greatest": first + count - 1, "times_at": -1,
             })  # fmt: skip
             content[split] += b"".join(entry(queue, first + n) for n in range(count))
             content[split] += b"other"  # what is between runs is not read for entries

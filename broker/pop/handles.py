@@ -1,0 +1,105 @@
+"""A popped message's handle, and what an answer says of its messages (ExtraInfoUtil): the client
+makes each message's handle of that, and gives it back to acknowledge the message.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from reput.store_format.names import RETRY_PREFIX
+
+ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: of messages that are popped in order
+REVIVE_QUEUES = 8  # BrokerConfig.reviveQueueNum
+_SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
+_NORMAL, _RETRY, _RETRY_V2 = "0", "1", "2"
+_LONG = 1 << 63
+
+
+class BadHandle(ValueError):
+    """A text is no handle."""
+
+
+class Handle(NamedTuple):
+    """What a broker reads of a handle."""
+
+    start: int  # the first position of the answer that the message was in, of its queue
+    pop_time: int  # milliseconds
+    invisible: int  # milliseconds
+    revive_queue: int
+
+    @property
+    def in_order(self) -> bool:
+        return self.revive_queue == ORDER_QUEUE
+
+
+def parse_handle(text: str) -> Handle:
+    """A handle as a client gives it back. Raises BadHandle."""
+    parts = text.split(_SEPARATOR)
+    try:
+        start, pop_time, invisible, revive_queue = (_number(part) for part in parts[:4])
+    except ValueError:
+        raise BadHandle("the handle is none that a broker gives") from None
+    return Handle(start, pop_time, invisible, revive_queue)
+
+
+def _number(text: str) -> int:
+    if len(text) > len(str(_LONG)):
+        raise ValueError("no long")
+    found = int(text)
+    if not -_LONG <= found < _LONG:
+        raise ValueError("no long")
+    return found
+
+
+def retry_topics(topic: str, group: str) -> tuple[str, str]:
+    """Where brokers put what was not acknowledged in time (KeyBuilder.buildPopRetryTopicV1, V2)."""
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+
+
+def real_topic(topic: str, group: str, retry: str) -> str | None:
+    """The topic that a batch's messages were popped of; None where `retry` says nothing known."""
+    if retry == _NORMAL:
+        return topic
+    known = {_RETRY: 0, _RETRY_V2: 1}.get(retry)
+    return None if known is None else retry_topics(topic, group)[known]
+
+
+def _kind(topic: str) -> str:
+    """How a handle names the kind of a topic (getRetry)."""
+    if not topic.startswith(RETRY_PREFIX):
+        return _NORMAL
+    return _RETRY_V2 if "+" in topic else _RETRY
+
+
+class Infos:
+    """Of an answer's messages: each queue's first position and all positions, for the client."""
+
+    def __init__(self) -> None:
+        self._starts: list[str] = []
+        self._positions: list[str] = []
+        self._counts: list[str] = []
+
+    def add(self, topic: str, queue_id: int, start: int, positions: Iterable[int]) -> None:
+        """The messages of one queue; a queue is named once (parseStartOffsetInfo)."""
+        kind = _kind(topic)
+        self._starts.append(f"{kind} {queue_id} {start}")
+        self._positions.append(f"{kind} {queue_id} {','.join(map(str, positions))}")
+
+    def count(self, topic: str, queue_id: int, position: int | None, times: int) -> None:
+        """How often a message was given before; position: None for the fewest times of a queue."""
+        key = str(queue_id) if position is None else f"qo{queue_id}%{position}"
+        self._counts.append(f"{_kind(topic)} {key} {times}")
+
+    @property
+    def starts(self) -> str:
+        """startOffsetInfo."""
+        return ";".join(self._starts)
+
+    @property
+    def positions(self) -> str:
+        """msgOffsetInfo."""
+        return ";".join(self._positions)
+
+    @property
+    def counts(self) -> str:
+        """orderCountInfo."""
+        return ";".join(self._counts)

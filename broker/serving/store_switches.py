@@ -1,0 +1,36 @@
+"""Requests about parts of a broker that are not at work here: queues that are written to RocksDB
+as well, limits on reads of cold data (AdminBrokerProcessor).
+"""
+
+from reput.broker.remoting.bodies import fastjson
+from reput.broker.remoting.codes import RequestCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, found
+from reput.broker.serving.broker import Broker, Handlers
+from reput.store_format.release.profiles import release_key
+
+_IN_PROGRESS = 2  # CheckRocksdbCqWriteResult.CheckStatus: what a broker answers at once
+_NOT_WRITTEN = "rocksdbCQWriteEnable is false, checkRocksdbCqWriteProgressCommand is invalid"
+_COLD_OF_GROUP, _COLD_OF_ALL = 3 << 20, 100 << 20  # cgColdReadThreshold, globalColdReadThreshold
+
+
+def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Groups that read cold data: none is counted (ColdDataCgCtrService)."""
+    facts = {
+        "runtimeTable": {}, "configTable": {}, "cgColdReadThreshold": _COLD_OF_GROUP,
+        "globalColdReadThreshold": _COLD_OF_ALL, "globalAcc": 0,
+    }  # fmt: skip
+    return found(fastjson(facts))
+
+
+def queues_in_rocksdb(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Whether queues in RocksDB are those in files; the result stands in a broker's log alone."""
+    if release_key(broker.store.opened.profile.release) < (5, 3, 1):
+        return found(fastjson({"diffResult": _NOT_WRITTEN}))
+    return found(fastjson({"checkStatus": _IN_PROGRESS}))
+
+
+HANDLERS: Handlers = {
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads,
+    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: queues_in_rocksdb,
+}

@@ -1,0 +1,113 @@
+"""Queues of a store whose messages have all expired: the log tells nothing of them.
+
+A broker must know where they end, else it would number their next messages from 0. Files that a
+store has are kept by `install`; a RocksDB gets their ends here, and files are made of those.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.jobs.opening.plan import Plan
+from reput.jobs.outputs.publish import Built
+from reput.store_format.derived.consume_queue import pre_blank
+from reput.store_format.derived.queue_entries import QueueEntry
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queues import FileQueues, Queues
+from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
+from reput.store_format.names import CONSUME_QUEUE, QueuePath
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
+from reput.udfs.staging import Staging, queue_file_name
+
+Queue = tuple[str, int]
+
+
+class Last(NamedTuple):
+    """The last entry of a queue: physicalOffset and queueOffset, and if they are known the rest.
+
+    size: that of the shortest record, where nobody knows it any more.
+    """
+
+    place: int
+    position: int
+    size: int = RECORD_FIXED_BYTES
+    tags_code: int = 0
+
+
+def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, Last]:
+    """The ends of the store's queues that have no live message. live: the others; warnings: gets
+    a line where a RocksDB that would tell cannot be read. Raises RocksDBMissing.
+    """
+    log_start = plan.segments[0].start
+    if not log_start:
+        return {}
+    storage, store = plan.storage, plan.store
+    folder = queues_folder(storage, store)
+    files = FileQueues(storage, store, lambda batch: 0)
+    found = dict(_ends(files, live))
+    if folder is not None:
+        try:
+            found |= _ends_in_rocksdb(RocksDBQueues(storage, store, folder), live)
+        except RocksDBMissing:
+            raise
+        except RocksDBError as error:
+            warnings.append(f"{error}: queues without a live message begin at position 0 again")
+    return {queue: last for queue, last in found.items() if last.place < log_start}
+
+
+def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, Last]:
+    try:
+        found = {name: Last(*last) for name, last in queues.maxima.items() if name not in live}
+        return found | dict(_ends(queues, live))
+    finally:
+        queues.close()
+
+
+def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
+    for topic in queues.topics():
+        for queue_id, batch in queues.of(topic):
+            if batch or (topic, queue_id) in live:
+                continue
+            queue = queues.open(topic, queue_id, batch)
+            try:
+                last = queue.last()
+            except BadQueue:
+                continue  # a rebuild may be why it is called: what can be read counts
+            finally:
+                queue.close()
+            if last is not None and last.position == queue.maximum() - 1:
+                yield (topic, queue_id), _last(last)
+
+
+def _last(entry: QueueEntry) -> Last:
+    return Last(entry.physical_offset, entry.position, entry.size, entry.tags_code)
+
+
+def files_of_expired(
+    plan: Plan, staging: Staging, live: set[Queue], length: int, warnings: list[str]
+) -> list[Built]:
+    """A queue file in staging for each expired queue of a store that has queues in RocksDB alone;
+    BUILT rows. length: bytes of a file; warnings: as for expired_queues.
+    """
+    storage, store = plan.storage, plan.store
+    if queues_folder(storage, store) is None:
+        return []
+    built = []
+    for (topic, queue_id), last in sorted(expired_queues(plan, live, warnings).items()):
+        number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
+        entry = np.zeros(1, QUEUE_ENTRY)
+        entry["physicalOffset"], entry["size"] = last.place, last.size
+        entry["tagsCode"] = last.tags_code
+        name = queue_file_name()
+        output = staging.storage.create(staging.path(name), digest=True)
+        output.write(pre_blank(before))
+        output.write(entry.tobytes())
+        written = output.finish(length)
+        built.append({
+            "folder": str(QueuePath(CONSUME_QUEUE, topic, queue_id)), "number": number,
+            "name": name, "length": written.length, "used": (before + 1) * QUEUE_ENTRY_BYTES,
+            "sha256": written.sha256, "entries": 1, "skipped": 0, "begin": 0, "end": 0,
+        })  # fmt: skip
+    return built

@@ -1,0 +1,143 @@
+"""Makes the RocksDB of a set: the tables that tasks have built, and what a broker asks first.
+
+Of each queue the row `max` (RocksDBConsumeQueueOffsetTable), and one row that says up to where the
+log is dispatched, so that the next broker begins there.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from reput.jobs.deriving.expired_queues import Last, Queue
+from reput.jobs.outputs.publish import Built
+from reput.jobs.pipeline.index_tables import IndexTables
+from reput.store_format.names import CONSUME_QUEUE
+from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
+from reput.store_format.rocksdb.keys import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    OFFSETS,
+    offset_key,
+)
+from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
+from reput.udfs.rebuild.build_tables import copy_in
+from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
+
+_HASHED_BYTES = 1 << 20
+
+
+def queues_database(
+    staging: Staging, tables: Iterable[dict[str, Any]], expired: dict[Queue, Last], log_start: int
+) -> list[Built]:
+    """Make the database of queues in staging; BUILT rows with their paths below the set.
+
+    tables: TABLE rows; expired: the ends of queues that have no live message: a broker goes on
+    there.
+    """
+    lasts, end = dict(expired), log_start
+    names: dict[str, int] = {}
+    for row in tables:
+        queue = row["topic"], row["queue_id"]
+        names[row["name"]] = names.get(row["name"], 0) + row["entries"]
+        last = Last(row["place"], row["position"])
+        lasts[queue] = max(lasts.get(queue, last), last)
+        end = max(end, row["end"])
+    rows = {
+        offset_key(*queue, MAX): _long(last.place) + _long(last.position)
+        for queue, last in lasts.items()
+    }
+    rows[CHECKPOINT_KEY] = _long(end)
+    return _database(staging, CONSUME_QUEUE, {ENTRIES: (list(names), {}), OFFSETS: ([], rows)})
+
+
+def index_database(staging: Staging, tables: IndexTables) -> list[Built]:
+    """Make the database of an index in staging; BUILT rows with their paths below the set."""
+    rows = {}
+    if tables.rows:
+        rows = {LAST_OFFSET: _long(tables.last_offset), LAST_TIME: _long(tables.last_time)}
+    return _database(staging, STORE_DB, {FAMILY: (tables.names, rows)})
+
+
+def _database(
+    staging: Staging, kind: str, families: dict[str, tuple[list[str], dict[bytes, bytes]]]
+) -> list[Built]:
+    """Make a database in staging; kind: its folder in the set; families: by name the tables that
+    are there, and further rows, whose keys are in none of their ranges.
+    """
+    with _room(staging) as (folder, name):
+        made = f"{folder}/{name}"
+        os.mkdir(made, 0o700)
+        given = {}
+        for family, (tables, rows) in families.items():
+            options = table_options(family != OFFSETS, family != OFFSETS)
+            paths = [_local_path(staging, folder, each) for each in tables]
+            if rows:
+                paths.append(f"{folder}/{attempt_name('rows')}")
+                writer = TableWriter(paths[-1], options)
+                writer.put(*zip(*sorted(rows.items()), strict=True))
+                writer.finish()
+            given[family] = (options, paths)
+        files = make_database(made, given)
+        return [_built(staging, f"{made}/{file}", name, file, kind) for file in files]
+
+
+def _long(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+class _room:  # noqa: N801 (a context manager)
+    """(a local folder, the name of a new one in it): that of staging, or a temporary one."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> tuple[str, str]:
+        folder = local_folder(self._staging)
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="reput-rocksdb-")
+            folder = self._temporary.name
+        return folder, attempt_name("rocksdb")
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def _local_path(staging: Staging, folder: str, name: str) -> str:
+    """Where a table is on a local disk, copied there if it is elsewhere."""
+    path = f"{folder}/{name}"
+    if local_folder(staging) is None:
+        with open(path, "xb") as copy:
+            for piece in pieces_of(staging, name):
+                copy.write(piece)
+    return path
+
+
+def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Built:
+    """The row of a finished file; where staging is elsewhere, it is copied there."""
+    length, digest = os.path.getsize(path), _digest(path)
+    name = f"{folder}/{file}"
+    if local_folder(staging) is None:
+        name = attempt_name("rocksdb")
+        copy_in(staging, path, name)
+    else:
+        os.chmod(path, 0o600)
+    return {
+        "folder": kind, "number": 0, "name": name, "length": length, "used": length,
+        "sha256": digest, "entries": 0, "skipped": 0, "begin": 0, "end": 0,
+        "path": f"{kind}/{file}",
+    }  # fmt: skip
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while some := file.read(_HASHED_BYTES):
+            digest.update(some)
+        os.fsync(file.fileno())
+    return digest.hexdigest()

@@ -1,0 +1,146 @@
+"""Topics, groups and offsets of a store whose queues become of another kind.
+
+With storeType=defaultRocksDB a broker keeps them in RocksDBs of their own below config/, else in
+JSON files (BrokerController.initializeMetadata). A 5.2.0 broker takes over nothing of what the
+other kind has, later ones only what they take for newer (RocksDBTopicConfigManager.merge), and
+none goes back: without this, a broker would begin without topics, or consumers from older offsets.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from reput.broker.change.install import Apart, SetFile
+from reput.store_format.discover.config_folder import config_table
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb, has_rows
+from reput.store_format.disk.local_files import FixedFiles
+from reput.store_format.faults import StoreError
+from reput.store_format.names import CONFIG
+from reput.store_format.notes import Notes
+from reput.store_format.release.foreign import CONFIG_DBS, STORE_DB
+from reput.store_format.rocksdb.config import config_rows
+from reput.store_format.rocksdb.index import FAMILY
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.storage.rocksdb_tables import (
+    DEFAULT,
+    TableWriter,
+    make_database,
+    table_options,
+)
+
+_TABLES = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+}
+_OFFSETS = "consumerOffset.json"
+_OF_FAMILY = {"timer": "timerRocksDBEnable", "trans": "transRocksDBEnable"}
+_V2 = "rdb"  # configManagerVersion=v2 is there with either kind of queues
+# DataVersion: a broker takes over JSON of which the counter is above that of its RocksDB.
+_VERSION = {"stateVersion": 0, "timestamp": 0, "counter": 1}
+
+
+class Conversion(NamedTuple):
+    """What is to be converted: by JSON file the name of the RocksDB that has the same."""
+
+    to_rocksdb: bool
+    names: dict[str, str]
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        pairs = ((f"{CONFIG}/{file}", f"{CONFIG}/{name}") for file, name in self.names.items())
+        if self.to_rocksdb:
+            return [f"{file} gets its rows in a RocksDB, {name}" for file, name in pairs]
+        return [f"{file} is written from the RocksDB {name}, which is kept" for file, name in pairs]
+
+
+def to_convert(store: str, to_rocksdb: bool) -> Conversion:
+    """What of config/ is converted when a set with queues of that kind is installed."""
+    storage, names = LocalStorage(), {}
+    for file, databases in CONFIG_DBS.items():
+        there = config_in_rocksdb(storage, store, file)
+        if to_rocksdb:
+            if there is None and os.path.exists(f"{store}/{CONFIG}/{file}"):
+                names[file] = databases[0]
+        elif there is not None and os.path.basename(there) != _V2:
+            names[file] = os.path.basename(there)
+    return Conversion(to_rocksdb, names)
+
+
+def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
+    """Convert into a folder of our own. Raises RocksDBError, OSError."""
+    about = to_convert(store, to_rocksdb)
+    os.mkdir(f"{folder}/{CONFIG}")
+    for file, name in about.names.items():
+        if to_rocksdb:
+            _to_rocksdb(store, file, f"{folder}/{CONFIG}/{name}")
+        else:
+            _to_json(store, file, name, f"{folder}/{CONFIG}/{file}")
+    names = {*about.names.values()}
+    if not to_rocksdb:
+        names |= {each for file in about.names for each in (file, f"{file}.bak")}
+    paths = tuple(f"{CONFIG}/{name}" for name in sorted(names))
+    return Apart(FixedFiles(folder), list(_files(folder)), paths)
+
+
+def _to_rocksdb(store: str, file: str, to: str) -> None:
+    table = config_table(LocalStorage(), store, file, _TABLES[file], Notes()) or {}
+    os.mkdir(to)
+    if not table:
+        os.rmdir(to)
+        return
+    sorted_table, options = f"{to}.sst", table_options(False, False)
+    rows = sorted((name.encode(), _row(file, about)) for name, about in table.items())
+    writer = TableWriter(sorted_table, options)
+    writer.put((key for key, _ in rows), (value for _, value in rows))
+    writer.finish()
+    make_database(to, {DEFAULT: (options, [sorted_table])})
+    if os.path.exists(sorted_table):  # linked into the database, if it could not be moved
+        os.unlink(sorted_table)
+
+
+def _row(file: str, about: Any) -> bytes:
+    return json.dumps({"offsetTable": about} if file == _OFFSETS else about).encode()
+
+
+def _to_json(store: str, file: str, name: str, to: str) -> None:
+    with closing(open_database(LocalStorage(), f"{store}/{CONFIG}/{name}")) as database:
+        table = config_rows(database, file)
+    if file == _OFFSETS:
+        table = {name: _by_number(queues) for name, queues in table.items()}
+    with open(to, "x", encoding="utf-8") as output:
+        json.dump({"dataVersion": _VERSION, _TABLES[file]: table}, output)
+
+
+def _by_number(queues: dict[str, int]) -> dict[str, int]:
+    return {queue: queues[queue] for queue in sorted(queues, key=int)}
+
+
+def _files(folder: str) -> Iterator[SetFile]:
+    for above, _, names in os.walk(folder):
+        for name in names:
+            path = f"{above}/{name}"
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), digest)
+
+
+def refuse_further_rows(store: str) -> None:
+    """Raise StoreError where the RocksDB of the index has timers or transactions too: one that is
+    built from the log has none of these.
+    """
+    storage, folder = LocalStorage(), f"{store}/{STORE_DB}"
+    if not has_rows(storage, folder):
+        return
+    with closing(open_database(storage, folder)) as database:
+        for family in database.families:
+            if family != FAMILY and any(True for _ in database.rows(family)):
+                raise StoreError(
+                    f"{folder}: has rows in {family!r} ({_OF_FAMILY.get(family, 'not known')}), "
+                    f"which a rebuilt one has not: the index stays in files (--index files)"
+                )

@@ -1,0 +1,49 @@
+"""Which kind of queues and index is derived of a store: files, or a RocksDB."""
+
+from reput.jobs.opening.plan import Plan
+from reput.store_format.derived.queues import FileQueues
+from reput.store_format.release.settings import SettingError
+from reput.store_format.rocksdb.queues import queues_folder
+from reput.store_format.storage.rocksdb_tables import require_library
+
+FILES, ROCKSDB = "files", "rocksdb"
+KINDS = (FILES, ROCKSDB)
+_STORE_TYPES = {"default": FILES, "defaultRocksDB": ROCKSDB}  # StoreType
+
+
+def kind_of_queues(plan: Plan, asked: str | None, output: str) -> str:
+    """FILES or ROCKSDB: what is asked for; None: as the store has them. output: what gets them.
+
+    Raises SettingError where it has both, or what is asked for is neither; RocksDBMissing.
+    """
+    return _checked("queues", asked or _kind_there(plan), output)
+
+
+def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
+    """The same of the index; None: by indexRocksDBEnable with indexFileWriteEnable=false."""
+    given = plan.discovered.settings
+    alone = given.get("indexRocksDBEnable") == "true" and not plan.settings.index_file_write_enable
+    return _checked("index", asked or (ROCKSDB if alone else FILES), output)
+
+
+def _checked(what: str, kind: str, output: str) -> str:
+    if kind not in KINDS:
+        raise SettingError(f"{what}={kind}: there are {' and '.join(KINDS)}")
+    if kind == ROCKSDB:
+        require_library(output)
+    return kind
+
+
+def _kind_there(plan: Plan) -> str:
+    store_type = plan.settings.store_type
+    if store_type not in _STORE_TYPES:
+        raise SettingError(f"storeType={store_type}: there are {' and '.join(_STORE_TYPES)}")
+    folder = queues_folder(plan.storage, plan.store)
+    if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
+        return _STORE_TYPES[store_type]
+    if FileQueues(plan.storage, plan.store, lambda batch: 0).topics():
+        raise SettingError(
+            f"{plan.store}: has queues in files and in RocksDB ({folder}): say which are to be "
+            f"built: --queues files, or --queues rocksdb"
+        )
+    return ROCKSDB

@@ -1,0 +1,178 @@
+"""Queues in RocksDB from bad input: it is said what is wrong and where, and nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rocksdict
+
+from reput.jobs.catch_up import catch_up
+from reput.jobs.install import install_set
+from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.rebuild import rebuild
+from reput.jobs.recover import recover
+from reput.store_format.faults import StoreError
+from reput.store_format.rocksdb.keys import OFFSETS
+from tests.in_process import Session
+from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.store_format.rocksdb.stores import unpack
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*") if path.is_file()
+    }  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return unpack("alone_5.3.3", tmp_path / "made")[0]
+
+
+def made(store: Path, output: Path, **options: Any) -> Any:
+    return rebuild(Session(), str(store), str(output), rocketmq="5.3.3", **options)
+
+
+def missing_table(folder: Path) -> None:
+    sorted(folder.glob("*.sst"))[0].unlink()
+
+
+def damaged_block(folder: Path) -> None:
+    for table in folder.glob("*.sst"):
+        raw = bytearray(table.read_bytes())
+        raw[100] ^= 1
+        table.write_bytes(raw)
+
+
+def torn_manifest(folder: Path) -> None:
+    (manifest,) = folder.glob("MANIFEST-*")
+    manifest.write_bytes(manifest.read_bytes()[:20])
+
+
+def no_database(folder: Path) -> None:
+    (folder / "CURRENT").write_text("nothing of the kind")
+
+
+@pytest.mark.parametrize("damage", [missing_table, damaged_block, torn_manifest, no_database])
+def test_a_rebuild_asks_the_log_alone(
+    damage: Callable[[Path], None], store: Path, tmp_path: Path
+) -> None:
+    wanted = rows(store / "consumequeue")
+    damage(store / "consumequeue")
+    before = tree(store)
+    assert made(store, tmp_path / "out").queues_in == "rocksdb"
+    assert rows(tmp_path / "out" / "consumequeue") == wanted
+    assert tree(store) == before
+    install_set(str(store), str(tmp_path / "out"))
+    assert rows(store / "consumequeue") == wanted
+
+
+@pytest.mark.parametrize("where", ["", "/consumequeue", "/consumequeue/new", "/.."])
+def test_nothing_is_written_into_the_store(where: str, store: Path) -> None:
+    before = tree(store.parent)
+    with pytest.raises(StoreError):
+        made(store, Path(f"{store}{where}"), replace=True)
+    assert tree(store.parent) == before
+
+
+def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
+    made(store, tmp_path / "out")
+    made(store, tmp_path / "out", replace=True)
+    (tmp_path / "out" / "consumequeue" / "notes.txt").write_text("mine")
+    before = tree(tmp_path / "out")
+    with pytest.raises(StoreError, match=r"notes\.txt"):
+        made(store, tmp_path / "out", replace=True)
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) -> None:
+    made(store, tmp_path / "out")
+    table = max((tmp_path / "out" / "consumequeue").glob("*.sst"), key=os.path.getsize)
+    raw = bytearray(table.read_bytes())
+    raw[-1] ^= 1
+    table.write_bytes(raw)
+    before = tree(store)
+    with pytest.raises(StoreError):
+        install_set(str(store), str(tmp_path / "out"))
+    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) -> None:
+    made(store, tmp_path / "out")
+    (log,) = (store / "commitlog").iterdir()
+    raw = bytearray(log.read_bytes())
+    for place in rows(store / "consumequeue")[OFFSETS].values():
+        at = int.from_bytes(place[:8], "big")
+        raw[at : at + 4] = (1000).to_bytes(4, "big") if len(place) == 16 else raw[at : at + 4]
+    log.write_bytes(raw)
+    before = tree(store)
+    with pytest.raises(StoreError, match="no such record: it is a set of another store"):
+        install_set(str(store), str(tmp_path / "out"))
+    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+def _hold(folder: str, ready: Any) -> None:
+    options = rocksdict.Options(raw_mode=True)
+    families = rocksdict.Rdict.list_cf(folder, options)
+    opened = rocksdict.Rdict(folder, options, dict.fromkeys(families, options))
+    ready.set()
+    time.sleep(60)
+    opened.close()
+
+
+@pytest.fixture
+def held(store: Path) -> Iterator[Path]:
+    """The store while another process has its RocksDB open."""
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Event()
+    holder = spawn.Process(target=_hold, args=(f"{store}/consumequeue", ready))
+    holder.start()
+    try:
+        assert ready.wait(60)
+        yield store
+    finally:
+        holder.kill()
+        holder.join()
+
+
+def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Path) -> None:
+    before = tree(held / "consumequeue")
+    wanted = rows(held / "consumequeue")
+    made(held, tmp_path / "out")
+    assert rows(tmp_path / "out" / "consumequeue") == wanted
+    assert tree(held / "consumequeue") == before
+    with pytest.raises(StoreError, match=r"consumequeue/LOCK: .* has the RocksDB open"):
+        install_set(str(held), str(tmp_path / "out"))
+    assert tree(held / "consumequeue") == before
+
+
+def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path) -> None:
+    before = tree(store)
+    commands: list[Callable[[], Any]] = [
+        lambda: catch_up(str(store), rocketmq="5.3.3"),
+        lambda: recover(Session(), str(store), rocketmq="5.3.3"),
+        lambda: open_writer(str(store), rocketmq="5.3.3"),
+    ]
+    for command in commands:
+        with pytest.raises(StoreError, match="reput rebuild builds them") as said:
+            command()
+        assert "\n" not in str(said.value)
+    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+def test_without_the_library_one_line_says_what_to_install(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(StoreError, match=r'out: gets a RocksDB: pip install "reput\[rocksdb\]"'):
+        made(store, tmp_path / "out", queues="rocksdb")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,104 @@
+"""A queue without a live message goes on where it ended, whatever its kind becomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.expire import expire
+from reput.jobs.install import install_set
+from reput.jobs.rebuild import rebuild
+from reput.jobs.verify import verify
+from reput.store_format.derived.queues import FileQueues
+from reput.store_format.message.message import Message
+from reput.store_format.rocksdb.queues import RocksDBQueues
+from reput.store_format.storage.local import LocalStorage
+from tests.broker.writer.stores import open_writer
+from tests.in_process import Session
+
+SETTINGS = {
+    "mappedFileSizeCommitLog": "4096", "mappedFileSizeConsumeQueue": "80",
+    "maxHashSlotNum": "50", "maxIndexNum": "400", "flushDiskType": "ASYNC_FLUSH",
+}  # fmt: skip
+OLD = 6
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Its first segment, with all of topic Old, has expired."""
+    root = tmp_path / "store"
+    with open_writer(root, **SETTINGS) as writer:
+        for _ in range(OLD):
+            writer.append(Message("Old", bytes(60), 1))
+        for number in range(60):
+            writer.append(Message("New", bytes(90), number % 2))
+    first = sorted((root / "commitlog").iterdir())[0]
+    assert first.name.strip("0") == ""
+    first.unlink()
+    return root
+
+
+def install(store: Path, output: Path, queues: str) -> None:
+    rebuild(Session(), str(store), str(output), rocketmq="5.3.3", settings=SETTINGS, queues=queues)
+    report = verify(Session(), str(store), against=str(output), rocketmq="5.3.3", settings=SETTINGS)
+    assert report.same, report.differences
+    install_set(str(store), str(output))
+
+
+@pytest.mark.parametrize("position", [OLD - 1])
+def test_it_ends_where_it_ended(store: Path, tmp_path: Path, position: int) -> None:
+    storage = LocalStorage()
+    before = FileQueues(storage, str(store), lambda batch: 80).open("Old", 1, False)
+    last = before.last()
+    assert last is not None
+    assert last.position == position
+    install(store, tmp_path / "rocksdb", "rocksdb")
+    queues = RocksDBQueues(storage, str(store), f"{store}/consumequeue")
+    assert queues.maxima["Old", 1] == (last.physical_offset, position)
+    assert queues.open("Old", 1, False).maximum() == OLD
+    queues.close()
+    install(store, tmp_path / "files", "files")
+    after = FileQueues(storage, str(store), lambda batch: 80).open("Old", 1, False)
+    assert after.maximum() == OLD
+    end = after.last()
+    assert end is not None
+    assert end.physical_offset == last.physical_offset
+
+
+def test_what_expires_is_asked_of_queues_in_rocksdb(store: Path, tmp_path: Path) -> None:
+    install(store, tmp_path / "rocksdb", "rocksdb")
+    (store / "config").mkdir(exist_ok=True)
+    offsets = store / "config" / "consumerOffset.json"
+
+    def going(**options: Any) -> Any:
+        return expire(
+            str(store), rocketmq="5.3.3", settings={**SETTINGS, "fileReservedTime": "0"},
+            any_hour=True, used=lambda path: 0.1, **options,
+        )  # fmt: skip
+
+    segments = sorted(path.name for path in (store / "commitlog").iterdir())
+    offsets.write_text(json.dumps({"offsetTable": {"New@readers": {"0": 16, "1": 16}}}))
+    kept = going(dry_run=True)
+    offsets.write_text(json.dumps({"offsetTable": {"New@readers": {"0": 30, "1": 30}}}))
+    all_read = going(dry_run=True)
+    assert 0 < len(kept.segments) < len(all_read.segments)
+    assert any("'readers' has read topic 'New', queue" in each.who for each in kept.kept)
+    done = going()
+    assert [s.name for s in sorted((store / "commitlog").iterdir())] == segments[
+        len(done.segments) :
+    ]
+    assert verify(Session(), str(store), rocketmq="5.3.3", settings=SETTINGS).same
+
+
+def test_a_rocksdb_that_cannot_be_read_is_warned_of(store: Path, tmp_path: Path) -> None:
+    install(store, tmp_path / "rocksdb", "rocksdb")
+    (store / "consumequeue" / "CURRENT").write_text("nothing of the kind")
+    made = rebuild(
+        Session(), str(store), str(tmp_path / "again"), rocketmq="5.3.3", settings=SETTINGS
+    )
+    assert made.queues_in == "rocksdb"
+    (said,) = (each for each in made.warnings if "cannot be read" in each)
+    assert said.endswith("queues without a live message begin at position 0 again")

@@ -1,0 +1,173 @@
+"""Rows of queues and index in RocksDB beside those of a slow reader of the log, on drawn logs."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.rebuild import TRUNCATE, rebuild
+from reput.store_format.faults import StoreError
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
+from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
+from tests.logs import logs
+from tests.logs.encoder import Message as Written
+from tests.logs.encoder import build_log, properties
+from tests.logs.packed import PackedLog, packed
+from tests.memory_storage import MemoryStorage
+from tests.reference.javatext import is_blank, split
+from tests.reference.log import Message, Walk
+from tests.reference.rules import Rules, parse_version
+
+VERSION = "5.3.3"
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+Rows = dict[bytes, bytes]
+
+
+def _key(topic: str, tail: bytes) -> bytes:
+    raw = topic.encode()
+    return struct.pack(">i", len(raw)) + b"\1" + raw + b"\1" + tail
+
+
+def _puts(message: Message, rules: Rules) -> list[tuple[str, int, int]]:
+    """(topic, queue, queueOffset) of each entry that a message has (RocksDBConsumeQueueStore)."""
+    found = [(message.topic, message.queue_id, message.queue_offset)]
+    names, offsets = (
+        message.property(name) for name in ("INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET")
+    )
+    further = rules.flag("enableLmq") or rules.flag("enableMultiDispatch")
+    if further and not is_blank(names) and not is_blank(offsets):
+        assume(False)  # names of further queues are tests/store_format/derive's
+        split(names or "", ",")
+    return found
+
+
+def wanted(log: PackedLog) -> tuple[Rows, Rows]:
+    """The families `default` and `offset`, put by put: the later one of a key counts."""
+    rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
+    entries: Rows = {}
+    offsets: Rows = {}
+    end = min(log.segments)
+    for message in Walk(log.segments, rules):
+        if message.transaction not in (0, 8):
+            continue
+        end = message.physical_offset + message.size
+        for topic, queue, offset in _puts(message, rules):
+            assume("\\" not in topic)
+            key = _key(topic, struct.pack(">iBq", queue, 1, offset))
+            entries[key] = struct.pack(
+                ">qiqq", message.physical_offset, message.size, message.tags_code,
+                message.store_timestamp,
+            )  # fmt: skip
+            last = struct.pack(">qq", message.physical_offset, offset)
+            offsets[_key(topic, b"max\1" + struct.pack(">i", queue))] = last
+    offsets[_key("CHECKPOINT_TOPIC", b"max\1" + bytes(4))] = struct.pack(">q", end)
+    return entries, offsets
+
+
+def _index_key(message: Message, kind: str, word: str) -> bytes:
+    hour = message.store_timestamp // 3_600_000 * 3_600_000
+    unique = message.property("UNIQ_KEY")
+    words = [message.topic, kind, *([word] if kind != "U" else []), unique]
+    middle = "".join(f"@{each}" for each in words) + "@"
+    return struct.pack(">q", hour) + middle.encode() + struct.pack(">q", message.physical_offset)
+
+
+def wanted_index(log: PackedLog) -> Rows:
+    """What IndexRocksDBStore.buildIndex puts of each message."""
+    rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
+    found: Rows = {}
+    for message in Walk(log.segments, rules):
+        hour = message.store_timestamp // 3_600_000
+        if message.transaction == 12 or not message.property("UNIQ_KEY") or hour <= 0:
+            continue
+        rows = [("K", word) for word in (message.property("KEYS") or "").split(" ") if word]
+        rows += [("T", tags)] if (tags := message.property("TAGS")) else []
+        for kind, word in [*rows, ("U", "")]:
+            found[_index_key(message, kind, word)] = struct.pack(">q", message.store_timestamp)
+    return found
+
+
+def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False) -> Rows:
+    """The rows of a family. apart: no two of its tables overlap, so that none is to be compacted."""
+    with tempfile.TemporaryDirectory() as made:
+        for path, content in storage.files.items():
+            if path.startswith(f"{OUTPUT}/{folder}/"):
+                (Path(made) / path.rpartition("/")[2]).write_bytes(content)
+        with closing(open_database(LocalStorage(), made)) as database:
+            found = dict(database.rows(family))
+            if apart:
+                opened: Any = database._opened
+                assert opened.property_int_value("rocksdb.num-files-at-level0") == 0
+                assert opened.property_int_value("rocksdb.estimate-num-keys") == len(found)
+            return found
+
+
+def built(log: PackedLog, cut: Cut, seed: int) -> Any:
+    storage = storage_of(log)
+    try:
+        rebuild(
+            Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
+            on_damage=TRUNCATE, cut=cut, storage=storage, queues="rocksdb", index="rocksdb",
+        )  # fmt: skip
+    except StoreError as error:
+        assert "is a batch queue" in str(error)  # noqa: PT017
+        return None
+    return storage
+
+
+def check(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+    cut = Cut(partitions=partitions, index_ranges=partitions, split_bytes=split_bytes)
+    storage = built(log, cut, seed)
+    assume(storage is not None)
+    entries, offsets = wanted(log)
+    assert there(storage, "consumequeue", "default", True) == entries
+    assert there(storage, "consumequeue", "offset") == offsets
+    index = there(storage, "rocksdbstore", "default", True)
+    assert {key: value for key, value in index.items() if key[:4] != b"last"} == wanted_index(log)
+
+
+OFFSETS = ([0, 1, 1, 2], [0, 5, 3, 9, 3, 4], [7, 7, 7], [2, 1, 0], [-1, 3, -2, 3], [1 << 62, 1])
+
+
+@pytest.mark.parametrize("offsets", OFFSETS)
+@pytest.mark.parametrize("split_bytes", [150, 5000])
+def test_a_queue_offset_is_a_rows_place(offsets: list[int], split_bytes: int) -> None:
+    records = [
+        record
+        for offset in offsets
+        for record in (
+            Written("A", 1, offset, body=bytes(20), properties=properties(("KEYS", "k k l"))),
+            Written("BB", 0, offset + 1, properties=properties(("UNIQ_KEY", "u"), ("KEYS", "k k"))),
+        )
+    ]
+    check(PackedLog(build_log(records, 8192), {}, VERSION, {}), 5, split_bytes, len(offsets))
+
+
+DRAWN = (
+    packed(logs(only_version=VERSION)),
+    st.integers(1, 9),
+    st.integers(200, 5000),
+    st.integers(0, 9),
+)
+
+
+@settings(suppress_health_check=QUIET, deadline=None, max_examples=8)
+@given(*DRAWN)
+def test_any_log(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+    check(log, partitions, split_bytes, seed)
+
+
+@pytest.mark.long
+@settings(suppress_health_check=QUIET, deadline=None, max_examples=1000)
+@given(*DRAWN)
+def test_many_logs(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+    check(log, partitions, split_bytes, seed)

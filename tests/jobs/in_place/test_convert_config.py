@@ -1,0 +1,89 @@
+"""Installing queues of the other kind: config/ follows them, and --undo takes both back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.install import install_set, undo_install
+from reput.jobs.rebuild import rebuild
+from reput.store_format.discover.config_folder import config_table
+from reput.store_format.notes import Notes
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import Session
+from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.outputs.test_leftovers import contents
+from tests.store_format.rocksdb.stores import unpack
+
+_TABLES = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+}
+
+
+def config(store: Path) -> dict[str, Any]:
+    notes = Notes()
+    found = {f: config_table(LocalStorage(), str(store), f, t, notes) for f, t in _TABLES.items()}
+    assert notes.lines == []
+    return found
+
+
+def files_of(store: Path) -> dict[str, bytes]:
+    return {path: content for path, content in contents(store).items() if path != "lock"}
+
+
+def installed(store: Path, output: Path, release: str, queues: str) -> Any:
+    rebuild(Session(), str(store), str(output), rocketmq=release, queues=queues)
+    dry = install_set(str(store), str(output), dry_run=True)
+    done = install_set(str(store), str(output))
+    assert dry.becomes == done.becomes
+    return done
+
+
+@pytest.mark.parametrize("name", ["alone_5.2.0", "alone_5.5.0", "single_5.5.0"])
+def test_to_files_and_back(name: str, tmp_path: Path) -> None:
+    store, _ = unpack(name, tmp_path)
+    release = name.partition("_")[2]
+    before, wanted, queues = files_of(store), config(store), rows(store / "consumequeue")
+    assert wanted["consumerOffset.json"]
+    done = installed(store, tmp_path / "files", release, "files")
+    assert "config/topics.json is written from the RocksDB" in done.text()
+    assert "gives way to files" in done.text()
+    assert not (store / "consumequeue" / "CURRENT").exists()
+    assert config(store) == wanted
+    offsets = json.loads((store / "config" / "consumerOffset.json").read_text())["offsetTable"]
+    assert offsets == wanted["consumerOffset.json"]
+    in_files = files_of(store)
+
+    done = installed(store, tmp_path / "rocksdb", release, "rocksdb")
+    assert "queues in files give way to a RocksDB" in done.text()
+    assert rows(store / "consumequeue") == queues
+    assert (store / "config" / "topics" / "CURRENT").exists()
+    assert config(store) == wanted
+
+    undo_install(str(store))
+    assert files_of(store) == in_files
+    assert before.keys() != in_files.keys()
+
+
+def test_an_undo_brings_back_the_very_databases(tmp_path: Path) -> None:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    before = files_of(store)
+    installed(store, tmp_path / "files", "5.3.3", "files")
+    undo_install(str(store))
+    assert files_of(store) == before
+    undo_install(str(store))  # and again
+    assert not (store / "consumequeue" / "CURRENT").exists()
+    assert (store / "config" / "topics.json").exists()
+
+
+def test_a_set_of_the_same_kind_leaves_config_alone(tmp_path: Path) -> None:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    before = contents(store / "config")
+    done = installed(store, tmp_path / "again", "5.3.3", "rocksdb")
+    assert done.becomes == []
+    assert contents(store / "config") == before

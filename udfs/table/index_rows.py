@@ -1,0 +1,215 @@
+"""The rows of an index in RocksDB (indexRocksDBEnable), from the records of splits.
+
+`ListIndexRows` writes each split's rows to staging, sorted, some hundred thousand to a file, and
+says which keys they have; `index_cuts` says where ranges of keys begin, and `merged_rows` gives all
+rows of a range in their order. Rows are as IndexRocksDBStore.buildIndex has them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
+from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.segments import Splits
+from reput.store_format.log.walk import NO_CHECKS, Walk
+from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.read_ahead import open_ahead
+from reput.udfs.rebuild.build_tables import NewTable
+from reput.udfs.schemas import ids_of, in_batches, schema
+from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.table.log_columns import Rows
+
+_WINDOW_BYTES = 4 << 20
+_ROWS_A_RUN = 1 << 19
+_ROWS_A_BATCH = 1 << 14  # so many of a run are read at a time, and every so-manieth key is known
+
+ROW = schema(key=pa.binary(), value=pa.binary())
+# A row for each file of sorted rows. firsts: the key of each of its batches' first row.
+RUN_OF_ROWS = schema(
+    name=pa.string(), rows=pa.int64(), firsts=pa.list_(pa.binary()),
+    first_offset=pa.int64(), last_offset=pa.int64(), last_time=pa.int64(),
+)  # fmt: skip
+INDEX_TABLE = schema(name=pa.string(), rows=pa.int64())
+
+
+@dataclass(frozen=True)
+class ListIndexRows:
+    """RUN_OF_ROWS of the splits whose places in `stretches` arrive in `id`."""
+
+    storage: Storage
+    staging: Staging
+    splits: Splits
+    rules: RecordRules
+    split_properties: bool
+    stretches: tuple[tuple[int, int, int], ...]  # split, its first record, where the next one is
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            yield from in_batches(self._runs(*self.stretches[number]), RUN_OF_ROWS)
+
+    def _runs(self, split: int, first: int, after: int) -> Iterator[dict[str, Any]]:
+        held: list[pa.Table] = []
+        for some in self._rows(split, first, after):
+            held.append(some)
+            if sum(map(len, held)) >= _ROWS_A_RUN:
+                yield self._run(held)
+                held = []
+        if sum(map(len, held)):
+            yield self._run(held)
+
+    def _rows(self, split: int, first: int, after: int) -> Iterator[pa.Table]:
+        segment = self.splits.segment(split)
+        begin = first - segment.start
+        until = after - segment.start
+        whole = self.splits.total * self.splits.split_bytes
+        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
+        window = np.empty(_WINDOW_BYTES, np.uint8)
+        walk = Walk(segment.read_by(reader), segment.end, self.rules, NO_CHECKS, window)
+        try:
+            for step in walk.steps(first, after):
+                rows = Rows(step, None, self.rules, self.split_properties, _no_body)
+                yield index_rows(rows)
+                sound = step.fault in (Fault.NONE, Fault.BLANK) or step.next == after
+                assert sound, f"{segment.path}: changed"
+        finally:
+            reader.close()
+
+    def _run(self, held: list[pa.Table]) -> dict[str, Any]:
+        rows = pa.concat_tables(held).sort_by("key").combine_chunks()
+        name = attempt_name("index-rows")
+        output = self.staging.storage.create(self.staging.path(name))
+        sink = pa.BufferOutputStream()
+        batches = rows.select(ROW.names).to_batches(_ROWS_A_BATCH)
+        with pa.ipc.new_stream(sink, ROW) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        raw = sink.getvalue()
+        output.write(raw)
+        output.finish(len(raw))
+        firsts = [batch.column("key")[0].as_py() for batch in batches]
+        return {
+            "name": name, "rows": len(rows), "firsts": firsts,
+            "first_offset": pc.min(rows["place"]).as_py(),
+            "last_offset": pc.max(rows["place"]).as_py(), "last_time": pc.max(rows["time"]).as_py(),
+        }  # fmt: skip
+
+
+def _no_body(place: int, length: int) -> bytes:
+    raise AssertionError  # an index has nothing of a body
+
+
+def index_rows(rows: Rows) -> pa.Table:
+    """The rows of some records: key and value, and of whom they are (place, time)."""
+    places = np.ascontiguousarray(rows.rows["physicalOffset"])
+    times = np.ascontiguousarray(rows.rows["storeTimestamp"])
+    topics, unique, tags = (rows.column(name) for name in ("topic", "uniqueKey", "tags"))
+    rolled_back = (rows.rows["sysFlag"] & SYS_TRANSACTION_MASK) == SYS_TRANSACTION_ROLLBACK
+    wanted = (times >= HOUR) & ~rolled_back & _there(topics) & _there(unique)
+    words = rows.column("keys")
+    of_word = np.asarray(pc.list_parent_indices(words))
+    words = pc.list_flatten(words)
+    every = np.arange(len(rows))
+    parts = []
+    for kind, of, texts in (
+        (KEY, of_word, words),
+        (TAGS, every[_there(tags)], tags.filter(pa.array(_there(tags)))),
+        (UNIQUE, every, None),
+    ):
+        kept = wanted[of]
+        of = of[kept]
+        named = [topics.take(pa.array(of)), pa.scalar(kind)]
+        if texts is not None:
+            named.append(texts.filter(pa.array(kept)))
+        named.append(unique.take(pa.array(of)))
+        middle = pc.binary_join_element_wise(pa.scalar(""), *named, pa.scalar(""), pa.scalar("@"))
+        hours = _longs(times[of] // HOUR * HOUR)
+        place = _longs(places[of])
+        keys = pc.binary_join_element_wise(hours, middle.cast(pa.binary()), place, b"")
+        parts.append(
+            pa.record_batch(
+                [keys, _longs(times[of]), pa.array(places[of]), pa.array(times[of])],
+                names=["key", "value", "place", "time"],
+            )
+        )
+    return pa.Table.from_batches(parts)
+
+
+def _there(texts: pa.Array) -> np.ndarray:
+    """Which texts there are, and not empty."""
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    return np.asarray(lengths) > 0
+
+
+def _longs(numbers: np.ndarray) -> pa.Array:
+    raw = pa.py_buffer(numbers.astype(">i8").tobytes())
+    return pa.Array.from_buffers(pa.binary(8), len(numbers), [None, raw]).cast(pa.binary())
+
+
+def index_cuts(runs: list[dict[str, Any]], ranges: int, most: int) -> tuple[bytes, ...]:
+    """The keys at which ranges begin but the first, so that each has about as many rows.
+
+    runs: RUN_OF_ROWS; most: rows of a range at most, about.
+    """
+    firsts = sorted(key for run in runs for key in run["firsts"])
+    total = sum(run["rows"] for run in runs)
+    ranges = min(max(ranges, -(-total // most)), len(firsts))
+    cuts = {firsts[len(firsts) * number // ranges] for number in range(1, ranges)}
+    return tuple(sorted(cuts - set(firsts[:1])))
+
+
+def merged_rows(
+    staging: Staging, runs: tuple[dict[str, Any], ...], start: bytes, stop: bytes | None
+) -> pa.Table:
+    """All rows with keys in [start, stop), sorted, each key once."""
+    found = []
+    for run in runs:
+        firsts = run["firsts"]
+        low = max(bisect_right(firsts, start) - 1, 0)
+        high = len(firsts) if stop is None else bisect_right(firsts, stop)
+        if low >= high:
+            continue
+        raw = staging.storage.read_bytes(staging.path(run["name"]))
+        with pa.ipc.open_stream(raw) as stream:
+            for number, batch in enumerate(stream):
+                if low <= number < high:
+                    kept = pc.greater_equal(batch.column("key"), pa.scalar(start, pa.binary()))
+                    if stop is not None:
+                        before = pc.less(batch.column("key"), pa.scalar(stop, pa.binary()))
+                        kept = pc.and_(kept, before)
+                    found.append(batch.filter(kept))
+    rows = pa.Table.from_batches(found, ROW).sort_by("key").combine_chunks()
+    if len(rows) > 1:
+        keys = rows["key"].combine_chunks()
+        new = pc.not_equal(keys[1:], keys[:-1])
+        rows = rows.filter(pa.concat_arrays([pa.array([True]), new]))
+    return rows
+
+
+@dataclass(frozen=True)
+class BuildIndexTables:
+    """Writes the tables of the ranges whose numbers arrive in `id`; INDEX_TABLE rows."""
+
+    staging: Staging
+    runs: tuple[dict[str, Any], ...]
+    cuts: tuple[bytes, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bounds = (b"", *self.cuts, None)
+        for number in ids_of(batches):
+            rows = merged_rows(self.staging, self.runs, bounds[number] or b"", bounds[number + 1])
+            if not len(rows):
+                continue
+            with NewTable(self.staging) as table:
+                for batch in rows.to_batches(_ROWS_A_BATCH):
+                    table.put_rows(*(column.to_pylist() for column in batch.columns))
+                table.finish()
+            row = {"name": table.name, "rows": len(rows)}
+            yield from in_batches(iter([row]), INDEX_TABLE)

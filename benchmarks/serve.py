@@ -1,4 +1,5 @@
-"""`reput serve` beside a running broker on the same store: pulls, their latency, queries by key.
+"""`reput serve` beside a running broker on the same store: pulls, pops with their acknowledgements,
+latency, queries by key.
 
 `python -m benchmarks.serve [--seconds N]` takes the store of the other benchmarks. Server and
 client have a core each, and the client is the same for both: a plain reader of sockets in this
@@ -10,6 +11,7 @@ It prints one JSON line.
 """
 
 import argparse
+import base64
 import json
 import os
 import selectors
@@ -17,9 +19,11 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +33,14 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.frames import Frames, frame
 from reput.jobs.opening.open_store import open_store
 from tests.jobs.serve.asking import Peer, pull, request
+from tests.jobs.serve.popping import fields
 from tests.rocketmq.live import Broker
 
 _SERVER_CORE, _CLIENT_CORE = 0, 1
 _QUEUES = [(f"Bench{topic}", queue) for topic in range(8) for queue in range(8)]
 _ASKED = 3000
+_POPPED = 400_000  # messages of the store of which all eight groups pop
+_ACK = 2  # the opaque of an acknowledgement; that of a pop is 1
 
 
 class Puller:
@@ -67,18 +74,75 @@ class Puller:
         return True
 
 
+class Popper(Puller):
+    """One connection that pops all queues of a topic, and acknowledges each answer at once."""
+
+    _groups = count()
+
+    def __init__(self, address: str, queues: Iterator[tuple[str, int]]) -> None:
+        super().__init__(address, queues)
+        self.group = f"bench{next(self._groups)}"
+
+    def ask(self) -> None:
+        wanted = fields(self.group, self.queue[0], invisibleTime=600_000)
+        self.peer.socket.sendall(frame(request(RequestCode.POP_MESSAGE, **wanted)))
+
+    def take(self) -> bool:
+        data = self.peer.socket.recv(1 << 18)
+        if not data:
+            raise ConnectionError("the server has closed the connection")
+        self.frames.feed(data)
+        answer = self.frames.next()
+        if answer is None:
+            return False
+        if answer.code or answer.opaque == _ACK:
+            if answer.opaque != _ACK:
+                self.queue = next(self.queues)
+            return True
+        acks = [
+            acknowledged(self.group, self.queue[0], answer.fields, each)
+            for each in answer.fields["msgOffsetInfo"].split(";")
+        ]
+        self.messages += sum(many for _, many in acks)
+        self.bytes += len(answer.body or b"")
+        body = {"brokerName": "b", "acks": [ack for ack, _ in acks]}
+        raw = json.dumps(body).encode()
+        self.peer.socket.sendall(frame(request(RequestCode.BATCH_ACK_MESSAGE, _ACK, raw)))
+        return False
+
+
+def acknowledged(
+    group: str, topic: str, said: dict[str, str], info: str
+) -> tuple[dict[str, Any], int]:
+    """(a BatchAck of one queue's messages in an answer, how many they are)."""
+    retry, queue, listed = info.split(" ")
+    positions = [int(each) for each in listed.split(",")]
+    starts = dict(each.rsplit(" ", 1) for each in said["startOffsetInfo"].split(";"))
+    start = int(starts[f"{retry} {queue}"])
+    bits = sum(1 << each - start for each in positions)
+    raw = bits.to_bytes(bits.bit_length() // 8 + 1, "little")
+    ack = {
+        "c": group, "t": topic, "r": retry, "so": start, "q": int(queue),
+        "rq": int(said["reviveQid"]), "pt": int(said["popTime"]),
+        "it": int(said["invisibleTime"]), "b": base64.b64encode(raw).decode(),
+    }  # fmt: skip
+    return ack, len(positions)
+
+
 def cpu_seconds(process: int) -> float:
     """What all threads of a process have used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def pulled(address: str, connections: int, seconds: float, process: int) -> dict[str, int]:
+def pulled(
+    address: str, connections: int, seconds: float, process: int, kind: type[Puller] = Puller
+) -> dict[str, int]:
     """Messages and MB a second by so many connections, and messages for each CPU second of the
     server: on a machine that others use too, that says more.
     """
     queues = iter(_QUEUES * 1000)
-    pullers = [Puller(address, queues) for _ in range(connections)]
+    pullers = [kind(address, queues) for _ in range(connections)]
     with selectors.DefaultSelector() as selector:
         for each in pullers:
             selector.register(each.peer.socket, selectors.EVENT_READ, each)
@@ -139,6 +203,23 @@ def asked(
             "one_message": middle(one, _ASKED),
             "key": middle(key, _ASKED),
         }
+
+
+def popped(seconds: float) -> dict[str, Any]:
+    """What a broker and we do of pops with acknowledgements, on a store of its own: a broker writes
+    them into its log.
+    """
+    shape = USUAL._replace(messages=_POPPED)
+    made, found = make_store(shape), dict[str, Any]()
+    for name, server in (("broker", rocketmqs), ("reput", ours)):
+        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+            path = Path(shutil.copytree(made, Path(folder) / "store"))
+            if not (path / "index").is_dir():
+                theirs(path)
+            configure_topics(path, sorted({topic for topic, _ in _QUEUES}))
+            with server(path) as (address, process):
+                found[name] = pulled(address, 8, seconds, process, Popper)
+    return found
 
 
 def memory(process: int, name: str) -> int:
@@ -211,7 +292,9 @@ def main() -> None:
     finally:
         for new in set(path.iterdir()) - before:  # the other benchmarks know no config/
             shutil.rmtree(new) if new.is_dir() else new.unlink()
-    for name in ("pull_1", "pull_8"):
+    for who, rates in popped(arguments.seconds).items():
+        row[who]["pop_8"] = rates
+    for name in ("pull_1", "pull_8", "pop_8"):
         for rate in ("messages_per_second", "messages_per_cpu_second"):
             ours_, theirs_ = (row[who][name][rate] for who in ("reput", "broker"))
             row[f"{name}_{rate}_ratio"] = round(ours_ / theirs_, 2)

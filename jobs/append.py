@@ -41,6 +41,8 @@ from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
+from reput.store_format.discover.phrases import RELEASE
+from reput.store_format.discover.store import NEW_STORE
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile
@@ -321,6 +323,9 @@ def _report(
     many = plain_count(done.messages, "message")
     lines = [f"{many} appended to {arguments.store}, offsets {done.start:,} to {done.end:,}"]
     lines += era_lines(discovered)
+    release = discovered.get(RELEASE, {})
+    if release.get("by") == NEW_STORE:
+        lines.append(f"  new       as RocketMQ {release['value']} would: {NEW_STORE}")
     if recovered is not None:
         cut = plain_count(recovered.cut_bytes, "byte")
         lines.append(f"  recovered up to {recovered.end:,} first, as the store was not closed: "

@@ -19,7 +19,7 @@ from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.jobs.page import planted_bugs as planted_page_bugs
 from tests.jobs.replicating import planted_bugs as planted_replica_bugs
 from tests.jobs.serve import planted_bugs as planted_serve_bugs
-from tests.jobs.serve import planted_group_bugs
+from tests.jobs.serve import planted_group_bugs, planted_pop_bugs
 from tests.jobs.sources import planted_bugs as planted_source_bugs
 from tests.ledger import budget
 from tests.planting import Bug, only, plant, plant_all
@@ -594,6 +594,7 @@ ALL = (
     *planted_replica_bugs.BUGS,
     *planted_serve_bugs.BUGS,
     *planted_group_bugs.BUGS,
+    *planted_pop_bugs.BUGS,
     *planted_service_bugs.BUGS,
 )
 

@@ -107,8 +107,9 @@ def _digest(bug: Bug, tree: sources.Tree) -> str:
 class _Planting:
     """Bugs planted one after the other, each in a process of its own."""
 
-    def __init__(self, bugs: list[Bug], until: float) -> None:
-        self._left, self._until = bugs, until
+    def __init__(self, bugs: list[Bug], until: float, names: set[str]) -> None:
+        """names: of all bugs; a line of the ledger with another name is dropped."""
+        self._left, self._until, self._names = bugs, until, names
         self._runs = records.newest(records.read_table(LEDGER, ""))
         self._tree, self._commit = sources.Tree(ROOT), sources.commit(ROOT) or "?"
         self.undetected = 0
@@ -147,16 +148,18 @@ class _Planting:
         verdict, now = "undetected" if test is None else "red", records.moment(time.time())
         run = records.Run(bug.name, verdict, seconds, self._commit, _digest(bug, self._tree), now)
         self._runs = records.newest([*records.read_table(LEDGER, ""), run])
-        records.write_table(LEDGER, self._runs.values(), prefix="")
+        kept = [run for run in self._runs.values() if run.test in self._names]
+        records.write_table(LEDGER, kept, prefix="")
 
 
 def plant_all(
     bugs: Iterable[Bug], wanted: str, seconds: float = float("inf"), cores: int | None = None
 ) -> int:
     """Plant those whose name holds `wanted`, else those due; how many nothing caught."""
+    bugs = list(bugs)
     chosen = [bug for bug in bugs if wanted in bug.name] if wanted else due(bugs)
     until = time.time() + seconds - budget.GRACE_SECONDS
-    planting = _Planting(chosen, until)
+    planting = _Planting(chosen, until, {bug.name for bug in bugs})
     budget.run_all(planting.next, until, cores or os.cpu_count() or 1)
     if chosen:
         print(f"not planted in this time: {len(chosen)}")

@@ -21,7 +21,7 @@ LAYERS = (
     "store_format/query",
     "store_format/fate",
     "broker",
-    "broker/remoting broker/writer",
+    "broker/pop broker/remoting broker/writer",
     "broker/change broker/replication broker/services broker/serving",
     "udfs",
     "udfs/rebuild",

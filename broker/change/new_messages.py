@@ -134,6 +134,7 @@ def find_new(
     new.lacking = [
         f"{_folder(key)}: {each.count:,} messages, the first at physical offset {each.place}, are "
         "in the log and not in the queue; `reput rebuild` has all"
+        + _or_deleted(key, position, topics)
         for key, each in sorted(lost.items())
     ]
     if not growing and not _ends_in_zeros(log, new.ahead):
@@ -141,6 +142,15 @@ def find_new(
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
     return new
+
+
+def _or_deleted(key: QueueKey, position: Position, topics: Collection[str] | None) -> str:
+    """Whether a topic was deleted (TopicConfigManager.deleteTopicConfig, and all of its queues), or
+    lost its queues, is not known where there is no list of topics.
+    """
+    if topics is not None or any(each.topic == key.topic for each in position.ends):
+        return ""
+    return " (unless the topic was deleted: config/topics.json, which would show it, is missing)"
 
 
 @dataclass

@@ -91,15 +91,15 @@ class Infos:
 
     @property
     def starts(self) -> str:
-        """startOffsetInfo."""
+        """StartOffsetInfo."""
         return ";".join(self._starts)
 
     @property
     def positions(self) -> str:
-        """msgOffsetInfo."""
+        """MsgOffsetInfo."""
         return ";".join(self._positions)
 
     @property
     def counts(self) -> str:
-        """orderCountInfo."""
+        """OrderCountInfo."""
         return ";".join(self._counts)

@@ -78,9 +78,7 @@ class _Popped:
         if len(self.heap) > 2 * len(self.points) + _HEAP_SLACK:
             due = {id(point) for queue in self.due.values() for point in queue}
             self.heap = [
-                (point.visible, key)
-                for key, point in self.points.items()
-                if id(point) not in due
+                (point.visible, key) for key, point in self.points.items() if id(point) not in due
             ]
             heapq.heapify(self.heap)
 

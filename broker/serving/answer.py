@@ -18,7 +18,9 @@ class Caller(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A pull or a pop that may wait for messages (PullRequestHoldService, PopLongPollingService)."""
+    """A pull or a pop that may wait for messages (PullRequestHoldService,
+    PopLongPollingService).
+    """
 
     topic: str
     queue_id: int

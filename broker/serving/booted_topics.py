@@ -1,4 +1,4 @@
-"""The topics that a broker makes when it starts, whatever its store has (TopicConfigManager.init)."""
+"""Topics that a broker makes when it starts, whatever its store has (TopicConfigManager.init)."""
 
 from reput.broker.serving.topics import PERM_READ, PERM_WRITE, Topic
 from reput.store_format.release.profiles import release_key

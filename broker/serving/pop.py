@@ -17,7 +17,7 @@ from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
-from reput.broker.serving.fields import flag, number, text
+from reput.broker.serving.fields import flag, number
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.pop_checks import FROM_FIRST, Asked, checked, polling, pop_offset
 from reput.broker.serving.pull import Got, take
@@ -142,8 +142,12 @@ class _Pop:
             if found is None:
                 continue
             queue = broker.store.queue(name, queue_id)
-            records = [] if queue is None else given_again(
-                queue, found.positions, broker.store.log, broker.store.files, found.times + 1
+            records = (
+                []
+                if queue is None
+                else given_again(
+                    queue, found.positions, broker.store.log, broker.store.files, found.times + 1
+                )
             )
             if records:
                 self._keep(name, queue_id, [position for position, _ in records], found.times + 1)

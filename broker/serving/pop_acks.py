@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from reput.broker.pop.handles import (
+    ORDER_QUEUE,
     BadHandle,
     Handle,
-    ORDER_QUEUE,
     parse_handle,
     real_topic,
 )
@@ -152,9 +152,7 @@ def _acknowledge(
 ) -> Answer | None:
     """Why a message cannot be acknowledged; None: it is."""
     if not handle.in_order:
-        broker.in_flight.settle(
-            group, topic, (queue_id, handle.start, handle.pop_time), position
-        )
+        broker.in_flight.settle(group, topic, (queue_id, handle.start, handle.pop_time), position)
         return None
     before = broker.offsets.query(group, topic, queue_id)
     if position < before:

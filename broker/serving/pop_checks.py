@@ -48,7 +48,9 @@ def checked(broker: Broker, request: Command, caller: Caller) -> Asked | Answer:
     if topic is None:
         return no_topic(name)
     if not topic.perm & PERM_READ:
-        return refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden")
+        return refused(
+            ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden"
+        )
     if queue_id >= topic.read_queues:
         return illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
     if (said := group_refused(broker, group)) is not None:

@@ -66,7 +66,7 @@ def polling_info(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The messages that a pop would give, which stay where they are. What comes again is not shown."""
+    """Messages that a pop would give; they stay where they are. What comes again is left out."""
     most = min(number(request, "maxMsgNums"), _PEEKED_MOST)
     asked = checked(broker, request, caller)
     if isinstance(asked, Answer):

@@ -196,9 +196,7 @@ def take(
             status = "FOUND"
         elif len(chosen):
             status = "NO_MATCHED_MESSAGE" if found.unwanted else "MESSAGE_WAS_REMOVING"
-    return Got(
-        status, following, low, high, tuple(pieces), taken.messages, tuple(positions)
-    )
+    return Got(status, following, low, high, tuple(pieces), taken.messages, tuple(positions))
 
 
 HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

@@ -1,4 +1,4 @@
-"""How groups read topics, by pulls or by POP, as operators have set it (MessageRequestModeManager)."""
+"""Whether groups pull or pop a topic, as operators have set it (MessageRequestModeManager)."""
 
 from typing import NamedTuple
 

@@ -99,9 +99,12 @@ def export_store(
 def _refuse_topics(job: ChosenLog) -> None:
     """Raise SettingError for a chosen topic that has queues and that the writer does not take.
 
-    Where the store has no queues, the first message of such a topic is refused.
+    Where the store has no queues, or other options may leave out all of a topic's messages, the
+    first message of such a topic is refused.
     """
     plan, chosen = job.plan, job.chosen
+    if any(each is not None for each in (chosen.tags, chosen.sql, chosen.since, chosen.until)):
+        return
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for name, _ in listed(plan.storage, f"{job.store}/{kind}"):
             system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)

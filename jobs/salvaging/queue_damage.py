@@ -72,9 +72,11 @@ def _is_suspect(findings: QueueFindings) -> bool:
 def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> None:
     """Add the records that are in no queue, or not in theirs, and who says where they belong."""
     displaced = displaced_records(findings, loss_reader(found.linked.lost, job.staging))
-    strays = [*findings.of(StrayRecord), *(record for record, _ in displaced)]
-    places = {record.place for record in strays}
-    claimed = [each for each in claimed_records(findings) if each[0].place not in places]
+    displaced = list({record.place: (record, gap) for record, gap in displaced}.values())
+    # of one record several findings may speak: it is lost once
+    lost = {r.place: r for r in (*findings.of(StrayRecord), *(r for r, _ in displaced))}
+    claims = {r.place: (r, c) for r, c in claimed_records(findings) if r.place not in lost}
+    claimed = list(claims.values())
     found.testimony += [
         Testimony(record.place, "the queue that misses it", gap.topic, gap.queue_id)
         for record, gap in displaced
@@ -84,7 +86,7 @@ def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> N
         for r, c in claimed
     ]
     found.strays = sorted([
-        *(_one_record(each.place, each.size, Fault.STRAY, each.queue_offset) for each in strays),
+        *(_one_record(r.place, r.size, Fault.STRAY, r.queue_offset) for r in lost.values()),
         *(_one_record(r.place, r.size, Fault.ELSEWHERE, r.queue_offset) for r, _ in claimed),
         *_false_transactions(job, found, findings),
     ])  # fmt: skip

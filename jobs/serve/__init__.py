@@ -70,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve what a broker, catch-up or replicate adds to log and queues meanwhile",
     )  # fmt: skip
     parser.add_argument(
+        "--in-flight", action="store_true",
+        help="give again what consumers had popped and not acknowledged when the broker ended "
+        "(reput groups --in-flight lists it)",
+    )  # fmt: skip
+    parser.add_argument(
         "--derived", metavar="DIR", help="a rebuilt set: its queues and index, not the store's own"
     )
     parser.add_argument(
@@ -118,6 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         broker = open_broker(source, remark)
         stack.callback(arrange_access(arguments, settings, broker, remark))
+        if arguments.in_flight:
+            from reput.jobs.serve.left_in_flight import take_in_flight
+
+            take_in_flight(broker, remark)
         if arguments.ha_listen:
             slaves_at = host_port("--ha-listen", arguments.ha_listen)
             stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
@@ -151,6 +160,8 @@ def _check_words(arguments: argparse.Namespace) -> None:
     """Raise SettingError for options that say nothing together."""
     if arguments.follow and arguments.at is not None:
         raise SettingError("--at is a time in the past: not with --follow")
+    if arguments.in_flight and (arguments.at is not None or arguments.follow):
+        raise SettingError("--in-flight is of a broker that ended: not with --at or --follow")
     if arguments.derived and (arguments.rebuild or arguments.salvage):
         raise SettingError("--derived has queues and index: not with --rebuild or --salvage")
     if arguments.max_connections < 1:

@@ -15,8 +15,8 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--group-offsets", metavar="FILE",
-        help="keep the offsets that consumer groups commit, and what they have popped, in this file; "
-        "otherwise they are forgotten at the end",
+        help="keep the offsets that consumer groups commit, and what they have popped, in "
+        "this file; otherwise they are forgotten at the end",
     )  # fmt: skip
     parser.add_argument(
         "--access-keys", metavar="FILE",

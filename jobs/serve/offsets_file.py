@@ -1,6 +1,6 @@
-"""`--group-offsets FILE`: a file beside the store that keeps what clients commit, and what they have
-popped, over the end of a server. It is written as a broker's consumerOffset.json is, with what is
-popped beside the offsetTable; the store itself is never written to.
+"""`--group-offsets FILE`: a file beside the store that keeps what clients commit, and what they
+have popped, over the end of a server. It is written as a broker's consumerOffset.json is, with what
+is popped beside the offsetTable; the store itself is never written to.
 """
 
 import json

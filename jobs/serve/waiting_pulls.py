@@ -63,7 +63,7 @@ class HeldPulls:
 
     def count(self, group: str, topic: str, queue_id: int) -> int:
         """How many pops wait for a queue, or for all of a topic."""
-        waiting = (held.said.hold for held in self._pops.get((group, topic), ()))
+        waiting = (held.said.hold for held in self.pops(group, topic))
         return sum(hold is not None and hold.queue_id == queue_id for hold in waiting)
 
     def all(self) -> list[Held]:

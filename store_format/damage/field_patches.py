@@ -18,6 +18,9 @@ from reput.store_format.layouts import (
     RECORD_MIDDLE_BYTES,
     SYS_TRANSACTION_MASK,
 )
+from reput.store_format.message.encode import crc_property
+
+_SEAL = "__CRC32#"
 
 
 class Patch(NamedTuple):
@@ -55,12 +58,20 @@ class Testimony(NamedTuple):
 
 
 def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Patch | None:
-    """The one flipped bit of a record that its `__CRC32#` finds, outside of its body.
+    """The one flipped bit of a record that its `__CRC32#` finds: outside of its body, or in its
+    own digits, where they are one bit away from those that the record has.
 
     None where no bit, or more than one, would make it right. The body has a CRC of its own.
     """
     end = len(record) - CRC_PROPERTY_BYTES
-    digits = record[end:][len(b"__CRC32#\x01") : -1][::-1]
+    was, now = record[end:], crc_property(record[:end])
+    differing = [(n, a ^ b) for n, (a, b) in enumerate(zip(was, now, strict=True)) if a != b]
+    if len(differing) == 1 and differing[0][1].bit_count() == 1:
+        n = differing[0][0]
+        return Patch(
+            place, place + end + n, field_at(end, body_at), was[n : n + 1], now[n : n + 1], _SEAL
+        )
+    digits = was[len(b"__CRC32#\x01") : -1][::-1]
     if not digits.isdigit():
         return None
     wanted, found = int(digits), []
@@ -72,10 +83,9 @@ def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Pat
     if len(found) != 1:
         return None
     ((at, bit),) = found
-    was = record[at : at + 1]
-    return Patch(
-        place, place + at, field_at(at, body_at), was, bytes([was[0] ^ 1 << bit]), "__CRC32#"
-    )
+    flipped = record[at : at + 1]
+    now = bytes([flipped[0] ^ 1 << bit])
+    return Patch(place, place + at, field_at(at, body_at), flipped, now, _SEAL)
 
 
 def field_at(at: int, body_at: int) -> str:

@@ -47,7 +47,7 @@ _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
-_NEW_STORE = "the newest, as the store is new; --rocketmq names another"
+NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
 
 class Found(NamedTuple):
@@ -341,7 +341,7 @@ class _Discovery:
             return self.release
         if not self.files.segments:  # what is missing is said by those who read the log
             if self.writes:
-                self._add(RELEASE, RELEASES[-1], _NEW_STORE)
+                self._add(RELEASE, RELEASES[-1], NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(

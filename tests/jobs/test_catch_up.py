@@ -168,6 +168,10 @@ def test_a_queue_without_files_and_without_new_messages_is_named(tmp_path: Path)
         f"{name}: {len(mine):,} messages, the first at physical offset {first.physical_offset}, "
         "are in the log and not in the queue; `reput rebuild` has all"
     ]
+    shutil.rmtree((to / name).parent)
+    lacking = caught_up(store, to).lacking
+    assert lacking  # the topic may have been deleted: a list of topics would tell
+    assert all("(unless the topic was deleted: config/topics.json, wh" in each for each in lacking)
     topics = {"topicConfigTable": {"Another": {"topicName": "Another"}}}
     (to / "config").mkdir(exist_ok=True)
     (to / "config" / "topics.json").write_text(json.dumps(topics))

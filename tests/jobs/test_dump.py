@@ -315,6 +315,16 @@ def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
     assert dump_lines.code == dump.DONE  # type: ignore[attr-defined]
 
 
+def test_unused_entries_are_counted_over_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reput.store_format.describe.file_kinds._WINDOW_ENTRIES", 2)
+    data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
+    found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
+    unused = [(item["position"], item["entries"]) for item in of_kind(found, "unused")]
+    assert unused == [(1, 6), (8, 3)]
+
+
 @pytest.mark.parametrize(
     ("entries", "field", "position"),
     [

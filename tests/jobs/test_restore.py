@@ -47,6 +47,7 @@ CASES: dict[str, tuple[bool, int, int, str]] = {
     "transaction type": (False, 39, 2, "sysFlag"),
     "any field, by its checksum": (True, 74, 5, "reconsumeTimes"),
     "a property, by its checksum": (True, TOPIC_AT + 5, 0, "topic/properties"),
+    "the checksum itself, one bit away": (True, TOPIC_AT + 30, 2, "topic/properties"),
 }
 
 

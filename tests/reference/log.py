@@ -134,7 +134,7 @@ def read_record(segment: Segment, position: int, place: int, rules: Rules) -> Me
     if reader.position - position != total_size:
         raise BadRecordError("the parts do not add up to the size")
     if check_crc and whole_crc:
-        _check_whole_crc(segment, position, total_size, properties or {}, rules)
+        check_whole_crc(segment, position, total_size, properties or {}, rules)
     base_offset, batch_size = _batch(properties or {}, queue_offset, rules)
     if physical_offset != place:
         raise BadRecordError("physicalOffset is not the record's place")
@@ -168,7 +168,7 @@ def _tags_code(topic: str, properties: dict[str, str], store_timestamp: int, rul
     return hash_code(properties.get("TAGS", ""))
 
 
-def _check_whole_crc(
+def check_whole_crc(
     segment: Segment, position: int, size: int, properties: dict[str, str], rules: Rules
 ) -> None:
     """`forceVerifyPropCRC`: the property's number, least significant digit first.

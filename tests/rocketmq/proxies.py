@@ -44,7 +44,8 @@ def _libraries(part: str, version: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     under_way = Path(tempfile.mkdtemp(dir=folder.parent))
     _run(
-        "mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Dpart={part}", f"-Dpart.version={version}",
+        "mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Dpart={part}",
+        f"-Dpart.version={version}",
         f"-Dmaven.repo.local={cache_folder() / 'maven'}", _COPY,
         f"-DoutputDirectory={under_way / 'lib'}", "-DincludeScope=runtime",
     )  # fmt: skip
@@ -80,7 +81,11 @@ def proxy(version: str, namesrv: str, folder: Path) -> Iterator[str]:
     command = [
         *(java(), *JAVA_OPTIONS, "-Xmx512m", f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
         f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
-        *("-cp", f"{_libraries(_PROXY, version) / 'lib'}/*", "org.apache.rocketmq.proxy.ProxyStartup"),
+        *(
+            "-cp",
+            f"{_libraries(_PROXY, version) / 'lib'}/*",
+            "org.apache.rocketmq.proxy.ProxyStartup",
+        ),
         *("-pc", str(home / "conf" / "rmq-proxy.json")),
     ]
     output = home / "output"

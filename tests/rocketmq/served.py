@@ -63,7 +63,9 @@ def by_broker(made: Made, folder: Path, **settings: Any) -> Iterator[str]:
     """The real name server and broker on a copy; gives the name server's address."""
     store = made.copy(folder / "real")
     # A broker that may only be read, as ours: routes and refusals say so.
-    with Broker(made.version, store, port=made.port, **{"brokerPermission": 4, **settings}) as broker:
+    with Broker(
+        made.version, store, port=made.port, **{"brokerPermission": 4, **settings}
+    ) as broker:
         yield broker.namesrv
 
 

@@ -14,8 +14,11 @@ import pytest
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
 from reput.jobs.opening.open_store import open_store
+from reput.jobs.serve.left_in_flight import take_in_flight
+from reput.jobs.serve.open_served import Source, open_broker
+from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.asking import Peer, request
-from tests.jobs.serve.popping import Popped, fields, messages
+from tests.jobs.serve.popping import Popped, fields, messages, pop
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port
 from tests.rocketmq.live import messages as to_send
@@ -55,14 +58,20 @@ def _listed(store: Path, version: str) -> set[tuple[str, int, int]]:
     return {(row.group, row.queue_id, row.offset) for row in rows}
 
 
-@pytest.mark.parametrize(("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", False), ("5.5.0", True)])
+@pytest.mark.parametrize(
+    ("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", False), ("5.5.0", True)]
+)
 def test_a_killed_brokers_messages_in_flight(
     version: str, in_rocksdb: bool, folder: Path, needs_rocketmq: Callable[[str], None]
 ) -> None:
     needs_rocketmq(version)
     store, port = folder / "store", free_port()
-    settings = {**_SOON, "timerWheelEnable": True, "popConsumerKVServiceEnable": in_rocksdb,
-                "popConsumerKVServiceInit": in_rocksdb}
+    settings = {
+        **_SOON,
+        "timerWheelEnable": True,
+        "popConsumerKVServiceEnable": in_rocksdb,
+        "popConsumerKVServiceInit": in_rocksdb,
+    }
     with Driver(version) as driver, Broker(version, store, port, **settings) as broker:
         Client(driver, broker.namesrv).send(to_send(300))
         with Peer(f"127.0.0.1:{port}") as peer:
@@ -85,3 +94,14 @@ def test_a_killed_brokers_messages_in_flight(
         assert broker.driver.pid is not None
         os.kill(broker.driver.pid, signal.SIGKILL)
     assert _listed(store, version) == left
+    asked = Asked(open_broker(Source(str(store), version), lambda _: None))
+    take_in_flight(asked.broker, lambda _: None)
+    asked.now += _INVISIBLE
+    given = list[tuple[str, int, int]]()
+    for group in ("some", "none"):
+        while some := pop(asked, group, TOPIC):
+            given += [(group, each.queue, each.position) for each in some]
+            # what the offset is not past, as it was saved last, is given for the first time
+            assert {given[n - len(some)] for n, each in enumerate(some) if each.times} <= left
+    assert len(given) == len(set(given))
+    assert {row for row in left if row[0] != "ordered"} <= set(given)

@@ -4,14 +4,15 @@ what they get from the real broker on the same store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import served
-from tests.rocketmq.proxies import Received, proxy, simple
+from tests.rocketmq import seen, served
+from tests.rocketmq.proxies import CLIENT_VERSION, Received, proxy, simple
 from tests.rocketmq.real_clients import Step
+from tests.rocketmq.seen import Seen
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -30,8 +31,8 @@ def _contents(store: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
-def _by_grpc(namesrv: str, folder: Path) -> dict[str, list[Received]]:
-    with proxy(VERSION, namesrv, folder) as endpoint:
+def _by_grpc(version: str, namesrv: str, folder: Path) -> dict[str, list[Received]]:
+    with proxy(version, namesrv, folder) as endpoint:
         return {
             "all": simple(endpoint, "all", "Live0", wanted=served.EACH),
             "tag": simple(endpoint, "tag", "Live1", expression="A", wanted=served.EACH // 2),
@@ -40,14 +41,15 @@ def _by_grpc(namesrv: str, folder: Path) -> dict[str, list[Received]]:
         }
 
 
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
 def test_a_simple_consumer_gets_each_message_once_and_again_what_it_keeps(
-    made: served.Made, folder: Path
+    made: served.Made, version: str, folder: Path
 ) -> None:
     before = _contents(made.store)
     with served.by_broker(made, folder, brokerPermission=6) as namesrv:
-        theirs = _by_grpc(namesrv, folder)
+        theirs = _by_grpc(version, namesrv, folder)
     with served.by_reput(made) as address:
-        ours = _by_grpc(address, folder)
+        ours = _by_grpc(version, address, folder)
     assert _contents(made.store) == before
     for name, received in ours.items():
         first = [each for each in received if each.attempt == 1]
@@ -55,6 +57,9 @@ def test_a_simple_consumer_gets_each_message_once_and_again_what_it_keeps(
         assert len(first) == len({each.id for each in first})
     assert {len(ours[name]) for name in ("all", "tag")} == {served.EACH, served.EACH // 2}
     again = [each for each in ours["kept"] if each.attempt == 2]
+    how = f"RocketMQ's Proxy {version}, cluster mode"
+    reads = ("each message once", "again what it does not acknowledge", "tags", "SQL92")
+    seen.note(*(Seen("gRPC Java, SimpleConsumer", CLIENT_VERSION, how, each) for each in reads))
     assert len(again) == 40
     assert {each.id for each in again} <= {each.id for each in ours["kept"] if each.attempt == 1}
 
@@ -67,8 +72,8 @@ def _push(group: str, **more: object) -> Step:
 
 
 @pytest.fixture(params=["5.3.3", "5.5.0"])
-def client(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.param
+def client(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def test_a_push_consumer_whose_broker_says_which_queues_it_reads(
@@ -92,3 +97,5 @@ def test_a_push_consumer_whose_broker_says_which_queues_it_reads(
                 assert len(messages) == len(places), step
         else:
             assert "success" in str(answer).lower(), answer
+    for reads in ("queues that the broker assigns, by pulls", "orderly", "and by POP"):
+        seen.note(Seen("Java, push with clientRebalance=false", client, "remoting", reads))

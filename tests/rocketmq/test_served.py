@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.rocketmq import served
+from tests.rocketmq import seen, served
 from tests.rocketmq.real_clients import VERSIONS, Step
+from tests.rocketmq.seen import Seen
 from tests.rocketmq.served_answers import figures, normal
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -62,6 +63,8 @@ def test_every_consumer_reads_what_the_broker_gives(
             assert bool(ours["answer"]["messages"]) == ("least" in step)
         else:
             same_to_a_client(step, theirs, ours)
+    kinds = ("push", "orderly", "broadcast", "pull", "lite pull", "tags", "SQL92")
+    seen.note(*(Seen("Java", client, "remoting", each) for each in kinds))
 
 
 def same_to_a_client(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from reput.jobs import append as command
 from reput.jobs import cli
+from reput.store_format.release.profiles import RELEASES
 from tests.broker.writer.stores import stored_records
 from tests.broker.writer.test_bulk import run_append
 from tests.planting import ROOT
@@ -79,6 +80,19 @@ def test_a_refused_row_is_named_with_how_many_were_appended(
     assert bodies(store) == list(range(200))
     answer = json.loads(capsys.readouterr().out)
     assert (answer["messages"], answer["next_skip"]) == (200 - appended, 200)
+
+
+def test_of_a_new_store_the_release_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "m.jsonl"
+    source.write_text('{"topic":"T","body":"b"}\n')
+    words = [str(tmp_path / "store"), "--from", str(source), *SIZES]
+    newest = f"  new       as RocketMQ {RELEASES[-1]} would: the newest, as the store is new; "
+    assert cli.main(["append", *words]) == 0
+    assert newest + "--rocketmq names another\n" in capsys.readouterr().out
+    assert cli.main(["append", *words]) == 0  # it is not new any more
+    assert "new" not in capsys.readouterr().out.replace(str(tmp_path), "")
 
 
 def test_skip_counts_messages_and_not_blank_lines(tmp_path: Path) -> None:

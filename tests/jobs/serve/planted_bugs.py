@@ -97,5 +97,5 @@ BUGS = (
     Bug("nothing is answered to a one-way request", _SERVER,
         "        if not request.is_one_way:", "        if True:", server("one_way")),
     Bug("a pull that waits keeps no other waiting", "jobs/serve/waiting_pulls.py",
-        "min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)", "0.0", server("waits")),
+        "min(until / 1000 - time.time(), _WAIT_MOST)", "0.0", server("waits")),
 )  # fmt: skip

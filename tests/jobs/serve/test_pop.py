@@ -227,13 +227,17 @@ def test_peeking_and_asking_whether_there_is_anything_change_nothing(asked: Aske
     def hears() -> str:
         return asked.ask(RequestCode.NOTIFICATION, **fields("g")).fields["hasMsg"]
 
-    peek = asked.ask(RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=0, maxMsgNums=9)
+    peek = asked.ask(
+        RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=0, maxMsgNums=9
+    )
     assert (peek.code, peek.fields["restNum"]) == (ResponseCode.SUCCESS, "348")
     assert hears() == "true"
     first = drain(asked, "g")
     assert len(first) == MANY
     assert hears() == "false"
-    peek = asked.ask(RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=-1, maxMsgNums=9)
+    peek = asked.ask(
+        RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=-1, maxMsgNums=9
+    )
     assert peek.code == ResponseCode.PULL_NOT_FOUND
     asked.now += 60_000
     assert hears() == "true"

@@ -71,6 +71,8 @@ def test_a_topic_that_no_writer_takes_is_refused(
     assert ("message at" in said) == (not queues)
     assert said.endswith("; --topic chooses others, and --format parquet takes all")
     assert sorted(os.listdir(tmp_path)) == ["store"]
+    assert main([*words, "--tags", "no_such"]) == 0  # all of them are left out
+    shutil.rmtree(tmp_path / "made")
     assert main([*words, "--topic", "Plain"]) == 0
 
 

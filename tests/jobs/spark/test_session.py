@@ -18,36 +18,37 @@ COMMAND = """
 import sys
 from reput.jobs.spark.session import SparkFailed, local_session
 
-fails = sys.argv[1] == "fail"
+def rows(spark, fails=False):
+    def task(batches):
+        import pyarrow
+        for batch in batches:
+            if fails:
+                raise ValueError("a task's own words")
+            yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable]})
 
-def task(batches):
-    import pyarrow
-    for batch in batches:
-        if fails:
-            raise ValueError("a task's own words")
-        yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable]})
+    return spark.range(0, 2, 1, 2).mapInArrow(task, "python string").toArrow().to_pylist()
 
 try:
-    with local_session("local[1]"):
-        pass  # PySpark keeps the JVM of a session: the next one has its own
-    with local_session("local[2]") as spark:
-        print(spark.conf.get("spark.master"), spark.conf.get("spark.sql.session.timeZone"))
-        rows = spark.range(0, 2, 1, 2).mapInArrow(task, "python string").toArrow().to_pylist()
-        print({row["python"] for row in rows})
-        print(spark.conf.get("spark.local.dir"))
+    with local_session("local[1]") as spark:
+        rows(spark, fails=True)
 except SparkFailed as error:
     print("failed:", "a task's own words" in str(error))
+# PySpark keeps the JVM of a session: the next one has its own
+with local_session("local[2]") as spark:
+    print(spark.conf.get("spark.master"), spark.conf.get("spark.sql.session.timeZone"))
+    print({row["python"] for row in rows(spark)})
+    print(spark.conf.get("spark.local.dir"))
 """
 
 
-def run(tmp_path: Path, word: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "command.py"
     script.write_text(COMMAND)
     (tmp_path / "temporary").mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, str(script), word],
+        [sys.executable, str(script)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary"), **env},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -81,20 +82,16 @@ def test_given_settings_go_over_ours() -> None:
 
 
 @pytest.mark.spark
-def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_session_is_silent_and_leaves_nothing_also_after_one_that_failed(tmp_path: Path) -> None:
+    """A failed task is reported in its own words."""
     done = run(tmp_path)
     assert done.stderr == ""
-    about, pythons, folder = done.stdout.splitlines()
+    failed, about, pythons, folder = done.stdout.splitlines()
+    assert failed == "failed: True"
     assert (about, pythons) == ("local[2,4] UTC", str({sys.executable}))
     assert not Path(folder).exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["command.py", "temporary"]
     assert not list((tmp_path / "temporary").iterdir())
-
-
-@pytest.mark.spark
-def test_a_failed_task_is_reported_in_its_own_words(tmp_path: Path) -> None:
-    done = run(tmp_path, "fail")
-    assert "failed: True" in done.stdout
 
 
 def test_what_is_asked_before_spark_starts_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:

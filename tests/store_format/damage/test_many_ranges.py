@@ -250,3 +250,21 @@ def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> Non
         (1 << 19) + 5,
         COUNT // 2 - 1,
     )
+
+
+def test_a_record_for_which_two_speak_is_lost_once() -> None:
+    """Of queues 1 and 4, one flipped bit of queueId each: two records of a queue 5, which has
+    nothing else, with one queueOffset. Each is a lone record, and the other one's twin.
+    """
+    log = damaged([replace(m, queue_id=(1, 4)[m.queue_id]) for m in messages(300, 2)], SEGMENT)
+    log.flip(30, 15, 2)
+    log.flip(31, 15, 0)
+    log.flip(200, 5)  # of its magic: only in a damaged log twins are looked for
+    output = io.BytesIO()
+    report = run_check(STORE, log.version, log.settings, storage=storage_of(log.log), ranges=output)
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    found = [line for line in lines if line["type"] == "range"]
+    places = [line["physical_offset"] for line in found]
+    hurt = (30, 31, 200)
+    assert places == [log.places[n] for n in hurt]
+    assert report.damage["bytes_lost"] == sum(log.size(n) for n in hurt)

@@ -92,15 +92,26 @@ def test_what_the_broker_has_given_again_is_in_flight_no_more(made: Made) -> Non
         made.put("ck", point(10), delivered=delivered)
     made.put("ck", point(10, rp="1"))
     made.put("ck", point(11), delivered=True)
-    made.config("consumerOffset.json", "offsetTable", {f"{REVIVE}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 0}})
+    made.config(
+        "consumerOffset.json", "offsetTable", {f"{REVIVE}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 0}}
+    )
     assert places(made.rows()[0]) == [("g", 10), ("g", 11)]
-    made.config("consumerOffset.json", "offsetTable", {f"{REVIVE}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 1}})
+    made.config(
+        "consumerOffset.json", "offsetTable", {f"{REVIVE}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 1}}
+    )
     assert places(made.rows()[0]) == [("g", 10)]
 
 
 def test_other_timer_messages_and_bodies_that_are_none(made: Made) -> None:
     made.writer.append(Message(TIMER_TOPIC, b"{}", 0, "ck", properties={"REAL_TOPIC": "Orders"}))
-    for body in (b"", b"[]", b"{", {"so": 1}, {**point(1), "q": "x"}, {**point(1), "n": 1 << 40, "d": [None]}):
+    for body in (
+        b"",
+        b"[]",
+        b"{",
+        {"so": 1},
+        {**point(1), "q": "x"},
+        {**point(1), "n": 1 << 40, "d": [None]},
+    ):
         made.put("ck", body)
     made.put("ack", {**ack(1, 1), "ao": None})
     made.put("ck", {**point(5), "n": 1 << 40, "d": []})

@@ -64,7 +64,8 @@ TELLS_NOTHING = {
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
     "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
-    "topic_not_exist", "commits_of_known_groups", "server_resets_offsets", "multi_all_names", "multi_of_counted",
+    "topic_not_exist", "commits_of_known_groups", "server_resets_offsets", "multi_all_names",
+    "multi_of_counted",
     "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
 }  # fmt: skip
 

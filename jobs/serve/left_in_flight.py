@@ -1,0 +1,37 @@
+"""`--in-flight`: what the dead broker's consumers had popped and not acknowledged is given again,
+as the broker would when it starts (PopReviveService).
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from reput.broker.pop.in_flight import CheckPoint, TooManyInFlight
+from reput.broker.serving.broker import Broker
+from reput.store_format.notes import Notes
+from reput.store_format.query.in_flight import InFlightRow, in_flight
+
+
+def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
+    """Put it in flight: it is due when its invisible time is up, mostly at once."""
+    rows = in_flight(broker.store.opened, False, Notes(tell))
+    given = [row for row in rows if row.topic in broker.store.topics and _is_behind(broker, row)]
+    taken = 0
+    for (group, topic, queue_id, since, until), some in groupby(given, _pop):
+        positions = [row.offset for row in some]
+        try:
+            broker.in_flight.add(group, topic, CheckPoint(queue_id, positions, since, until))
+        except TooManyInFlight:
+            continue
+        taken += len(positions)
+    tell(f"{taken} messages were in flight when the broker ended, and are given again")
+    if taken < len(given):
+        tell(f"{len(given) - taken} further ones are too many to be kept")
+
+
+def _is_behind(broker: Broker, row: InFlightRow) -> bool:
+    """Whether a group's offset is past a message: it would not be given anyway."""
+    return row.offset < broker.offsets.query(row.group, row.topic, row.queue_id)
+
+
+def _pop(row: InFlightRow) -> tuple[str, str, int, int, int]:
+    return row.group, row.topic, row.queue_id, row.since, row.until

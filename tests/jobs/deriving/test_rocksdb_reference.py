@@ -97,7 +97,7 @@ def wanted_index(log: PackedLog) -> Rows:
 
 
 def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False) -> Rows:
-    """The rows of a family. apart: no two of its tables overlap, so that none is to be compacted."""
+    """The rows of a family. apart: no two of its tables overlap, so none is to be compacted."""
     with tempfile.TemporaryDirectory() as made:
         for path, content in storage.files.items():
             if path.startswith(f"{OUTPUT}/{folder}/"):

@@ -25,7 +25,7 @@ from reput.store_format.names import CONSUME_QUEUE, INDEX
 _QUEUES_SHOWN = 20
 
 
-def derive_set(  # noqa: PLR0913 (the options of a rebuild)
+def derive_set(  # noqa: PLR0913 (a user's options)
     found: FoundStore,
     target: Output,
     *,

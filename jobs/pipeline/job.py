@@ -104,13 +104,8 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
-        at,
-        discovered,
-        engine.cores,
-        cut.split_bytes,
-        tolerant,
-        assume_names,
+        at, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
         compares or even_rocksdb,
-    )
+    )  # fmt: skip
     inputs = tuple(inputs_of(at.storage, at.path, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -105,7 +105,7 @@ def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
 
 
 @allocating
-def _fill(  # noqa: PLR0913 (a kernel: arrays alone)
+def _fill(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     puts: Any, numbers: Any, batch: npt.NDArray[np.bool_], entries: Bytes, offsets: Int64s,
     entries_at: Int64s, offsets_at: Int64s, times: Int64s, times_at: Int64s,
 ) -> None:  # fmt: skip

@@ -20,6 +20,7 @@ from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX
 from reput.store_format.notes import Notes
+from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
@@ -119,7 +120,7 @@ def _revive_messages(
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
     topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
     for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
-        for message in by_time(store, topic, None, (None, None), from_log, notes, chosen):
+        for message in by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen):
             delivered = topic != TIMER_TOPIC
             real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
             if real.startswith(_REVIVE_TOPIC):

@@ -57,6 +57,7 @@ def plant(bug: Bug) -> str | None:
         # the stores are read, never written: a link to them is enough
         for stores in (
             "tests/golden",
+            "tests/chains/stores",
             "tests/store_format/fate/stores",
             "tests/store_format/rocksdb/stores",
             "tests/jobs/serve/answers",

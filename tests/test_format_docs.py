@@ -183,7 +183,7 @@ def test_every_change_of_a_profile_is_on_some_page() -> None:
     releases = [release.removesuffix("-incubating") for release in profiles.RELEASES]
     named = {
         release
-        for page in PAGES
+        for page in (*PAGES, "remoting")
         for release in re.findall(r"^\| (\d+\.\d+\.\d+) \|", text_of(page), re.MULTILINE)
     }
     for rule, values in profiles.differences():

@@ -54,7 +54,8 @@ def _plain_damage(plan: Plan, broke: Break, salvages: bool, truncate: str) -> st
     """Damage before live records for people: what is wrong, where, what to do."""
     why = "checksum does not match"
     if broke.fault not in CRC_FAULTS:
-        why = ": ".join(REASONS[broke.fault])
+        name, reason = REASONS[broke.fault]
+        why = f"{name} {broke.size}: {reason}" if name == "totalSize" else f"{name}: {reason}"
     segment = plan.splits.segment(broke.split)
     skips = "salvage skips it, " if salvages else ""
     return (

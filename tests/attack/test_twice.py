@@ -8,6 +8,8 @@ import pytest
 from reput.store_format.disk.local_files import DiskFiles
 from tests.attack.test_small_disks import WORKS, contents, make, run
 
+LEAVE_IT = ("export", "parquet", "rebuild", "repair", "report")  # as it is: they read a store
+
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -16,7 +18,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", [name for name in WORKS if name != "export"])
+@pytest.mark.parametrize("name", [name for name in WORKS if name not in LEAVE_IT])
 def test_a_second_one_at_once_is_refused(name: str, stores: Path, tmp_path: Path) -> None:
     for each in ("store", "behind"):
         shutil.copytree(stores / each, tmp_path / each)

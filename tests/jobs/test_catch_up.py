@@ -147,7 +147,8 @@ def test_a_queue_that_lacks_what_the_log_has_is_named(
     assert [line for line in capsys.readouterr().out.splitlines() if line[:8] == "  lacks "] == [
         f"  lacks     consumequeue/{topic}/{queue_id}: {len(mine) - 1:,} messages, the first at "
         f"physical offset {mine[0].physical_offset}, are in the log and not in the queue; "
-        "`reput rebuild` has all"
+        "`reput rebuild` has all (unless the topic was deleted: config/topics.json, which would "
+        "show it, is missing)"
     ]
     assert "  lacks  " in said
 

@@ -19,7 +19,9 @@ class Serving:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self.process.stdout
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        poll = select.poll()  # select takes no descriptor beyond 1023
+        poll.register(self.process.stdout, select.POLLIN)
+        ready = poll.poll(seconds * 1000)
         line = self.process.stdout.readline() if ready else ""
         if not line.startswith("ready "):
             self.process.kill()

@@ -117,7 +117,7 @@ before = loaded()
 for ranges in (1, 3):
     with tempfile.TemporaryDirectory() as folder:
         rebuild("continued_5.3.3", ranges, pathlib.Path(folder))
-print({name for name, count in loaded().items() if before[name] != count})
+print({name for name, count in loaded().items() if before.get(name, 0) != count})
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr

@@ -290,7 +290,10 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
         "reput: error: s3://no-such-bucket/store: no such bucket\n",
     )
     code, says = command("rebuild", f"{URL}/none", "--output", output)
-    assert (code, says) == (2, f"reput: error: {URL}/none/commitlog: no such folder\n")
+    assert (code, says) == (
+        2,
+        f"reput: error: {URL}/none/commitlog: no such folder; STORE is what holds commitlog/\n",
+    )
     code, says = command("rebuild", f"{URL}/store", "--output", URL, "--replace", *SIZES)
     assert (code, says.split(": ")[2:]) == (2, [f"{URL}", f"holds {URL}/store, which is read",
         "nothing is written there; give another place\n"])  # fmt: skip

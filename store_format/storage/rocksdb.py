@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _copy(storage: Storage, path: str, to: str) -> None:
     except FileNotFoundError:
         return
     at, length = 0, reader.state.size
-    with open(to, "xb") as copy:
+    with closing(reader), open(to, "xb") as copy:
         while at < length:
             chunk = np.empty(min(_CHUNK_BYTES, length - at), np.uint8)
             reader.read_into(at, chunk)

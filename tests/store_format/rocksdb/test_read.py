@@ -18,6 +18,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
 
 FROM_ROCKSDB = {"combineCQPreferCQType": "defaultRocksDB"}  # of the two of a double write
@@ -210,3 +211,11 @@ def test_a_link_in_place_of_a_table_is_not_followed(broken: Path) -> None:
     table.rename(elsewhere)
     os.symlink(elsewhere, table)
     assert "the RocksDB cannot be read: " in _told(broken)
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    store = unpack("alone_5.3.3", tmp_path)[0]
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        open_database(LocalStorage(), f"{store}/consumequeue").close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -41,6 +41,7 @@ _FOLDERS = (  # in a store's root, and the first release that makes them
     ("timerlog", "5.0.0"),
     (BATCH_CONSUME_QUEUE, "5.0.0"),
     ("compaction", "5.1.0"),
+    (STORE_DB, "5.4.0"),
 )
 
 

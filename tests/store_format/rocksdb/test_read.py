@@ -14,6 +14,8 @@ import pytest
 import reput
 from reput.broker.serving.served_store import ServedStore
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import store_at
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
@@ -219,3 +221,9 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     for _ in range(3):
         open_database(LocalStorage(), f"{store}/consumequeue").close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_folder_shows_that_its_broker_is_of_5_4_or_later(tmp_path: Path) -> None:
+    store, _ = unpack("index_5.5.1", tmp_path)
+    found = discover(store_at(str(store), None, {}))
+    assert found.left == ("5.4.0", "5.5.0", "5.5.1")

@@ -390,9 +390,17 @@ def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
     rocksdb.mkdir()
     for name in ("CURRENT", "000004.log"):
         (rocksdb / name).write_bytes(b"")
-    assert rebuild(store, tmp_path / "quiet").warnings == []  # as a broker's start leaves it
+
+    def warnings(output: Path) -> list[str]:
+        said = rebuild(store, output).warnings
+        release = "--rocketmq 5.3.3: the store's files are of 5.4.0 to "  # it contradicts 5.3.3
+        others = [each for each in said if not each.startswith(release)]
+        assert len(others) == len(said) - 1
+        return others
+
+    assert warnings(tmp_path / "quiet") == []  # as a broker's start leaves it
     (rocksdb / "000013.sst").write_bytes(b"x")
-    (said,) = rebuild(store, tmp_path / "output").warnings
+    (said,) = warnings(tmp_path / "output")
     assert said.startswith(f"{rocksdb}: timers or transactions in RocksDB")
 
 

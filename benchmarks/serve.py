@@ -55,13 +55,17 @@ class Puller:
     def ask(self) -> None:
         self.peer.socket.sendall(frame(pull(*self.queue, self.at)))
 
-    def take(self) -> bool:
-        """Read what is there; whether an answer was whole."""
+    def answer(self) -> Any:
+        """Read what is there; the next whole answer, or None."""
         data = self.peer.socket.recv(1 << 18)
         if not data:
             raise ConnectionError("the server has closed the connection")
         self.frames.feed(data)
-        answer = self.frames.next()
+        return self.frames.next()
+
+    def take(self) -> bool:
+        """Read what is there; whether an answer was whole."""
+        answer = self.answer()
         if answer is None:
             return False
         following = int(answer.fields["nextBeginOffset"])
@@ -88,11 +92,7 @@ class Popper(Puller):
         self.peer.socket.sendall(frame(request(RequestCode.POP_MESSAGE, **wanted)))
 
     def take(self) -> bool:
-        data = self.peer.socket.recv(1 << 18)
-        if not data:
-            raise ConnectionError("the server has closed the connection")
-        self.frames.feed(data)
-        answer = self.frames.next()
+        answer = self.answer()
         if answer is None:
             return False
         if answer.code or answer.opaque == _ACK:

@@ -65,9 +65,14 @@ class Apart(NamedTuple):
     paths: tuple[str, ...]
 
 
-def _below_config(paths: Collection[str]) -> set[str]:
-    """The names below config/ in paths of an `Apart`."""
-    return {path.partition("/")[2] for path in paths if path.startswith(f"{CONFIG}/")}
+def _entries(files: Files, store: str, other: Collection[str]) -> Iterator[str]:
+    """The names in a store's folder; of config/ those in it, if `other` replaces some of them."""
+    apart = any(path.startswith(f"{CONFIG}/") for path in other)
+    for name in files.names(store):
+        if name == CONFIG and apart:
+            yield from (f"{CONFIG}/{each}" for each in files.names(f"{store}/{CONFIG}"))
+        else:
+            yield name
 
 
 def kept_name(store: str) -> str:
@@ -120,12 +125,10 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
     with _removing(files, store, staging):
         other = note.get(_APART, ())
         root = _begin(files, store, staging, other)
-        for name in files.names(kept):
-            if name in DERIVED or name in other:
-                _link_tree(files, f"{kept}/{name}", f"{root}/{name}")
-        for name in files.names(f"{kept}/{CONFIG}") if _below_config(other) else ():
-            _ensure(files, root, CONFIG)
-            _link_tree(files, f"{kept}/{CONFIG}/{name}", f"{root}/{CONFIG}/{name}")
+        for path in _entries(files, kept, other):
+            if path in (*DERIVED, *other):
+                _ensure(files, root, path.rpartition("/")[0])
+                _link_tree(files, f"{kept}/{path}", f"{root}/{path}")
         _swap(files, store, staging, note)
 
 
@@ -268,17 +271,15 @@ def _begin(files: Files, store: str, staging: str, other: Collection[str]) -> st
     """A new root with all that is not derived, each file by a second name. other: paths that are
     left out too.
     """
-    config = _below_config(other)
     root = f"{staging}/{_ROOT}"
     files.add_own_folder(staging)
     files.add_folder(root, like=store)
-    for name in files.names(store):
-        if name == CONFIG and config:
-            files.add_folder(f"{root}/{name}", like=f"{store}/{name}")
-            for each in set(files.names(f"{store}/{name}")) - config:
-                _link_tree(files, f"{store}/{name}/{each}", f"{root}/{name}/{each}")
-        elif name not in (*DERIVED, *other):
-            _link_tree(files, f"{store}/{name}", f"{root}/{name}")
+    for path in _entries(files, store, other):
+        above = path.rpartition("/")[0]
+        if above and not files.exists(f"{root}/{above}"):
+            files.add_folder(f"{root}/{above}", like=f"{store}/{above}")
+        if path not in (*DERIVED, *other):
+            _link_tree(files, f"{store}/{path}", f"{root}/{path}")
     return root
 
 
@@ -344,13 +345,9 @@ def _finish(files: Files, store: str, staging: str) -> None:
         check_kept(files, store)
         files.sync_folder("")  # makes the exchange durable before anything is removed
         other = note.get(_APART, ())
-        config = _below_config(other)
-        for name in files.names(root):
-            if name == CONFIG and config:
-                for each in set(files.names(f"{root}/{name}")) - config:
-                    _remove_tree(files, f"{root}/{name}/{each}")
-            elif name not in (*DERIVED, *other):
-                _remove_tree(files, f"{root}/{name}")
+        for path in list(_entries(files, root, other)):
+            if path not in (*DERIVED, *other):
+                _remove_tree(files, f"{root}/{path}")
         if not files.exists(f"{root}/{NOTE}"):
             files.link(f"{staging}/{NOTE}", f"{root}/{NOTE}")
         if files.exists(kept):

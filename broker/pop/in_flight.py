@@ -104,6 +104,10 @@ class InFlight:
         own = 0 if popped is None else len(popped.points)
         return own < MOST_OF_GROUP and self._count < MOST_POINTS
 
+    def _check_room(self, group: str, topic: str) -> None:
+        if not self.has_room(group, topic):
+            raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
+
     def pop_time(self, group: str, topics: Iterable[str], now: int) -> int:
         """A pop's time, that no pop before has: handles name their check point by it."""
         before = (self._of.get((group, topic)) for topic in topics)
@@ -111,8 +115,7 @@ class InFlight:
 
     def add(self, group: str, topic: str, point: CheckPoint) -> None:
         """Messages were popped. Raises TooManyInFlight."""
-        if not self.has_room(group, topic):
-            raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
+        self._check_room(group, topic)
         popped = self._of.setdefault((group, topic), _Popped())
         if point.key not in popped.points:
             self._count += 1
@@ -145,8 +148,8 @@ class InFlight:
         point = None if popped is None else popped.points.get(key)
         if point is None or position not in point.waiting():
             return None
-        if len(point.waiting()) > 1 and not self.has_room(group, topic):
-            raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
+        if len(point.waiting()) > 1:
+            self._check_room(group, topic)
         pop_time = self.pop_time(group, [topic], now)
         self.settle(group, topic, key, position)
         self.add(group, topic, CheckPoint(key[0], [position], pop_time, visible, point.times))

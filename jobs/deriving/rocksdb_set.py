@@ -27,8 +27,6 @@ from reput.store_format.storage.rocksdb_tables import TableWriter, make_database
 from reput.udfs.rebuild.build_tables import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
 
-_HASHED_BYTES = 1 << 20
-
 
 def queues_database(
     staging: Staging, tables: Iterable[dict[str, Any]], expired: dict[Queue, Last], log_start: int
@@ -135,9 +133,7 @@ def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Bu
 
 
 def _digest(path: str) -> str:
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while some := file.read(_HASHED_BYTES):
-            digest.update(some)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
-    return digest.hexdigest()
+    return digest

@@ -44,8 +44,7 @@ def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
         refuse_first(files, row)
     total = sum(row["entries"] for row in queues.values())
     worth = -(-total // _ENTRIES_WORTH_A_TASK)
-    ranges = min(job.cut.partitions or job.cores * _RANGES_A_CORE, max(worth, 1))
-    ranges = job.cut.partitions or ranges
+    ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
     whole = files.firsts == SALVAGE
     cuts = cuts_of(queues.values(), ranges, _ENTRIES_OF_A_TABLE, whole)
     shared = job.runs_rows(linked).run(ShareRuns(files, cuts), SHARED)

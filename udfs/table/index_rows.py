@@ -7,7 +7,9 @@ rows of a range in their order. Rows are as IndexRocksDBStore.buildIndex has the
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,10 @@ _ROWS_A_RUN = 1 << 19
 _ROWS_A_BATCH = 1 << 14  # so many of a run are read at a time, and every so-manieth key is known
 
 ROW = schema(key=pa.binary(), value=pa.binary())
-# A row for each file of sorted rows. firsts: the key of each of its batches' first row.
+# A row for each file of sorted rows. firsts: the key of each of its batches' first row; ends: where
+# each batch ends in the file.
 RUN_OF_ROWS = schema(
-    name=pa.string(), rows=pa.int64(), firsts=pa.list_(pa.binary()),
+    name=pa.string(), rows=pa.int64(), firsts=pa.list_(pa.binary()), ends=pa.list_(pa.int64()),
     first_offset=pa.int64(), last_offset=pa.int64(), last_time=pa.int64(),
 )  # fmt: skip
 INDEX_TABLE = schema(name=pa.string(), rows=pa.int64())
@@ -86,17 +89,16 @@ class ListIndexRows:
         rows = pa.concat_tables(held).sort_by("key").combine_chunks()
         name = attempt_name("index-rows")
         output = self.staging.storage.create(self.staging.path(name))
-        sink = pa.BufferOutputStream()
-        batches = rows.select(ROW.names).to_batches(_ROWS_A_BATCH)
-        with pa.ipc.new_stream(sink, ROW) as stream:
-            for batch in batches:
-                stream.write_batch(batch)
-        raw = sink.getvalue()
-        output.write(raw)
-        output.finish(len(raw))
-        firsts = [batch.column("key")[0].as_py() for batch in batches]
+        firsts, ends, end = list[bytes](), list[int](), 0
+        for batch in rows.select(ROW.names).to_batches(_ROWS_A_BATCH):
+            raw = batch.serialize()
+            output.write(raw)
+            end += len(raw)
+            firsts.append(batch.column("key")[0].as_py())
+            ends.append(end)
+        output.finish(end)
         return {
-            "name": name, "rows": len(rows), "firsts": firsts,
+            "name": name, "rows": len(rows), "firsts": firsts, "ends": ends,
             "first_offset": pc.min(rows["place"]).as_py(),
             "last_offset": pc.max(rows["place"]).as_py(), "last_time": pc.max(rows["time"]).as_py(),
         }  # fmt: skip
@@ -176,21 +178,31 @@ def merged_rows(
         high = len(firsts) if stop is None else bisect_right(firsts, stop)
         if low >= high:
             continue
-        raw = staging.storage.read_bytes(staging.path(run["name"]))
-        with pa.ipc.open_stream(raw) as stream:
-            for number, batch in enumerate(stream):
-                if low <= number < high:
-                    kept = pc.greater_equal(batch.column("key"), pa.scalar(start, pa.binary()))
-                    if stop is not None:
-                        before = pc.less(batch.column("key"), pa.scalar(stop, pa.binary()))
-                        kept = pc.and_(kept, before)
-                    found.append(batch.filter(kept))
+        for batch in _batches(staging, run, low, high):
+            kept = pc.greater_equal(batch.column("key"), pa.scalar(start, pa.binary()))
+            if stop is not None:
+                before = pc.less(batch.column("key"), pa.scalar(stop, pa.binary()))
+                kept = pc.and_(kept, before)
+            found.append(batch.filter(kept))
     rows = pa.Table.from_batches(found, ROW).sort_by("key").combine_chunks()
     if len(rows) > 1:
         keys = rows["key"].combine_chunks()
         new = pc.not_equal(keys[1:], keys[:-1])
         rows = rows.filter(pa.concat_arrays([pa.array([True]), new]))
     return rows
+
+
+def _batches(
+    staging: Staging, run: dict[str, Any], low: int, high: int
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a run from number `low` up to `high`; no more of its file is read."""
+    bounds = [0, *run["ends"]][low : high + 1]
+    raw = np.empty(bounds[-1] - bounds[0], np.uint8)
+    with closing(staging.storage.open(staging.path(run["name"]))) as reader:
+        reader.read_into(bounds[0], raw)
+    whole = pa.py_buffer(raw)
+    for begin, end in pairwise(bounds):
+        yield pa.ipc.read_record_batch(whole.slice(begin - bounds[0], end - begin), ROW)
 
 
 @dataclass(frozen=True)

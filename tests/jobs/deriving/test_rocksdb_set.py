@@ -17,7 +17,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from tests.in_process import Session
 from tests.memory_storage import MemoryStorage
-from tests.store_format.rocksdb.stores import NAMES, unpack
+from tests.store_format.rocksdb.stores import NAMES, quick, unpack
 
 
 def rows(folder: Path) -> dict[str, dict[bytes, bytes]]:
@@ -38,13 +38,7 @@ def rebuilt(store: Path, output: Path, release: str, **options: Any) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq=release, **options)
 
 
-QUICK = ("alone_5.2.0", "alone_5.5.0", "index_5.5.1", "double_5.4.0")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in QUICK else (pytest.mark.long,)) for n in NAMES],
-)
+@pytest.mark.parametrize("name", quick("alone_5.2.0", "alone_5.5.0", "index_5.5.1", "double_5.4.0"))
 def test_the_rows_are_a_brokers_own(name: str, tmp_path: Path) -> None:
     store, sent = unpack(name, tmp_path)
     seed = NAMES.index(name)

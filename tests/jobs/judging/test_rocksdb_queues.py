@@ -28,7 +28,7 @@ from reput.store_format.rocksdb.keys import (
 )
 from reput.store_format.storage.rocksdb import RocksDBMissing
 from tests.in_process import Session
-from tests.store_format.rocksdb.stores import NAMES, unpack
+from tests.store_format.rocksdb.stores import quick, unpack
 
 QUEUE = queue_key("Live0", 1)
 FOLDER = "consumequeue/Live0/1"
@@ -61,13 +61,7 @@ def found(store: Path) -> list[str]:
     return [each.text().removeprefix(f"{store}/") for each in report.differences]
 
 
-QUICK = ("alone_5.3.3", "index_5.5.1", "double_5.4.0", "v2_5.4.0")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in QUICK else (pytest.mark.long,)) for n in NAMES],
-)
+@pytest.mark.parametrize("name", quick("alone_5.3.3", "index_5.5.1", "double_5.4.0", "v2_5.4.0"))
 def test_what_a_broker_left_is_as_the_log_gives_it(name: str, tmp_path: Path) -> None:
     store, sent = unpack(name, tmp_path)
     release = name.partition("_")[2]

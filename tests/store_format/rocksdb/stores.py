@@ -7,6 +7,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ARCHIVES = Path(__file__).parent / "stores"
 SUFFIX = ".tar.xz"
 # kind_release: what is in RocksDB. alone: queues, and config of v1; index: keys too, and no index
@@ -24,3 +26,8 @@ def unpack(name: str, folder: Path) -> tuple[Path, list[list[Any]]]:
         packed.extractall(folder, filter="data")
     sent: list[list[Any]] = json.loads((folder / "sent.json").read_text())
     return folder / "store", sent
+
+
+def quick(*names: str) -> list[Any]:
+    """All stores as parameters of a test, those not named here as long ones."""
+    return [pytest.param(n, marks=() if n in names else (pytest.mark.long,)) for n in NAMES]

@@ -37,7 +37,7 @@ _WALK = "store_format/log/walk.py"
 _DISPATCH = "store_format/derive/dispatch.py"
 _RUNS = "store_format/derive/queue_runs.py"
 _INDEX = "store_format/derived/index_file.py"
-_CRC32, _CRC_TEST = "store_format/kernels/crc32.py", ("tests/store_format/kernels/test_crc.py",)
+_CRC32, _CRC_TEST = "store_format/kernels/crc32.py", ("tests/store_format/kernels/test_crc32.py",)
 _PACKED, _PACKED_TEST = (
     "store_format/derive/packed_puts.py",
     "tests/store_format/derive/test_packed_puts.py",
@@ -160,11 +160,11 @@ BUGS = (
     Bug("a text that begins like another is not the same", "store_format/kernels/blocks.py",
         "return bool(i + alike >= length)", "return True", ("tests/store_format/kernels/test_blocks.py",)),
     Bug("String.hashCode of a block is that of one unit after the other", "store_format/kernels/blocks.py",
-        "for i in reversed(range(BLOCK))", "for i in range(BLOCK)", ("tests/java/test_strings.py",)),
+        "for i in reversed(range(BLOCK))", "for i in range(BLOCK)", ("tests/store_format/java/test_strings.py",)),
     Bug("what stands before a short text is not hashed", "store_format/kernels/blocks.py",
-        "units = builder.select(kept, block, _ZEROS)", "units = block", ("tests/java/test_strings.py",)),
+        "units = builder.select(kept, block, _ZEROS)", "units = block", ("tests/store_format/java/test_strings.py",)),
     Bug("what is not ASCII is not hashed by blocks", "store_format/kernels/blocks.py",
-        "return builder.select(some, _WORD(-1), total)", "return total", ("tests/java/test_strings.py",)),
+        "return builder.select(some, _WORD(-1), total)", "return total", ("tests/store_format/java/test_strings.py",)),
     Bug("__CRC32# has its lowest digit first", "store_format/log/property_crc.py",
         "power = np.int32(power * np.int32(10))", "power = np.int32(1)", golden("small_crc")),
     Bug("__CRC32# covers all but the record's last 20 bytes", "store_format/log/property_crc.py",

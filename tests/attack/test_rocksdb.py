@@ -22,7 +22,7 @@ from reput.jobs.recover import recover
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.keys import OFFSETS
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
 
 

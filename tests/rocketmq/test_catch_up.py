@@ -19,10 +19,10 @@ import pytest
 
 from reput.jobs.catch_up import catch_up
 from tests.broker.writer.stores import stored_records
-from tests.broker.writer.test_rocketmq import SIZES, assert_same, derived, put
 from tests.in_process import as_text
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
 VERSIONS = [

@@ -12,8 +12,8 @@ from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
-from tests.jobs.judging.test_rocksdb_index import rows as index_rows
+from tests.jobs.deriving.rocksdb_rows import rows
+from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages, until

@@ -12,7 +12,7 @@ import pytest
 
 from reput.jobs import cli
 from tests import golden_stores
-from tests.jobs.console.test_endings import ROOT, reput
+from tests.jobs.console.running import ROOT, reput
 
 
 @pytest.fixture

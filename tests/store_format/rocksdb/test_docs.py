@@ -23,8 +23,8 @@ from reput.store_format.rocksdb.keys import (
 )
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
+from tests.format_pages import FIELD_ROW, fields, text_of
 from tests.store_format.rocksdb.stores import unpack
-from tests.test_format_docs import FIELD_ROW, fields, text_of
 
 EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_of("rocksdb"), re.M)
 

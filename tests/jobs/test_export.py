@@ -18,15 +18,9 @@ from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.in_process import Session
-from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_stream import up_to
+from tests.jobs.sources.exporting import SAME, topics
+from tests.jobs.sources.reading import table, up_to, write
 from tests.logs.encoder import Message, properties
-
-SAME = (
-    "topic", "queueId", "tags", "keys", "uniqueKey", "properties", "flag", "sysFlag",
-    "bornTimestampMillis", "bornHost", "storeHost", "reconsumeTimes", "bodyCRC", "body",
-)  # fmt: skip
-
 
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
 
@@ -203,12 +197,6 @@ def test_messages_with_further_queues_are_appended_again(
             following[name] = following.get(name, 0) + 1
     assert len(following) > 2
     assert min(following.values()) > 10
-
-
-def topics(store: Path) -> list[str]:
-    """Those that a producer may send to."""
-    names = set(table(store, rocketmq="5.5.0", columns="topic")["topic"].to_pylist())
-    return sorted(n for n in names if n.isascii() and n.replace("_", "").isalnum() and len(n) < 100)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "rocketmq"])

@@ -1,6 +1,6 @@
 """Random groups and topics for the allocation strategies, and what RocketMQ's classes say.
 
-`python -m tests.broker.consumers.cases` has RocketMQ answer anew
+`python -m tests.broker.allocation_cases` has RocketMQ answer anew
 into `allocation.json` (needs Maven).
 """
 

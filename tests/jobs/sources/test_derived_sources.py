@@ -1,9 +1,7 @@
 """Queue and index files as rows: what the readers say of them, entry by entry."""
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from reput.jobs.sources.derived_sources import ConsumeQueueSource, IndexFileSource
@@ -14,19 +12,10 @@ from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
+from tests.jobs.sources.derived_table import table
 
 # queues of both kinds, and several index files
 LMQ, MIXED = "small_lmq_batch_5.5.0", "mixed_5.3.3"
-
-
-def table(kind: Any, store: Path, **options: Any) -> pa.Table:
-    source = kind({"path": str(store), **{n: str(v) for n, v in options.items()}})
-    reader = source.reader(source.schema())
-    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
-    for batch in batches:
-        batch.validate(full=True)
-        assert batch.schema.equals(reader.columns)
-    return pa.Table.from_batches(batches, reader.columns)
 
 
 @pytest.mark.parametrize("name", [LMQ, MIXED])

@@ -9,7 +9,7 @@ from reput.store_format.filter.grep import grep_filter
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.java.strings import hash_text
 from reput.store_format.release.profiles import profile
-from tests.store_format.filter.test_sql import says
+from tests.store_format.filter.saying import says
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from reput.broker.allocation import (
     machine_room,
     strategies,
 )
-from tests.broker.consumers.cases import FILE, case, ours
+from tests.broker.allocation_cases import FILE, case, ours
 
 THEIRS = json.loads(FILE.read_text("utf-8"))
 

@@ -34,6 +34,7 @@ from tests.jobs.replicating.stores import (
     log_of,
     make_store,
     messages,
+    put_end,
     put_log,
     record_starts,
     run,
@@ -45,16 +46,6 @@ from tests.memory_storage import MemoryStorage
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return make_store(tmp_path / "source")
-
-
-def put_end(source: Path, end: int) -> None:
-    """Cut a log off."""
-    for start, data in log_of(source).items():
-        path = source / f"commitlog/{start:020d}"
-        if start >= end:
-            path.unlink()
-        else:
-            path.write_bytes(data[: end - start].ljust(SEGMENT_BYTES, b"\0"))
 
 
 def test_the_same_bytes_and_a_clean_store(source: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import sys
 import time
 from contextlib import suppress
 
+from tests.processes import runs
+
 _CHILD = (
     "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
     "import time; print('watches', flush=True); time.sleep(60)"
@@ -37,12 +39,3 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there, and is not one that has ended and that nobody has waited for."""
-    try:
-        with open(f"/proc/{pid}/stat") as status:
-            return status.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

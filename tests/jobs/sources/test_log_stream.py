@@ -9,9 +9,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from reput.jobs.sources.log_source import CommitLogSource
 from reput.jobs.sources.log_stream import LogStream
 from reput.store_format.faults import StoreError
-from tests.damaged import Damaged, damaged, messages
-from tests.jobs.sources.reading import write
-from tests.logs import Log
+from tests.damaged import damaged, messages
+from tests.jobs.sources.reading import up_to, write
 
 ALL = ReadAllAvailable()
 Offset = dict[str, int]
@@ -44,17 +43,6 @@ def drained(reader: LogStream, start: Offset, limit: ReadLimit = ALL) -> list[li
 
 def flat(batches: list[list[int]]) -> list[int]:
     return [place for batch in batches for place in batch]
-
-
-def up_to(log: Damaged, count: int, torn: int = 0) -> Log:
-    """The log as it was after `count` records, with `torn` bytes of the next one."""
-    end = log.places[count] + torn if count < len(log.places) else 1 << 62
-    segments = {
-        start: bytes(content[: max(end - start, 0)]).ljust(len(content), b"\0")
-        for start, content in log.segments.items()
-        if start < end
-    }
-    return Log(segments, log.settings, log.version, {})
 
 
 def test_a_growing_log_is_followed_record_by_record(tmp_path: Path) -> None:

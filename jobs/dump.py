@@ -30,12 +30,13 @@ from reput.store_format.describe.file_kinds import (
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
+from reput.store_format.describe.tiered_index import describe_tiered_index
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
-from reput.store_format.names import parse_segment_name
+from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_start
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
@@ -219,11 +220,14 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
         return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
     if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         batch = kind == FileKind.BATCH_CONSUME_QUEUE
-        start = _name_offset(path.rpartition("/")[2])
+        start = _first_of_queue(path)
         low = start // entry_bytes(batch)
         high = (start + length) // entry_bytes(batch)
         _check_first(args.first, low, high, "positions")
         return describe_queue(reader.read_into, length, start, batch, args.first or 0)
+    if kind == FileKind.TIERED_INDEX:
+        _check_first(args.first, 0, length, "numbers")
+        return describe_tiered_index(reader.read_into, length, args.first or 0)
     if kind == FileKind.INDEX:
         return _index_items(args, path, reader, _slots(args, path, reader, settings))
     if length > _SMALL_MAX:
@@ -277,8 +281,11 @@ def _check_first(first: int | None, low: int, high: int, what: str) -> None:
         raise DumpError(f"--from {first}: the file's {what} are {low} to {high - 1}")
 
 
-def _name_offset(name: str) -> int:
-    try:
-        return parse_segment_name(name)
-    except ValueError:
-        return 0  # a copy under another name: positions then count from its start
+def _first_of_queue(path: str) -> int:
+    """Which byte of its queue a file begins with, by its name."""
+    *folders, name = path.split("/")
+    if COMPACTION_QUEUE in folders[-3:]:
+        return 0  # it has the name of its log file; positions count from the file's start
+    start = segment_start(name)
+    start = tiered_start(name) if start is None else start
+    return start or 0  # a copy under another name: positions then count from its start

@@ -234,6 +234,35 @@ TIMER_DEFAULT, TIMER_ROLL, TIMER_DELETE = 1, 2, 4  # bits of a unit's magic
 TIMER_BLANK_BYTES = 16  # size, 8 bytes of zeros, magic
 MAGIC_TIMER_BLANK = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)  # TimerLog.BLANK_MAGIC_CODE
 
+# --- index of a tiered store (tieredstore's IndexStoreFile, IndexItem) ---------------------------
+
+TIERED_INDEX_HEADER = np.dtype(
+    [
+        ("magic", ">i4"),
+        ("beginTimestamp", ">i8"),  # milliseconds
+        ("endTimestamp", ">i8"),
+        ("hashSlotCount", ">i4"),  # slots in use
+        ("indexItemCount", ">i4"),
+    ]
+)
+assert TIERED_INDEX_HEADER.itemsize == 28
+MAGIC_TIERED_INDEX = 0xBCC50289 - (1 << 32)  # IndexStoreFile.BEGIN_MAGIC_CODE: being written to
+MAGIC_TIERED_INDEX_END = 0xBCC50285 - (1 << 32)  # END_MAGIC_CODE: compacted
+# Of a compacted file: where a slot's items are (from the file's start), and how many bytes.
+TIERED_INDEX_SLOT = np.dtype([("position", ">i4"), ("length", ">i4")])
+assert TIERED_INDEX_SLOT.itemsize == 8
+TIERED_INDEX_ITEM = np.dtype(
+    [
+        ("keyHash", ">i4"),
+        ("topicId", ">i4"),
+        ("queueId", ">i4"),
+        ("offset", ">i8"),  # in the queue's own log
+        ("size", ">i4"),
+        ("timeDiff", ">i4"),  # seconds after beginTimestamp
+    ]
+)
+assert TIERED_INDEX_ITEM.itemsize == 28
+
 # --- what a scan hands to the builders: in staging files only, in native byte order ----------
 
 # One message for one queue, as the scan kernel notes it before it is grouped by queue.

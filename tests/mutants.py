@@ -16,6 +16,7 @@ from tests.broker.change import planted_bugs as planted_change_bugs
 from tests.broker.services import planted_bugs as planted_service_bugs
 from tests.broker.writer import planted_bugs as planted_writer_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.jobs.comparing import planted_bugs as planted_compare_bugs
 from tests.jobs.page import planted_bugs as planted_page_bugs
 from tests.jobs.replicating import planted_bugs as planted_replica_bugs
 from tests.jobs.serve import planted_bugs as planted_serve_bugs
@@ -586,6 +587,7 @@ ALL = (
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
     *planted_jobs_bugs.BUGS,
+    *planted_compare_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_rocksdb_bugs.BUGS,

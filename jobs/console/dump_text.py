@@ -71,6 +71,13 @@ _INDEX_ENTRY = tuple(
         ("timeDiff", 10), ("previous", 9)
     )
 )  # fmt: skip
+_TIERED_INDEX_ENTRY = tuple(
+    _plain(name, width)
+    for name, width in (
+        ("number", 9), ("at", 11), ("keyHash", 11), ("slot", 8), ("topicId", 8), ("queueId", 8),
+        ("offset", 14), ("size", 9), ("timeDiff", 10)
+    )
+)  # fmt: skip
 _SLOT = (
     _plain("slot", 9),
     _plain("at", 11),
@@ -90,6 +97,7 @@ _SENTENCES: dict[str, Callable[[Item], str]] = {
         + ("" if i["restIsZero"] else ", old bytes behind it")
     ),
     "zeros": lambda i: f"-- zeros from {i['physicalOffset']} on, {i['bytes']} bytes",
+    "end": lambda i: f"-- end of the file's entries, at {i['at']}",
     "preBlank": lambda i: f"-- pre-blank: {i['entries']} entries from position {i['position']} on",
     "unused": lambda i: f"-- unused: {i['entries']} entries from position {i['position']} on",
     "rest": lambda i: f"-- {i['bytes']} bytes after the last whole entry, at {i['at']}",
@@ -120,6 +128,8 @@ def _columns(item: Item) -> tuple[Column, ...] | None:
             return _SLOT
         case "field":
             return _FIELD
+        case "entry" if "topicId" in item:
+            return _TIERED_INDEX_ENTRY
         case "entry" if "number" in item:
             return _INDEX_ENTRY
         case "entry" if "batchSize" in item:

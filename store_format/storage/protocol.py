@@ -151,6 +151,13 @@ class Storage(Protocol):
         """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
 
 
+def is_back_to_back(storage: Storage) -> bool:
+    """Whether a log's segments there may have any sizes and end with their last record, as those of
+    a tiered queue do; all other segments are of one size, and end in a BLANK.
+    """
+    return bool(getattr(storage, "back_to_back", False))
+
+
 def walk_lists(storage: Storage, folder: str, below: str = "") -> Iterator[Listed]:
     """`Storage.walk` by listing folder after folder."""
     for name, state in storage.list(folder):

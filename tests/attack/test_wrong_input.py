@@ -360,7 +360,10 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     table = {"T": {"attributes": {"cleanup.policy": "COMPACTION"}}}
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
-    assert summary.warnings == ["topic 'T' is compacted; its compacted files are not derived"]
+    assert summary.warnings == [
+        "topic 'T' is compacted: what its compaction kept is not derived anew; `reput query "
+        "compacted:STORE/compaction/compactionLog/T/0` reads that of queue 0"
+    ]
 
 
 def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:

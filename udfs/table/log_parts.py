@@ -24,7 +24,7 @@ from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, Stor
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import Reader, Storage, is_back_to_back
 from reput.udfs.damage.damaged_segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -60,6 +60,11 @@ class LogParts:
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
+
+    @property
+    def back_to_back(self) -> bool:
+        """As `is_back_to_back` says it of the storage."""
+        return is_back_to_back(self.storage)
 
     def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
@@ -180,7 +185,7 @@ class PartReader:
         at, fault = yield from self._records(part.known, part.start, part.stop)
         if at < part.start:
             return  # the log breaks off before this part: the part where it does has the word
-        if fault == Fault.NONE and at == self.segment.end:
+        if fault == Fault.NONE and at == self.segment.end and not self.log.back_to_back:
             fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
         if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
             return
@@ -322,7 +327,7 @@ class PartReader:
             return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
         if fault == Fault.BLANK:
             return self._is_whole_blank(at)
-        return fault == Fault.NONE and at != segment.end
+        return fault == Fault.NONE and (at != segment.end or self.log.back_to_back)
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment

@@ -24,6 +24,7 @@ from reput.store_format.layouts import (
     PRE_BLANK,
     RECORD_HEAD,
 )
+from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import parse_index_name, parse_segment_name
 
 Bytes = npt.NDArray[np.uint8]
@@ -54,6 +55,8 @@ def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
     by its magic number.
     """
     name, folders = parts[-1], list(parts[-4:-1])
+    if name == names.CHECKPOINT and any(each.startswith(names.DLEDGER) for each in folders[-1:]):
+        return None  # text, of the group's member
     if name in (names.CHECKPOINT, names.ABORT, names.LOCK):
         return FileKind(name)
     if _is(parse_index_name, name) and folders[-1:] == [names.INDEX]:
@@ -63,7 +66,7 @@ def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
     for kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         if len(folders) == 3 and folders[0] == kind and folders[2].isdigit():
             return kind
-    if folders[-1:] == [names.COMMIT_LOG]:
+    if folders[-1:] == [names.COMMIT_LOG] or is_dledger(list(parts)):
         return FileKind.COMMIT_LOG
     if len(head) >= RECORD_HEAD.itemsize:
         magic = fields_at(np.frombuffer(head, np.uint8), RECORD_HEAD, 0)["magic"]

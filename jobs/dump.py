@@ -36,6 +36,8 @@ from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
+from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_start
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
 from reput.store_format.release.setting_table import BY_NAME
@@ -217,7 +219,9 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
 
         shown = Shown(args.bodies, args.properties)
         first = start if args.first is None else args.first
-        return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
+        heads = start if is_dledger(path.split("/")) else NO_HEADS
+        scanned = scan_rules(rules, settings, (), heads_from=heads)
+        return describe_segment(read, start, end, first, scanned, shown)
     if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         batch = kind == FileKind.BATCH_CONSUME_QUEUE
         start = _first_of_queue(path)
@@ -238,8 +242,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
 
 def _release_found(path: str, args: argparse.Namespace) -> str:
     """The release that the file's store tells; else the newest, which reads every sound log."""
-    folder, _, _ = path.rpartition("/")
-    store, _, _ = folder.rpartition("/")
+    store = path.rsplit("/", 3 if is_dledger(path.split("/")) else 2)[0]
     with suppress(UnknownRelease, OSError, StoreError):
         return discover(
             StoreAt(storage_for(path), store, None, parse_assignments(args.assignments))

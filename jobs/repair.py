@@ -85,12 +85,14 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.jobs.salvaging.restoration import restorations, restored
     from reput.store_format.discover.store_at import store_at
+    from reput.store_format.log.dledger import refuse_heads
 
     found = find_store(
         engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
         tolerant=True, assume_names=assume_names, one_release=True,
     )  # fmt: skip
     plan = found.plan
+    refuse_heads(plan.segments, "repair")
     if plan.in_use:
         raise StoreError(f"{plan.store}: a broker has it: a store is repaired when it is stopped")
     place = found.output(output, REPAIRED, replace_output, output_storage or storage)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
+from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
     ABORT,
@@ -40,6 +41,7 @@ def refuse_what_is_no_store(store: str) -> None:
             parse_index_name(name)
         except ValueError as error:
             raise StoreError(f"{store}/{INDEX}: {error}; {_STAYS}") from None
+    refuse_dledger(store, lambda name: _names(f"{store}/{name}"))
     if _names(f"{store}/{COMMIT_LOG}"):
         return
     for name, wanted in ((LOCK, _LOCK), (ABORT, _PROCESS_ID)):

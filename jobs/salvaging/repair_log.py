@@ -12,7 +12,6 @@ from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
 from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
-from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.protocol import Storage
@@ -49,7 +48,7 @@ def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
         return False
     reader = plan.storage.open(segment.path, segment.state)
     end = segment.start + found.segment_bytes
-    prover = Prover(padded(reader, segment), segment.start, end, record_rules(plan.profile))
+    prover = Prover(padded(reader, segment), segment.start, end, plan.record_rules)
     parts = prover.lengths(last)
     found_one = parts is not None and prover.property_crc(last, parts) is not None
     reader.close()
@@ -90,7 +89,7 @@ def _task(
             )
         )
     return RepairSegments(
-        plan.storage, job.staging, tuple(segments), size, record_rules(plan.profile),
+        plan.storage, job.staging, tuple(segments), size, plan.record_rules,
         found.linked.end, crc_property,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.log.oversize import Read
-from reput.store_format.names import COMMIT_LOG, parse_segment_name
+from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import FileState, Reader, Storage, is_back_to_back
 
@@ -15,12 +15,22 @@ _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
+def is_dledger(parts: list[str]) -> bool:
+    """Whether the file with this path is in the log of a DLedger group (see log/dledger)."""
+    return parts[-2:-1] == [DLEDGER_DATA] and "".join(parts[-3:-2]).startswith(DLEDGER)
+
+
 class Segment(NamedTuple):
     """One CommitLog file: its path, its first physical offset, and its state when it was listed."""
 
     path: str
     start: int
     state: FileState
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether it is of a DLedger group's log, in dledger-<id>/data (see log/dledger)."""
+        return is_dledger(self.path.split("/"))
 
     @property
     def end(self) -> int:

@@ -329,7 +329,7 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
 
 UNSUPPORTED = {
     "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "enableDLegerCommitLog": ("true", "DLedger logs"),
+    "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
     "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
 }
 

@@ -62,11 +62,11 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         asked = Client(client, broker.namesrv)
         done.plain = asked.send(messages(20, seed))[0][3]
         begun = time.monotonic()
-        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 100):
+        for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
             done.transactions[key] = "discarded"
-        for message in asked.send(_delayed(4, 4, seed + 150)):
+        for message in asked.send(delayed(4, 4, seed + 150)):
             done.delays[message[3]] = "waiting"
-        for message in asked.send(_delayed(5, 1, seed + 200)):
+        for message in asked.send(delayed(5, 1, seed + 200)):
             done.delays[message[3]] = "delivered"
         if five:
             for seconds, said in ((2, "delivered"), (3600, "waiting")):
@@ -77,12 +77,12 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         asked.ask("fail", group=GROUP, topic="Failing", times=2, attempts=3, seconds=60)
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
-            for key in _transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
+            for key in transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
                 done.transactions[key] = said
         # three checks, a second each, after four seconds in which there are none
         time.sleep(max(0.0, begun + 12 - time.monotonic()))
         broker.driver.ask("broker.checks", most=1000)
-        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 600):
+        for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
         while broker.status()["behind"]:
             time.sleep(0.05)
@@ -102,19 +102,19 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
     with Broker(version, store, **given) as broker:
         asked = Client(client, broker.namesrv)
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"], 0, **late), "pending")
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
-            for key in _transactions(asked, [outcome] * 2, 100 + len(outcome)):
+            for key in transactions(asked, [outcome] * 2, 100 + len(outcome)):
                 reported[key] = said
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 200), "given up")
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 200), "given up")
         time.sleep(10)  # four seconds without checks, then three checks
-        checked = _transactions(asked, ["UNKNOW"], 300)
+        checked = transactions(asked, ["UNKNOW"], 300)
         answer = asked.ask("await_checks", topic="Live0", checks=1)
         assert answer["checked"] == checked
         reported |= dict.fromkeys(checked, "checked and committed")
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 400), "pending")
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400), "pending")
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
@@ -130,7 +130,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     with Broker(version, store, **SETTINGS) as broker:
         asked = Client(client, broker.namesrv)
         for when in ("before", "meanwhile", "after"):
-            for message in asked.send(_delayed(3, 2, seed + len(reported))):
+            for message in asked.send(delayed(3, 2, seed + len(reported))):
                 reported[message[3]] = when
             if when == "meanwhile":
                 broker.driver.ask("broker.writable", on=False)
@@ -142,7 +142,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     return reported
 
 
-def _delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
+def delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
     return [{**message, "delay": level} for message in messages(count, first)]
 
 
@@ -153,7 +153,7 @@ def _timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
     return made
 
 
-def _transactions(client: Client, outcomes: list[str], first: int, **properties: str) -> list[str]:
+def transactions(client: Client, outcomes: list[str], first: int, **properties: str) -> list[str]:
     made = messages(len(outcomes), first)
     for message in made:
         message["p"] |= properties

@@ -101,6 +101,7 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
         "last_put": end.last_put,
         "last_timestamp": end.last_timestamp,
         "last_dispatched": end.last_dispatched_timestamp,
+        "sequence": end.sequence,
         "unsafe_topics": unsafe,
     }
 

@@ -197,7 +197,7 @@ def _start_workers(words: Sequence[str]) -> None:
     """Have what tasks need loaded, half a second's work, while the command reads its words. Where
     it turns out that Spark does the work, or nobody, it was in vain and ends.
     """
-    from reput.jobs.engines.choose import start_early
+    from reput.jobs.engines.engine_choice import start_early
 
     start_early(words)
 

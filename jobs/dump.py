@@ -29,7 +29,7 @@ from reput.store_format.describe.file_kinds import (
     kind_of,
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
-from reput.store_format.describe.log import Shown, describe_segment
+from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.tiered_index import describe_tiered_index
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import discover
@@ -43,7 +43,7 @@ from reput.store_format.release.profiles import RELEASES, UnknownRelease, profil
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 
 PARTS = ("header", "entries", "slots")
 _LISTED = ("record", "entry", "slot")  # what --limit counts
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="first", type=_number, metavar="N", help="begin at this offset or number"
     )
-    parser.add_argument("--limit", type=_number, metavar="N", help="list at most so many")
+    parser.add_argument("--limit", type=_number, metavar="N", help="list at most N")
     parser.add_argument("--part", choices=PARTS, help="of an index file, only this part")
     parser.add_argument("--bodies", action="store_true", help="show message bodies")
     parser.add_argument("--properties", action="store_true", help="show message properties")
@@ -137,7 +137,7 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         reader.close()
 
 
-def _is_folder(storage: Storage, path: str) -> bool:
+def _is_folder(storage: InputStorage, path: str) -> bool:
     try:
         storage.list(path)
     except (OSError, StoreError):
@@ -217,7 +217,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
         def read(at: int, buffer: npt.NDArray[np.uint8]) -> None:
             reader.read_into(at - start, buffer)
 
-        shown = Shown(args.bodies, args.properties)
+        shown = ShownContent(args.bodies, args.properties)
         first = start if args.first is None else args.first
         heads = start if is_dledger(path.split("/")) else NO_HEADS
         scanned = scan_rules(rules, settings, (), heads_from=heads)

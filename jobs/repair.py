@@ -15,8 +15,8 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
@@ -117,7 +117,7 @@ def repair(  # noqa: PLR0913 (a user's options)
         target = place.storage.begin_set(folder, place.path, place.may_go)
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
-        _derive(found, job.staging, target, summary)
+        _derive(found, job.staging, place.storage, target, summary)
         raw = manifest_text(summary.manifest())
         place.storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = found.seconds()
@@ -127,6 +127,7 @@ def repair(  # noqa: PLR0913 (a user's options)
 def _derive(
     found: "FoundStore",
     staging: "Staging",
+    storage: "Storage",
     target: str,
     summary: "RepairSummary",
 ) -> None:
@@ -142,7 +143,7 @@ def _derive(
     from reput.jobs.salvaging.damage_map import harms
     from reput.store_format.discover.store_at import StoreAt
 
-    storage, derived = staging.storage, staging.path("derived")
+    derived = staging.path("derived")
     known = found.plan.discovered.settings  # of the copy nothing but the log tells
     settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
     repaired = find_store(

@@ -35,7 +35,7 @@ from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 
 _WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-# timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
+# timerRollWindowSlot: what is due in more ticks is put back into the topic meanwhile.
 _ROLL_SLOTS = 2 * 24 * 3600
 UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int

@@ -35,7 +35,7 @@ class _Waiting:
         self.counts = 0  # by how much the log grows with them: a BLANK counts its segment's rest
 
 
-class Pool(NamedTuple):
+class TransientPool(NamedTuple):
     """The segments that wait in memory until `commit` (transientStorePoolEnable)."""
 
     buffers: int  # how many may wait, 0 for none
@@ -43,7 +43,7 @@ class Pool(NamedTuple):
     fast_fail: bool
 
 
-class Ahead(NamedTuple):
+class Preparation(NamedTuple):
     """What is done to segments before their records come."""
 
     prepare: bool  # the next segment is made while this one is filled
@@ -64,8 +64,8 @@ class CommitLog:
         segment_bytes: int,
         start: int,
         end: int,
-        pool: Pool,
-        ahead: Ahead,
+        pool: TransientPool,
+        ahead: Preparation,
     ) -> None:
         """A log from `start` to `end`, which recovery has found; all of it is durable."""
         self.files, self.segment_bytes = files, segment_bytes

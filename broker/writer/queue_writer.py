@@ -43,7 +43,7 @@ class QueueState:
     end: int  # the greatest physicalOffset + size among its entries, -1 for none
 
 
-class QueueFiles:
+class QueueWriter:
     """All queues of a store. With `writes` False only their positions are kept."""
 
     def __init__(
@@ -269,7 +269,7 @@ class QueueFiles:
         return file
 
     def sync(self, least_pages: int = 0) -> None:
-        """Make entries durable: of each file that has so many new pages of them, by default of all.
+        """Make entries durable: of each file with `least_pages` new pages, by default of all.
 
         A page counts once its last byte is written (ConsumeQueue.flush).
         """

@@ -11,7 +11,7 @@ Item = dict[str, Any]
 _KEYS_SHOWN = 6
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """One column: its title, width in characters, negative for left-aligned, and its text."""
 
     title: str
@@ -22,12 +22,12 @@ class Column(NamedTuple):
         return text.ljust(-self.width) if self.width < 0 else text.rjust(self.width)
 
 
-def _plain(name: str, width: int) -> Column:
-    return Column(name, width, lambda item: "-" if item[name] is None else str(item[name]))
+def _plain(name: str, width: int) -> TextColumn:
+    return TextColumn(name, width, lambda item: "-" if item[name] is None else str(item[name]))
 
 
-def _time(name: str) -> Column:
-    return Column(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
+def _time(name: str) -> TextColumn:
+    return TextColumn(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
 
 
 def _keys(item: Item) -> str:
@@ -45,11 +45,13 @@ _RECORD = (
     _plain("physicalOffset", 14),
     _plain("size", 9),
     _time("storeTimestamp"),
-    Column("topic/queue", -32, lambda item: f"{safe(item['topic'])}/{item['queueId']}"),
+    TextColumn("topic/queue", -32, lambda item: f"{safe(item['topic'])}/{item['queueId']}"),
     _plain("queueOffset", 11),
-    Column("transaction", -11, lambda i: "" if i["transaction"] == "none" else i["transaction"]),
+    TextColumn(
+        "transaction", -11, lambda i: "" if i["transaction"] == "none" else i["transaction"]
+    ),
     _plain("tagsCode", 13),
-    Column("keyHashes", -1, _keys),
+    TextColumn("keyHashes", -1, _keys),
 )
 _QUEUE_ENTRY = tuple(
     _plain(name, width)
@@ -83,7 +85,7 @@ _SLOT = (
     _plain("at", 11),
     _plain("newest", 9),
     _plain("entries", 8),
-    Column("chain, newest first", -1, _chain),
+    TextColumn("chain, newest first", -1, _chain),
 )
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
@@ -120,7 +122,7 @@ def _value(item: Item) -> str:
     return f" {value & 0xFFFFFFFF:08X}" if item["field"] == "magic" else f" {safe(str(value))}"
 
 
-def _columns(item: Item) -> tuple[Column, ...] | None:
+def _columns(item: Item) -> tuple[TextColumn, ...] | None:
     match item["kind"]:
         case "record":
             return _RECORD
@@ -143,7 +145,7 @@ class TextTable:
     """Lines for items, in order: a table's heading where one begins, then a line an item."""
 
     def __init__(self) -> None:
-        self._heading: tuple[Column, ...] | None = None
+        self._heading: tuple[TextColumn, ...] | None = None
         self._after_break = False
 
     def show(self, item: Item) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 from reput.udfs.table.message_columns import SCHEMA
 
@@ -58,7 +58,7 @@ class _File:
 
 
 def batches_in(
-    storage: Storage, folder: str, manifest: dict[str, Any]
+    storage: InputStorage, folder: str, manifest: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
     """Each file of an export that its manifest names, in the log's order, and its rows.
 
@@ -71,7 +71,7 @@ def batches_in(
         yield path, read(storage, path)
 
 
-def _parquet(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+def _parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
     file = _File(storage.open(path))
     try:
         there = pq.ParquetFile(pa.PythonFile(file, mode="r"))
@@ -81,7 +81,7 @@ def _parquet(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
         file.close()
 
 
-def _lines(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+def _lines(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
     file = _File(storage.open(path))
     rows: list[dict[str, Any]] = []
     rest = b""

@@ -17,9 +17,9 @@ from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.in_rocksdb import has_rows
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.index import BEHIND_HOURS, FAMILY, RocksDBIndex
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import (
     Database,
     RocksDBError,
@@ -56,7 +56,7 @@ class _Kind:
 
 
 def compare_index(
-    job: Pipeline, linked: Linked, there: Storage, against: str
+    job: Pipeline, linked: Linked, there: InputStorage, against: str
 ) -> ComparedIndex | None:
     """Compare the index in RocksDB below `against`; None where there is none."""
     folder, found = f"{against}/{STORE_DB}", ComparedIndex()

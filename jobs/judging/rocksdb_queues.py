@@ -34,7 +34,7 @@ from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
 from reput.store_format.rocksdb.keys import MIN
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")
@@ -63,7 +63,7 @@ class Compared:
 
 
 def compare_rocksdb(
-    job: Pipeline, named: Iterable[Built], log_end: int, there: Storage, against: str,
+    job: Pipeline, named: Iterable[Built], log_end: int, there: InputStorage, against: str,
     deleted: Any = lambda topic: False,
 ) -> Compared | None:  # fmt: skip
     """Compare the RocksDB below `against` with derived queue files; None where there is none.

@@ -10,12 +10,12 @@ from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
-from reput.store_format.storage.protocol import ANY_TIME, Storage
+from reput.store_format.storage.protocol import ANY_TIME, InputStorage
 
 _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
 
 
-def read_checkpoint(storage: Storage, store: str) -> Checkpoint | None:
+def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:
     """What a store's checkpoint says; None where there is none, or it is too short."""
     try:
         raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
@@ -46,7 +46,7 @@ def dispatched_again_from(plan: Plan) -> int:
     return plan.segments[0].start
 
 
-def stored_at(storage: Storage, segment: Segment, at: int, rules: RecordRules) -> int:
+def stored_at(storage: InputStorage, segment: Segment, at: int, rules: RecordRules) -> int:
     """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
     raw = np.zeros(_HEAD_BYTES, np.uint8)
     file = storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))

@@ -25,7 +25,7 @@ from reput.store_format.log.segments import (
 from reput.store_format.names import COMPACTION, COMPACTION_LOG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
-from reput.store_format.release.foreign import IN_ROCKSDB, refuse_foreign
+from reput.store_format.release.foreign_files import IN_ROCKSDB, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (

@@ -30,7 +30,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.local_writers import open_new
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.overlap import Whereabouts, relation
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import OutputStorage, Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
@@ -74,7 +74,7 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     return [Input(storage, path) for path in dict.fromkeys(paths) if path]
 
 
-def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None:
+def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -> None:
     """Raise OverlapsInput where `path` is, holds or lies inside an input. Raises OSError."""
     here = storage.whereabouts(path)
     for each in inputs:

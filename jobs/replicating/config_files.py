@@ -12,7 +12,7 @@ from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.names import CONFIG
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import FileState, Storage
+from reput.store_format.storage.protocol import FileState, InputStorage
 
 KINDS = (
     "topics.json", "subscriptionGroup.json", "topicQueueMapping.json", "messageRequestMode.json",
@@ -27,7 +27,7 @@ _MOST_BYTES = 256 << 20
 
 
 def copy_config(
-    storage: Storage, store: str, files: Files, known: Mapping[str, str], positions: bool,
+    storage: InputStorage, store: str, files: Files, known: Mapping[str, str], positions: bool,
     seen: dict[str, FileState],
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
     """Copy what has changed. Returns each copied file's SHA-256, and warnings.

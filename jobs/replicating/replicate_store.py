@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from reput.broker.change.new_messages import Rules
 from reput.broker.change.replica import NOTE
-from reput.broker.replication.frames import ProtocolError
+from reput.broker.replication.ha_frames import ProtocolError
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.held_store import held_store
 from reput.jobs.opening.plan import make_plan
@@ -15,7 +15,7 @@ from reput.jobs.replicating.ask_master import Asking, MasterSays
 from reput.jobs.replicating.from_folder import How, Replication
 from reput.jobs.replicating.from_master import Master, WireReplication
 from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.source import ALL_WANTED, SourceLog, Wanted, pieces
+from reput.jobs.replicating.source import ALL_WANTED, LogLimit, SourceLog, pieces
 from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.store import discover
@@ -126,7 +126,7 @@ def _agree(target: str, confirm: Callable[[str], None]) -> None:
         confirm(f"go on with {target}, which has a log already, as a replica")
 
 
-def _end_of(log: SourceLog, rules: RecordRules, wanted: Wanted) -> int:
+def _end_of(log: SourceLog, rules: RecordRules, wanted: LogLimit) -> int:
     """Where the source's log ends now: its last segment that is written to is read, unchecked."""
     used = log.written()
     if not used:

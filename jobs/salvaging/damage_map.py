@@ -16,12 +16,12 @@ from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
-RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
+RANGES_LISTED = 1000  # that the report names; it sums up the rest by cause
 RANGES_SHOWN = 20
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
@@ -170,7 +170,7 @@ def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segm
 
 
 def read_places(
-    storage: Storage, found: DamageMap, places: Iterable[int]
+    storage: InputStorage, found: DamageMap, places: Iterable[int]
 ) -> Iterator[tuple[int, Segment, Read]]:
     """Each place that is in a segment, with what reads that segment; its bytes are padded. Places
     ascend; one segment is open at a time. Raises StoreChanged.

@@ -14,7 +14,7 @@ from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.damage.segment_repair import REPAIRED, RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
@@ -120,7 +120,7 @@ def move_segments(
 
 
 def copy_folder(
-    plan: Plan, storage: Storage, target: str, folder: str, summary: RepairSummary
+    plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
     """Copy a folder's regular files; anything else is said and left out."""
     try:

@@ -16,7 +16,7 @@ from reput.store_format.log.dledger import log_folders
 from reput.store_format.log.segments import find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.table.log_parts import LogParts, Part, PartReader
+from reput.udfs.table.log_parts import LogPart, LogParts, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
 _PARTS_A_CORE = 2  # each part of a segment passes all records before it
@@ -69,10 +69,10 @@ def log_now(plan: Plan, log: LogParts) -> LogParts:
 
 def cut(
     log: LogParts, start: int, stop: int, cores: int, wanted: int | None, known: bool = False
-) -> list[Part]:
+) -> list[LogPart]:
     """Parts of [start, stop). known: a record begins at `start`.
 
-    wanted: at least so many parts, where the log is long enough; by default it goes by `cores`.
+    wanted: how many parts at least, where the log is long enough; by default it goes by `cores`.
     """
     numbers = [
         n for n, segment in enumerate(log.segments) if segment.start < stop and segment.end > start
@@ -93,7 +93,7 @@ def cut(
         edges = [begin + (written - begin) * i // count for i in range(count)] + [end]
         for a, b in pairwise(edges):
             if a < b:
-                parts.append(Part(n, first, a, b))
+                parts.append(LogPart(n, first, a, b))
     return parts
 
 
@@ -126,7 +126,7 @@ def end_of_log(log: LogParts, start: int) -> int:
         number -= 1
     segment = log.segments[number]
     at = start if segment.start <= start < segment.end else segment.start
-    part = Part(number, at, at, segment.end)
+    part = LogPart(number, at, at, segment.end)
     reader = log.storage.open(segment.path, segment.state)
     try:
         return PartReader(log, part, reader).live_end()
@@ -140,7 +140,7 @@ def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
         if segment.end <= start or segment.start >= end:
             continue
         at = max(start, segment.start)
-        part = Part(n, at, at, min(segment.end, end))
+        part = LogPart(n, at, at, min(segment.end, end))
         for step in log.steps(part):
             if len(step.rows) > rows:
                 return step.start(rows)
@@ -161,7 +161,7 @@ def place_of(log: LogParts, said: int) -> int:
         return checked_start(log, said)
     for n, segment in enumerate(log.segments):
         if segment.start <= said < segment.end:
-            for step in log.steps(Part(n, segment.start, said, segment.end)):
+            for step in log.steps(LogPart(n, segment.start, said, segment.end)):
                 return step.start(0)
             return segment.end
     return log.segments[-1].end

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.live import Before, Live
+from reput.store_format.damage.liveness import Before, Live
 from reput.store_format.damage.neighbours import Neighbours
 from reput.store_format.damage.queue_ends import NEVER, QueueEnds
 from reput.store_format.damage.range_reporter import RangeReporter
@@ -28,7 +28,7 @@ from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
 
-MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
+MOST_RANGES = 1_000_000  # in one segment; behind them the segment's rest counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
 _ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them

@@ -16,7 +16,7 @@ from reput.store_format.derive.dispatch import Dispatching, DispatchRules, Puts,
 from reput.store_format.derive.queue_runs import QueueRuns, Room, group_by_queue
 from reput.store_format.derive.queue_table import (
     BATCH_TOPIC,
-    Queue,
+    MetQueue,
     batch_topics,
     clear,
     new_table,
@@ -41,7 +41,7 @@ __all__ = ["Bytes", "Read", "Rows"]  # other modules import these from here
 
 WINDOW_BYTES = 8 << 20
 QUEUE_PUTS = 1 << 20
-INDEX_PUTS = 1 << 17  # so many stay in the processor's second-level cache until they are written
+INDEX_PUTS = 1 << 17  # as many as stay in the processor's second-level cache until they are written
 NAME_BYTES = 8 << 20
 NONE_FOUND = -1
 
@@ -218,8 +218,8 @@ class Outputs:
             begin = stop
 
     def _put_again(self, held: int) -> Iterator[IndexPuts]:
-        """Put so many keys of the only message in the buffers before all of them: all of them again
-        and again, and first the rest.
+        """Put `held` more keys of the only message in the buffers before its own: all of its keys
+        again and again, and first the rest.
         """
         hashes, messages, used = self.buffers.puts[1:]
         keys, message = hashes[: used[1]].copy(), messages[: used[2]].copy()
@@ -349,7 +349,7 @@ class Scan:
         return int(np.frombuffer(head, DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")])
 
 
-def _runs(met: list[Queue], puts: Rows, room: Room, times: bool) -> Runs:
+def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.

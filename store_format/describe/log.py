@@ -42,7 +42,7 @@ _SLICE = 256
 _ROOM = 1 << 16
 
 
-class Shown(NamedTuple):
+class ShownContent(NamedTuple):
     """What a message carries of its sender's own, shown only where asked for."""
 
     bodies: bool = False
@@ -50,7 +50,7 @@ class Shown(NamedTuple):
 
 
 def describe_segment(
-    read: Read, start: int, end: int, first: int, rules: ScanRules, shown: Shown
+    read: Read, start: int, end: int, first: int, rules: ScanRules, shown: ShownContent
 ) -> Iterator[Item]:
     """What stands in a segment [start, end), from physical offset `first` on, in order.
 
@@ -68,7 +68,9 @@ def describe_segment(
 
 
 class _Segment:
-    def __init__(self, read: Read, start: int, end: int, rules: ScanRules, shown: Shown) -> None:
+    def __init__(
+        self, read: Read, start: int, end: int, rules: ScanRules, shown: ShownContent
+    ) -> None:
         self.read, self.start, self.end = read, start, end
         self.rules, self.shown = rules, shown
         buffer = np.empty(min(WINDOW_BYTES, end - start), np.uint8)

@@ -26,7 +26,7 @@ from reput.store_format.names import ABORT, CHECKPOINT, INDEX, segment_start
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import parse_properties
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState, Storage
+from reput.store_format.storage.protocol import ANY_TIME, FileState, InputStorage
 
 _INDEX = "committedIndex"
 _WINDOW_BYTES = 1 << 20
@@ -53,7 +53,10 @@ class Committed(NamedTuple):
 
 
 def committed(
-    storage: Storage, store: str, segments: Sequence[Segment], derived: tuple[Storage, str]
+    storage: InputStorage,
+    store: str,
+    segments: Sequence[Segment],
+    derived: tuple[InputStorage, str],
 ) -> Committed | None:
     """None where the log is none of DLedger's, or nothing tells how far the group has come.
 
@@ -75,7 +78,7 @@ def committed(
     return Committed(end, index, _entries_from(storage, own, end))
 
 
-def _noted(storage: Storage, path: str) -> int | None:
+def _noted(storage: InputStorage, path: str) -> int | None:
     """The committed index in a member's checkpoint; None where there is none that can be read."""
     try:
         raw = storage.read_bytes(path)
@@ -86,7 +89,9 @@ def _noted(storage: Storage, path: str) -> int | None:
     return None
 
 
-def _end_of(storage: Storage, folder: str, segments: Sequence[Segment], index: int) -> int | None:
+def _end_of(
+    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
+) -> int | None:
     """Where the entry of an index ends; None where the log does not have it.
 
     The member's index files say so in one read; where they are lost or do not agree with the log,
@@ -108,7 +113,7 @@ def _end_of(storage: Storage, folder: str, segments: Sequence[Segment], index: i
 
 
 def _end_by_unit(
-    storage: Storage, folder: str, segments: Sequence[Segment], index: int
+    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
 ) -> int | None:
     place, size = index * DLEDGER_INDEX_UNIT.itemsize, DLEDGER_INDEX_UNIT.itemsize
     for name, state in listed(storage, folder):
@@ -129,7 +134,7 @@ def _end_by_unit(
     return None
 
 
-def _entries_from(storage: Storage, segments: Sequence[Segment], end: int) -> int:
+def _entries_from(storage: InputStorage, segments: Sequence[Segment], end: int) -> int:
     """How many whole entries the log has from a place on, where one may begin."""
     count = 0
     for segment in segments:
@@ -142,7 +147,7 @@ def _entries_from(storage: Storage, segments: Sequence[Segment], end: int) -> in
 
 
 def _rows(
-    storage: Storage, segments: Sequence[Segment], segment: Segment, at: int
+    storage: InputStorage, segments: Sequence[Segment], segment: Segment, at: int
 ) -> Iterator[Rows]:
     """The records of a segment from a head on, RECORD_ROWs, as far as they are whole."""
     from reput.store_format.log.walk import NO_CHECKS, Walk  # a query may do without numba
@@ -155,7 +160,7 @@ def _rows(
             yield step.rows
 
 
-def _head(storage: Storage, segment: Segment, at: int) -> Any:
+def _head(storage: InputStorage, segment: Segment, at: int) -> Any:
     """The bytes at a place as a DLedger head; zeros behind the segment's end."""
     raw = np.zeros(DLEDGER_HEAD_BYTES, np.uint8)
     with closing(storage.open(segment.path, _any_time(segment))) as reader:

@@ -7,7 +7,6 @@ files are looked at, and must agree.
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from itertools import chain
-from typing import cast
 
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.discover.file_sizes import (
@@ -26,7 +25,7 @@ from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.release.writer_settings import WriterSettings
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.writer_files import FilesRead
 
 
@@ -49,8 +48,8 @@ def agreed_pair(
 
 
 def settings_to_read(
-    storage: Storage, store: str, given: Mapping[str, str], release: str,
-    derived: tuple[Storage, str] | None = None,
+    storage: InputStorage, store: str, given: Mapping[str, str], release: str,
+    derived: tuple[InputStorage, str] | None = None,
 ) -> tuple[Settings, str | None]:  # fmt: skip
     """The settings given, with the sizes that the files show where none is given. A reader of
     queues needs no size of theirs.
@@ -103,7 +102,7 @@ def _sizes_of_all(
     files: Files, given: Mapping[str, int], usual: Mapping[str, int]
 ) -> dict[str, int]:
     """The sizes that all files have; one that no file shows is left out."""
-    storage = cast(Storage, FilesRead(files))  # it reads only, which is all that is asked of it
+    storage = FilesRead(files)
     there = FileSizes(storage, [COMMIT_LOG], (storage, ""))
     found = {}
     for name, some in (

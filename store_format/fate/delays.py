@@ -38,7 +38,7 @@ _ON_ITS_WAY_MS = 10_000
 _UNDELIVERABLE = BAD_REAL_QID | NO_REAL_TOPIC | BAD_OUT
 
 
-class State(StrEnum):
+class DelayState(StrEnum):
     """How a delayed message stands where the log ends."""
 
     WAITING = "waiting"
@@ -55,7 +55,7 @@ class State(StrEnum):
 class Delayed(NamedTuple):
     """One delayed message by its place in the log."""
 
-    state: State
+    state: DelayState
     physical_offset: int
     level: int  # 0: of the timer wheel
     queue_offset: int
@@ -111,7 +111,7 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         state = _state(delivery != NONE, passed, due < last, sure)
         recalled = level == 0 and delivery == NONE and _deleted(mark, asks)
         if recalled and passed:
-            state = State.DELETED
+            state = DelayState.DELETED
         yield Delayed(state, place, level, offset, due, delivery, recalled)
 
 
@@ -144,12 +144,12 @@ def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> State:
+def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> DelayState:
     if delivered:
-        return State.DELIVERED if passed else State.REPEATED
+        return DelayState.DELIVERED if passed else DelayState.REPEATED
     if not passed:
-        return State.LATE if was_due else State.WAITING
-    return State.NEVER if sure else State.UNSURE
+        return DelayState.LATE if was_due else DelayState.WAITING
+    return DelayState.NEVER if sure else DelayState.UNSURE
 
 
 def _deleted(mark: Any, asks: Marks) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.answers import (
+from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.fate_rows import (
     ENDED,
     OPEN,
     DelayedRow,
@@ -18,7 +19,6 @@ from reput.store_format.fate.answers import (
     note_skipped,
     transaction_row,
 )
-from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Marks
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
@@ -38,7 +38,7 @@ class FateSums(NamedTuple):
 
 
 def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
-    """Count all, and list at most so many of each that are open.
+    """Count all, and list at most `most` of each kind that are open.
 
     Open are the same as without --all in `reput transactions` and `reput delayed`. Raises
     StoreError where the store's files cannot be read.

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import parse_segment_name
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 TIMER_LOG = "timerlog"
 _READ_UNITS = 1 << 16
@@ -18,7 +18,7 @@ Units = npt.NDArray[np.void]
 Places = npt.NDArray[np.int64]
 
 
-def write_times(storage: Storage, store: str, wanted: Places) -> dict[int, int]:
+def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, int]:
     """When messages were put into the wheel (milliseconds), by their physical offsets.
 
     wanted: physical offsets. Those of which timerlog has no unit are left out.
@@ -32,7 +32,7 @@ def write_times(storage: Storage, store: str, wanted: Places) -> dict[int, int]:
     return found
 
 
-def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
+def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     """The physical offsets, sorted, of messages in slots that are still to be read.
 
     read_time: lastReadTimeMs. 8 bytes a unit are held.
@@ -44,7 +44,7 @@ def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
     return np.unique(np.concatenate(found))
 
 
-def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
+def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; what is not one of its is left alone."""
     found = []
     for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
@@ -57,7 +57,7 @@ def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _units(storage: Storage, store: str) -> Iterator[Units]:
+def _units(storage: InputStorage, store: str) -> Iterator[Units]:
     """The units of all files, many at a time."""
     for name, length in timer_log_names(storage, store):
         reader = storage.open(f"{store}/{TIMER_LOG}/{name}")

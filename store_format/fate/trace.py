@@ -54,7 +54,7 @@ class Event(NamedTuple):
     state: str | None  # how a wait or a transaction that began here has ended
 
 
-class Known(NamedTuple):
+class TraceSettings(NamedTuple):
     """What a store says besides its log."""
 
     split: bool  # Profile.split_properties
@@ -91,7 +91,9 @@ class Follows:
         return bool(self.origin_id) and properties.get("ORIGIN_MESSAGE_ID") == self.origin_id
 
 
-def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -> list[Event]:
+def events(
+    log: LogReader, gathered: Gathered, follows: Follows, known: TraceSettings
+) -> list[Event]:
     """The steps that gathered marks tell, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
     named_by_place = marks["kind"] == ROCKSDB_OP

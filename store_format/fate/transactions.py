@@ -49,7 +49,7 @@ from reput.store_format.layouts import (
 Numbers = npt.NDArray[np.int64]
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """How a transaction stands where the log ends."""
 
     PENDING = "pending"
@@ -62,7 +62,7 @@ class State(StrEnum):
 class Transaction(NamedTuple):
     """One transaction by its places in the log."""
 
-    state: State
+    state: TransactionState
     first: int  # physical offset of the half message
     last: int  # of its newest copy; the half message's own without one
     half_offset: int  # the queue offset of that
@@ -118,16 +118,16 @@ def _transaction(
     own = kind == HALF
     commit, back, op, drop = (_first(each, chain) for each in (commits, backs, ops, dropped))
     if commit != NONE:
-        state, end = State.COMMITTED, commit
+        state, end = TransactionState.COMMITTED, commit
     elif back != NONE:
-        state, end = State.ROLLED_BACK, back
+        state, end = TransactionState.ROLLED_BACK, back
     elif op != NONE:
-        state, end = State.ROLLED_BACK, op
+        state, end = TransactionState.ROLLED_BACK, op
     elif drop != NONE:
-        state, end = State.DISCARDED, drop
+        state, end = TransactionState.DISCARDED, drop
     else:
         gone = own and offset < half_position
-        state, end = State.ABANDONED if gone else State.PENDING, NONE
+        state, end = TransactionState.ABANDONED if gone else TransactionState.PENDING, NONE
     return Transaction(
         state, int(halves["physicalOffset"][chain[0]]), int(last["physicalOffset"]), offset,
         len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op, int(last["key"]),

@@ -13,10 +13,10 @@ from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_start
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 
-def log_folders(storage: Storage, store: str, settings: Settings) -> list[str]:
+def log_folders(storage: InputStorage, store: str, settings: Settings) -> list[str]:
     """The folders that hold segments, of either kind; see `commit_log_folders`.
 
     Raises StoreError where several members of DLedger groups have logs in the store.
@@ -28,7 +28,7 @@ def log_folders(storage: Storage, store: str, settings: Settings) -> list[str]:
     return [each for each in folders if listed(storage, each)] + [f"{member}/{DLEDGER_DATA}"]
 
 
-def member_folder(storage: Storage, store: str, settings: Settings) -> str | None:
+def member_folder(storage: InputStorage, store: str, settings: Settings) -> str | None:
     """The folder dledger-<id> of the group's member that the store's broker is; None without one.
 
     Raises StoreError where it may be one of several.

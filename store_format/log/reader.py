@@ -25,7 +25,7 @@ from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
 from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Bytes, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, InputStorage, Reader
 
 if TYPE_CHECKING:
     from reput.store_format.log.walk import Buffers, Step, Walk
@@ -90,7 +90,7 @@ class LogReader:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: InputStorage,
         segments: list[Segment],
         rules: RecordRules,
         checks: Checks = NO_CHECKS,

@@ -8,7 +8,12 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.oversize import Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState, Reader, Storage, is_back_to_back
+from reput.store_format.storage.protocol import (
+    FileState,
+    InputStorage,
+    Reader,
+    is_back_to_back,
+)
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
@@ -49,7 +54,7 @@ def commit_log_folders(store: str, settings: Settings) -> list[str]:
     return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
 
 
-def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:
+def find_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> list[Segment]:
     """The segments in one or more commitlog folders, in order, checked for name, size and holes.
 
     configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
@@ -102,7 +107,7 @@ class Listing(NamedTuple):
     findings: list[Finding]
 
 
-def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
+def list_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> Listing:
     """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
 
     Raises StoreError where there is no segment at all.

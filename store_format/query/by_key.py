@@ -14,7 +14,7 @@ from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 from reput.store_format.storage.rocksdb import RocksDBError
 
-UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
+UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1
 
 Wanted = Callable[[StoredMessage], bool]

@@ -17,13 +17,13 @@ from reput.store_format.log.segments import list_segments
 from reput.store_format.names import INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 NEWEST = RELEASES[-1]
@@ -44,8 +44,8 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
-        end: int | None = None, derived: tuple[Storage, str] | None = None,
+        self, storage: InputStorage, path: str, release: str, given: Mapping[str, str],
+        notes: Notes, end: int | None = None, derived: tuple[InputStorage, str] | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues have no message from there on then. derived: where queues
         and index are, if not in the store: a rebuilt set.
@@ -53,11 +53,11 @@ class OpenedStore:
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
-            Storage, LiveFiles(storage)
+            InputStorage, LiveFiles(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
-        self.derived_storage = cast(Storage, LiveFiles(there))
+        self.derived_storage = LiveFiles(there)
         self.settings, self.no_index = settings_to_read(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.filter.rows import Verdict, Verdicts
+from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.java.strings import hash_code, hash_text
 from reput.store_format.kernels.blocks import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
@@ -21,7 +21,7 @@ from reput.store_format.query import stored_message as stored
 Numbers = npt.NDArray[np.int64]
 _reaches_index = inlined(reaches_index)
 
-_NO, _YES, _ASK = int(Verdict.NO), int(Verdict.YES), int(Verdict.ASK)
+_NO, _YES, _ASK = int(Match.NO), int(Match.YES), int(Match.ASK)
 _SPACE = 0x20
 
 # The keys as arrays. Key i is keys[ends[i - 1]:ends[i]] and has the hash hashes[i] (of topic#key);

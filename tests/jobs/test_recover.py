@@ -192,7 +192,7 @@ def test_entries_of_records_that_are_cut_go(tmp_path: Path) -> None:
     assert not run_again.needed
     with open_writer(store, **SETTINGS) as writer:
         assert writer.log.end == last.physical_offset
-        result = writer.append(Message(last.topic.decode(), b"again", last.queue_id))
+        result = writer.append(Message(last.topic, b"again", last.queue_id))
         assert result.queue_offset == last.queue_offset
 
 

@@ -18,7 +18,7 @@ from reput.store_format.layouts import INDEX_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.compare import LOOK, LookAtFiles
+from reput.udfs.file_comparison import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text
@@ -175,7 +175,7 @@ def behind(store: Path) -> None:
     """Killed before the last messages were dispatched."""
     last = list(stored_records(store / "commitlog"))[-4:]
     for record in last:
-        folder = store / "consumequeue" / record.topic.decode() / str(record.queue_id)
+        folder = store / "consumequeue" / record.topic / str(record.queue_id)
         at, size = divmod(record.queue_offset * QUEUE_ENTRY_BYTES, 2000)
         path = folder / f"{at * 2000:020d}"
         content = bytearray(path.read_bytes())

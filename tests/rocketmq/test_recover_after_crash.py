@@ -83,7 +83,7 @@ def lose_pages(store: Path, rng: random.Random) -> int:
 def is_torn(store: Path, at: int) -> bool:
     """Whether the record there has lost a page of its topic or properties, which RocketMQ takes."""
     records = (r for r in stored_records(store / "commitlog") if r.physical_offset == at)
-    return any(b"\0" in record.topic + record.properties for record in records)
+    return any(b"\0" in record.topic_bytes + record.properties for record in records)
 
 
 def begins_behind(before: Path, after: Path, end: int) -> bool:

@@ -62,7 +62,7 @@ TABLE = schema(
 )
 
 
-class Cut(NamedTuple):
+class RangeStart(NamedTuple):
     """A key at which a range begins: what the queue's keys begin with, an unsigned queueOffset."""
 
     queue: bytes
@@ -121,8 +121,8 @@ def _offsets(files: StagedRuns, row: Row) -> Int64s:
     return offsets
 
 
-def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[Cut, ...]:
-    """Where ranges begin but the first, so that there are about so many, of about as many entries.
+def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
+    """Where all ranges but the first begin: about `ranges` of them, of about as many entries.
 
     queues: COUNTED rows, one a queue. most: entries of a range at most, where its keys are even;
     whole: each queue is in one range.
@@ -131,17 +131,17 @@ def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple
                   key=lambda each: each[0])  # fmt: skip
     total = sum(row["entries"] for _, row in rows)
     wanted = max(1, min(most, -(-total // max(ranges, 1))))
-    cuts: list[Cut] = []
+    cuts: list[RangeStart] = []
     held = 0
     for key, row in rows:
         entries = row["entries"]
         if held and held + entries > wanted:
-            cuts.append(Cut(key, 0))
+            cuts.append(RangeStart(key, 0))
             held = 0
         pieces = 1 if whole else -(-entries // wanted)
         low, high = row["least"] + (1 << 63), row["greatest"] + (1 << 63) + 1
         places = {low + (high - low) * piece // pieces for piece in range(1, pieces)} - {low}
-        cuts += [Cut(key, place) for place in sorted(places)]
+        cuts += [RangeStart(key, place) for place in sorted(places)]
         held = held + entries if pieces == 1 else entries // pieces
     return tuple(cuts)
 
@@ -151,7 +151,7 @@ class ShareRuns:
     """SHARED rows of the RUN rows that arrive."""
 
     files: StagedRuns
-    cuts: tuple[Cut, ...]
+    cuts: tuple[RangeStart, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from in_batches(self._shared(rows_of(batches)), SHARED)
@@ -160,8 +160,8 @@ class ShareRuns:
         for row in rows:
             key = queue_key(row["topic"], row["queue_id"])
             least, greatest = _bounds(self.files, row)
-            low = bisect_right(self.cuts, Cut(key, least))
-            high = bisect_right(self.cuts, Cut(key, greatest))
+            low = bisect_right(self.cuts, RangeStart(key, least))
+            high = bisect_right(self.cuts, RangeStart(key, greatest))
             for number in range(low, high + 1):
                 yield {**row, "range": number}
 
@@ -171,7 +171,7 @@ class BuildTables:
     """Writes the table of each range from its SHARED rows, all of which it gets; TABLE rows."""
 
     files: StagedRuns
-    cuts: tuple[Cut, ...]
+    cuts: tuple[RangeStart, ...]
     losses: Losses = NO_LOSSES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -179,7 +179,7 @@ class BuildTables:
             yield from in_batches(iter(self._build(number, rows)), TABLE)
 
     def _build(self, number: int, rows: Iterator[Row]) -> list[Row]:
-        start = self.cuts[number - 1] if number else Cut(b"", 0)
+        start = self.cuts[number - 1] if number else RangeStart(b"", 0)
         stop = self.cuts[number] if number < len(self.cuts) else None
         runs = sorted(
             ((queue_key(row["topic"], row["queue_id"]), {**row, **AS_IT_IS}) for row in rows),

@@ -3,8 +3,8 @@
 A store may have hundred thousands of queues with a few entries each. There a row, an open and a
 rename for each run and file are what a rebuild costs. So a queue is taken here whose runs simply
 go on from each other and are few entries: its runs are columns, the entries of many queues are
-read at once, and its files are made where the set will have them (`Storage.place`). All other
-queues are handed on.
+read at once, and its files are made where the set will have them (`StagingStorage.place`). All
+other queues are handed on.
 """
 
 import hashlib

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from reput.store_format.damage.evidence import QueueEnd
-from reput.store_format.damage.live import Before
+from reput.store_format.damage.evidence import NextOffset
+from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
@@ -24,7 +24,7 @@ from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, Stor
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
-from reput.store_format.storage.protocol import Reader, Storage, is_back_to_back
+from reput.store_format.storage.protocol import InputStorage, Reader, is_back_to_back
 from reput.udfs.damage.damaged_segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -37,7 +37,7 @@ Found = TypeVar("Found")
 End = tuple[int, Fault]  # where a walk ended, and why
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """Records that start in [start, stop) of a segment; known: a record before, or there."""
 
     segment: int  # its number
@@ -54,7 +54,7 @@ class LogParts:
     file has gone has no records, where it would be an error otherwise.
     """
 
-    storage: Storage
+    storage: InputStorage
     segments: tuple[Segment, ...]
     rules: ScanRules
     on_damage: str = FAIL
@@ -66,7 +66,7 @@ class LogParts:
         """As `is_back_to_back` says it of the storage."""
         return is_back_to_back(self.storage)
 
-    def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
+    def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
         tell: called with a line for each thing that is left out.
@@ -86,7 +86,7 @@ class LogParts:
         finally:
             reader.close()
 
-    def around(self, part: Part) -> tuple["LogParts", Part]:
+    def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
         """All that a task needs of the log for one part: what is sent to it is small."""
         if self.on_damage == SALVAGE:
             return self, part  # the segments before show what is live
@@ -133,9 +133,9 @@ class LogParts:
         times = (self._reading(n, last) for n in reversed(range(number)))
         return next((time for time in times if time is not None), None)
 
-    def queues_before(self, number: int) -> dict[tuple[str, int], QueueEnd]:
+    def queues_before(self, number: int) -> dict[tuple[str, int], NextOffset]:
         """The greatest queueOffset of each queue before segment `number`."""
-        found: dict[tuple[str, int], QueueEnd] = {}
+        found: dict[tuple[str, int], NextOffset] = {}
 
         def look(read: Read, segment: Segment) -> None:
             stretch = Stretch(segment.start, segment.end, segment.start, segment.end, segment.start)
@@ -144,7 +144,7 @@ class LogParts:
                     for i, queue in enumerate(part.queues):
                         if part.runs.count[i]:
                             last = int(part.runs.greatest[i])
-                            found[queue.topic, queue.queue_id] = QueueEnd(last, 0)
+                            found[queue.topic, queue.queue_id] = NextOffset(last, 0)
 
         for n in range(number):
             self._reading(n, look)
@@ -167,7 +167,7 @@ class PartReader:
     """Reads one part of an open segment."""
 
     def __init__(
-        self, log: LogParts, part: Part, reader: Reader, tell: Tell = logger.warning
+        self, log: LogParts, part: LogPart, reader: Reader, tell: Tell = logger.warning
     ) -> None:
         self.log, self.part, self.tell = log, part, tell
         self.segment = log.segments[part.segment]
@@ -331,9 +331,9 @@ class PartReader:
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment
-        queues: dict[tuple[str, int], QueueEnd] | None = None
+        queues: dict[tuple[str, int], NextOffset] | None = None
 
-        def known(topic: str, queue_id: int) -> QueueEnd | None:
+        def known(topic: str, queue_id: int) -> NextOffset | None:
             nonlocal queues
             queues = log.queues_before(number) if queues is None else queues
             return queues.get((topic, queue_id))

@@ -8,7 +8,7 @@ much: to read every record by itself takes longer then.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.walk import Step
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.table import log_parts
-from reput.udfs.table.log_columns import Rows
-from reput.udfs.table.log_parts import LogParts, Part, Tell
+from reput.udfs.table.log_columns import StepRows
+from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 
 WORTH_BYTES = 8 << 10  # a walk goes over so much of a log while one record is read by itself
 FOUND = np.dtype([("place", "<i8"), ("size", "<i4"), ("queueId", "<i4"), ("position", "<i8")])
 
 
-class Queue(NamedTuple):
+class TopicQueue(NamedTuple):
     """One queue of the topic: its id and its folder."""
 
     id: int
@@ -45,9 +45,9 @@ class QueuedParts(LogParts):
     """As LogParts, of one topic alone."""
 
     topic: str = ""
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[TopicQueue, ...] = ()
 
-    def steps(self, part: Part, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
+    def steps(self, part: LogPart, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
         """The topic's records of a part; where the log is walked, all others as well."""
         known, start = part.known, part.start
         try:
@@ -58,13 +58,13 @@ class QueuedParts(LogParts):
             tell(f"the log is read from {start} to {part.stop}: {error}")
             yield from super().steps(part._replace(known=known, start=start), tell)
 
-    def around(self, part: Part) -> tuple["LogParts", Part]:
+    def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
         """All of it: entries before and behind the part may point anywhere."""
         return self, part
 
-    def _gathered(self, part: Part) -> Iterator[Step]:
+    def _gathered(self, part: LogPart) -> Iterator[Step]:
         segment = self.segments[part.segment]
-        growing = cast(Storage, LiveFiles(self.storage))
+        growing = LiveFiles(self.storage)
         with LogReader(growing, list(self.segments), self.rules.records) as log:
             found = np.concatenate(
                 [self._entries(growing, log, each, part) for each in self.queues]
@@ -84,7 +84,7 @@ class QueuedParts(LogParts):
                 at += count
 
     def _entries(
-        self, storage: Storage, log: LogReader, queue: Queue, part: Part
+        self, storage: InputStorage, log: LogReader, queue: TopicQueue, part: LogPart
     ) -> np.ndarray[Any, Any]:
         """Where the records of a queue are that start in a part (FOUND). Raises StoreError."""
         files, taken = QueueFiles(storage, queue.folder), [np.zeros(0, FOUND)]
@@ -112,7 +112,7 @@ class QueuedParts(LogParts):
             raise Doubt(f"{queue.folder}: an entry has no size")
         return whole
 
-    def check(self, log: LogReader, queue: Queue, entry: Any, position: int) -> int:
+    def check(self, log: LogReader, queue: TopicQueue, entry: Any, position: int) -> int:
         """Where the record of an entry ends; it may have expired. Raises StoreError."""
         place, size = int(entry["physicalOffset"]), int(entry["size"])
         if place >= log.start:
@@ -146,7 +146,7 @@ class QueuedParts(LogParts):
             raise Doubt("a body does not match its CRC")
         end = int(found["place"][-1] + sizes[-1])
         step = Step(first, window, rows, None, end, Fault.NONE, head)
-        topics = Rows(step, None, self.rules.records, False, self.body).column("topic")
+        topics = StepRows(step, None, self.rules.records, False, self.body).column("topic")
         if topics.value_counts().to_pylist() != [{"values": self.topic, "counts": len(rows)}]:
             raise Doubt("a record is of another topic")
         return step

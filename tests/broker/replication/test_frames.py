@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.broker.remoting.frames import Frames
-from reput.broker.replication.frames import (
+from reput.broker.replication.ha_frames import (
     FRAME_MOST,
-    Part,
+    LogChunk,
     ProtocolError,
     ReportReader,
     TransferReader,
     encode_header,
     encode_report,
 )
-from reput.broker.replication.master import DefaultConnection, Log, SwitchConnection
+from reput.broker.replication.master import DefaultConnection, MasterLog, SwitchConnection
 from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
 from reput.broker.replication.slave_requests import (
     decode_answer,
@@ -41,7 +41,7 @@ from reput.broker.replication.switch_frames import (
 )
 from reput.broker.replication.waits import is_replicated, is_slave_ok
 
-LOG = Log(0, 5000, 2048)
+LOG = MasterLog(0, 5000, 2048)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -49,7 +49,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[low:high] for low, high in pairwise(at)]
 
 
-def joined(parts: list[Part]) -> list[tuple[int, bytes]]:
+def joined(parts: list[LogChunk]) -> list[tuple[int, bytes]]:
     """The frames, whatever pieces their bytes came in."""
     found: list[tuple[int, bytes]] = []
     ended = True
@@ -110,7 +110,7 @@ def test_the_layout_of_controller_mode() -> None:
         reader = SwitchMasterReader()
         found = [each for piece in cut(raw + head + b"abc", places) for each in reader.feed(piece)]
         assert found[:2] == [hello, Transfer(100, 3, Epoch(7, 90), 400)]
-        assert joined([each for each in found if isinstance(each, Part)]) == [(100, b"abc")]
+        assert joined([each for each in found if isinstance(each, LogChunk)]) == [(100, b"abc")]
     reader = SwitchSlaveReader()
     slave = encode_slave_hello(SlaveHello(False, True, 1)) + encode_slave_report(5)
     found = [each for byte in slave for each in reader.feed(bytes((byte,)))]
@@ -145,7 +145,7 @@ def test_a_slave_reports_where_it_stands_then_as_it_comes_on() -> None:
     assert slave.hello(10.0) == encode_report(100)
     assert slave.report(100, 12.0) == b""
     parts = slave.receive(encode_header(100, 3) + b"abc", 12.0)
-    assert parts == [Part(100, b"abc", True)]
+    assert parts == [LogChunk(100, b"abc", True)]
     assert slave.report(103, 12.0) == encode_report(103)
     assert slave.report(103, 17.0) == b""
     assert slave.report(103, 17.1) == encode_report(103)  # haSendHeartbeatInterval
@@ -160,9 +160,9 @@ def test_a_slave_of_a_log_from_0_on_never_reports_0() -> None:
     slave = DefaultSlave(0)
     assert slave.hello(0.0) == encode_report(1)
     assert slave.receive(encode_header(1, 2) + b"ab", 0.0) == [
-        Part(0, b"\0", False), Part(1, b"ab", True),
+        LogChunk(0, b"\0", False), LogChunk(1, b"ab", True),
     ]  # fmt: skip
-    assert slave.receive(encode_header(3, 1) + b"c", 0.0) == [Part(3, b"c", True)]
+    assert slave.receive(encode_header(3, 1) + b"c", 0.0) == [LogChunk(3, b"c", True)]
 
 
 def test_another_place_of_the_log_is_an_error() -> None:
@@ -182,7 +182,7 @@ def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
     assert slave.report(50, 9.0) == encode_slave_report(0)  # where the master is to begin
     assert slave.report(50, 9.0) == encode_slave_report(50)  # how far it is
     data = encode_transfer(0, 2, Epoch(1, 0), 50) + b"ab"
-    assert slave.receive(data, 9.0) == [Part(0, b"ab", True)]
+    assert slave.receive(data, 9.0) == [LogChunk(0, b"ab", True)]
     assert slave.confirmed == 50
     with pytest.raises(ProtocolError, match="before its handshake"):
         SwitchSlave(0).receive(data, 0.0)
@@ -193,7 +193,9 @@ def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
 # --- a master ------------------------------------------------------------------------------------
 
 
-def sent(connection: DefaultConnection | SwitchConnection, log: Log, now: float = 0.0) -> list[int]:
+def sent(
+    connection: DefaultConnection | SwitchConnection, log: MasterLog, now: float = 0.0
+) -> list[int]:
     sizes = []
     while (send := connection.next(log, now)) is not None and send.size:
         sizes.append(send.size)

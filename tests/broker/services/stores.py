@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from reput.broker.services.deliver import Delivered, deliver
-from reput.broker.services.due import Plan, Until, plan_delivery
+from reput.broker.services.due_messages import DeliveryPlan, Until, plan_delivery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import delays
-from reput.store_format.fate.answers import gathered_delays
+from reput.store_format.fate.fate_rows import gathered_delays
 from reput.store_format.message.message import (
     HALF_TOPIC,
     Message,
@@ -72,7 +72,7 @@ def timer(body: str, milliseconds: int, **more: str) -> Message:
     return Message("Orders", body.encode(), 1, properties=properties)
 
 
-def planned(files: Files, until: Until, stopped: bool = True) -> tuple[Plan, int]:
+def planned(files: Files, until: Until, stopped: bool = True) -> tuple[DeliveryPlan, int]:
     with opened(files) as store:
         gathered, levels, read = gathered_delays(store, Notes())
         read = read._replace(stopped=stopped)

@@ -16,8 +16,8 @@ from reput.jobs.cli import main
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import transactions
-from reput.store_format.fate.answers import gathered_transactions
-from reput.store_format.fate.transactions import State, Transaction
+from reput.store_format.fate.fate_rows import gathered_transactions
+from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import (
@@ -64,7 +64,7 @@ def fill(files: Files, **named: Any) -> None:
         ends.rollback(half(writer, "f"))
 
 
-def states(files: Files) -> dict[str, State]:
+def states(files: Files) -> dict[str, TransactionState]:
     found = {}
     with opened(files) as store:
         gathered, position = gathered_transactions(store, Notes())
@@ -125,8 +125,8 @@ def test_pending_ones_are_committed_and_discarded(files: DiskFiles) -> None:
 def test_a_commit_names_the_newest_copy(files: DiskFiles) -> None:
     run(files)
     records = list(stored_records(Path(files.root, "commitlog")))
-    copies = {r.body: r.physical_offset for r in records if r.topic.decode() == HALF_TOPIC}
-    made = {r.body: r for r in records if r.topic == b"Orders"}
+    copies = {r.body: r.physical_offset for r in records if r.topic == HALF_TOPIC}
+    made = {r.body: r for r in records if r.topic == "Orders"}
     for body in (b"a", b"b"):
         assert made[body].prepared_offset == copies[body]
         assert made[body].transaction == SYS_TRANSACTION_COMMIT
@@ -188,7 +188,7 @@ def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
     place = next(
         r.physical_offset
         for r in stored_records(Path(files.root, "commitlog"))
-        if r.topic.decode() == HALF_TOPIC
+        if r.topic == HALF_TOPIC
     )
     assert run(files, Decisions(None, {place: Decision.ROLLBACK}))[:4] == (0, 1, 0, 0)
     assert {key: state for key, state in states(files).items() if key in "abc"} == {

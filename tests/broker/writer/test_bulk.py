@@ -12,7 +12,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
-from reput.udfs.append import BadRow, append_arrow, message_from
+from reput.udfs.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
 from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import open_writer, stored_records
@@ -98,7 +98,7 @@ def test_a_bad_row_is_refused_before_anything_is_written(
 
 def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
     source = golden_stores.unpack("broker_clean_5.3.3").input
-    before = [r for r in stored_records(source / "commitlog") if r.topic == b"Live1"]
+    before = [r for r in stored_records(source / "commitlog") if r.topic == "Live1"]
     middle = before[len(before) // 2].store_timestamp
     sizes = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=100"]
     sizes += ["--set", "maxIndexNum=400"]
@@ -111,7 +111,7 @@ def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
 
 def kept(record: object) -> object:
     return record._replace(  # type: ignore[attr-defined]
-        queue_offset=0, physical_offset=0, store_timestamp=0
+        queue_offset=0, physical_offset=0, store_timestamp=0, body_at=0
     )
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from reput.broker.writer.half_messages import Transactions
-from reput.broker.writer.records_back import Stored
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, TopicForbidden
@@ -15,23 +15,24 @@ from tests.broker.writer.stores import as_message, open_writer, stored_records
 
 
 @pytest.fixture(scope="module")
-def broker_records() -> list[Stored]:
+def broker_records() -> list[Record]:
     return list(stored_records(golden_stores.unpack("broker_clean_5.3.3").input / "commitlog"))
 
 
-def only_place_differs(one: Stored, other: Stored) -> bool:
+def only_place_differs(one: Record, other: Record) -> bool:
     nowhere = {
         "queue_offset": 0, "physical_offset": 0, "prepared_offset": 0, "store_timestamp": 0,
+        "body_at": 0,
     }  # fmt: skip
     return one._replace(**nowhere) == other._replace(**nowhere)
 
 
-def last_record(root: Path) -> Stored:
+def last_record(root: Path) -> Record:
     return list(stored_records(root / "commitlog"))[-1]
 
 
-def test_a_half_message_is_the_brokers(broker_records: list[Stored], tmp_path: Path) -> None:
-    halves = [r for r in broker_records if r.topic == HALF_TOPIC.encode()]
+def test_a_half_message_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
+    halves = [r for r in broker_records if r.topic == HALF_TOPIC]
     assert len(halves) > 10
     for number, half in enumerate(halves[:10]):
         properties = parse_properties(half.properties)
@@ -45,7 +46,7 @@ def test_a_half_message_is_the_brokers(broker_records: list[Stored], tmp_path: P
         assert only_place_differs(last_record(tmp_path / str(number)), half)
 
 
-def test_a_commit_is_the_brokers(broker_records: list[Stored], tmp_path: Path) -> None:
+def test_a_commit_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
     by_place = {record.physical_offset: record for record in broker_records}
     commits = [r for r in broker_records if r.transaction == SYS_TRANSACTION_COMMIT]
     assert len(commits) > 5
@@ -59,12 +60,12 @@ def test_a_commit_is_the_brokers(broker_records: list[Stored], tmp_path: Path) -
         _, _, made, op = stored_records(root / "commitlog")
         assert only_place_differs(made, commit)
         assert made.prepared_offset == at
-        assert (op.topic, op.body) == (OP_TOPIC.encode(), b"0,")
+        assert (op.topic, op.body) == (OP_TOPIC, b"0,")
         assert op.properties == b"WAIT\x01true\x02TAGS\x01d\x02"
 
 
-def test_a_delayed_message_is_the_brokers(broker_records: list[Stored], tmp_path: Path) -> None:
-    delayed = [r for r in broker_records if r.topic == SCHEDULE_TOPIC.encode()]
+def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
+    delayed = [r for r in broker_records if r.topic == SCHEDULE_TOPIC]
     # those that a consumer sent back were given further properties on their way
     delayed = [r for r in delayed if b"RETRY" not in r.properties]
     assert len(delayed) > 10
@@ -88,7 +89,7 @@ def test_a_rollback_leaves_only_an_op_message(tmp_path: Path) -> None:
         transactions.prepare(Message("T", b"a"))
         half = transactions.prepare(Message("T", b"b"))
         transactions.rollback(half.physical_offset)
-    assert [r.topic.decode() for r in stored_records(tmp_path / "commitlog")] == [
+    assert [r.topic for r in stored_records(tmp_path / "commitlog")] == [
         HALF_TOPIC, HALF_TOPIC, OP_TOPIC,
     ]  # fmt: skip
     assert last_record(tmp_path).body == b"1,"
@@ -109,7 +110,7 @@ def test_a_delayed_transaction_is_delayed_when_it_is_committed(tmp_path: Path) -
         result = Transactions(writer).commit(half.physical_offset)
     made = list(stored_records(tmp_path / "commitlog"))[1]
     assert made.physical_offset == result.physical_offset
-    assert (made.topic.decode(), made.queue_id) == (SCHEDULE_TOPIC, 2)
+    assert (made.topic, made.queue_id) == (SCHEDULE_TOPIC, 2)
     assert made.transaction == SYS_TRANSACTION_COMMIT
 
 

@@ -19,7 +19,7 @@ from reput.jobs import cli
 from reput.jobs.console import voice
 from reput.jobs.console.options import consent
 from reput.jobs.in_place.recover_report import Recovered
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.faults import StoreError
 from tests import golden_stores
 from tests.golden_stores import as_left

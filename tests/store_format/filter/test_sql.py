@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reput.store_format.filter.filters import AllOf, tag_filter
 from reput.store_format.filter.parser import WrongExpression
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import SqlFilter, sql_filter
 from reput.store_format.release.profiles import profile
 from tests.logs import encoder
@@ -54,7 +54,7 @@ def test_a_window_at_once_gives_the_same() -> None:
         if case[3] is not None:
             assert "".join("01"[one] for one in says(wanted(case[0]), raw)) == case[3], case[0]
             verdicts = wanted(case[0]).judge(step_of(raw), False)
-            asked += int(np.count_nonzero(verdicts == Verdict.ASK))
+            asked += int(np.count_nonzero(verdicts == Match.ASK))
     assert asked < 0.1 * len(CASES) * len(raw)
 
 
@@ -176,7 +176,7 @@ def test_all_of_several_filters() -> None:
     raw = [b"TAGS\x01A\x02a\x015\x02", b"TAGS\x01A\x02", b"a\x015\x02", b"TAGS\x01A\x02a\x01 5\x02"]
     both = AllOf(tag_filter("A || B"), wanted("a > 4.5"))
     assert says(both, raw) == [True, False, False, True]
-    assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Verdict.ASK]
+    assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Match.ASK]
 
 
 def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.open_store import open_store
 from reput.store_format.message.message import TIMER_TOPIC, Message
-from reput.store_format.query.in_flight import InFlightRow
+from reput.store_format.query.pop_leftovers import InFlightRow
 from reput.store_format.release.writer_settings import writer_settings_from
 
 REVIVE = "rmq_sys_REVIVE_LOG_C"

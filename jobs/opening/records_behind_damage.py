@@ -11,12 +11,12 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Step
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.log_parts import LogParts, Part
+from reput.store_format.storage.protocol import InputStorage
+from reput.udfs.table.log_parts import LogPart, LogParts
 
 
 def live_behind(
-    storage: Storage, segments: Sequence[Segment], profile: Profile, settings: Settings,
+    storage: InputStorage, segments: Sequence[Segment], profile: Profile, settings: Settings,
     batch_topics: Sequence[str], limit: int | None = None,
 ) -> Callable[[int], Iterator[Step]]:  # fmt: skip
     """What gives the live records of a segment from an offset on, past its damage, up to `limit`.
@@ -33,6 +33,6 @@ def live_behind(
         number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
         segment = log.segments[number]
         stop = segment.end if limit is None else min(segment.end, limit)
-        return log.steps(Part(number, segment.start, place, stop), lambda _: None)
+        return log.steps(LogPart(number, segment.start, place, stop), lambda _: None)
 
     return behind

@@ -1,7 +1,7 @@
 """Frames of RocketMQ's replication (HAConnection, HAClient; from 5.0.0 DefaultHAConnection).
 
 The slave sends an offset of 8 bytes: first where it stands, later how far it has come. The master
-sends an offset (8), a size (4) and so many bytes of the log; a size of 0 is a heartbeat.
+sends an offset (8), a size (4) and that number of bytes of the log; a size of 0 is a heartbeat.
 docs/formats/replication.md has an example of each.
 """
 
@@ -20,7 +20,7 @@ class ProtocolError(ValueError):
     """The other side sent what no RocketMQ sends; the text says field, value and reason."""
 
 
-class Part(NamedTuple):
+class LogChunk(NamedTuple):
     """Bytes of the log as they came; with none, a heartbeat. offset: physical, of the first."""
 
     offset: int
@@ -67,9 +67,9 @@ class TransferReader:
         self._header = b""
         self._at, self._left = 0, 0  # the frame under way: the next byte's offset, bytes to come
 
-    def feed(self, data: bytes) -> list[Part]:
+    def feed(self, data: bytes) -> list[LogChunk]:
         """The log's bytes in these, in order. Raises ProtocolError for what cannot be a header."""
-        parts: list[Part] = []
+        parts: list[LogChunk] = []
         view = memoryview(data)
         while len(view):
             if not self._left:
@@ -78,11 +78,11 @@ class TransferReader:
             taken = bytes(view[: self._left])
             view = view[len(taken) :]
             self._left -= len(taken)
-            parts.append(Part(self._at, taken, not self._left))
+            parts.append(LogChunk(self._at, taken, not self._left))
             self._at += len(taken)
         return parts
 
-    def _take_header(self, view: memoryview, parts: list[Part]) -> memoryview:
+    def _take_header(self, view: memoryview, parts: list[LogChunk]) -> memoryview:
         wanted = HEADER_BYTES - len(self._header)
         self._header += bytes(view[:wanted])
         if len(self._header) == HEADER_BYTES:
@@ -96,5 +96,5 @@ class TransferReader:
                     f"slave can take"
                 )
             if not self._left:
-                parts.append(Part(self._at, b"", True))
+                parts.append(LogChunk(self._at, b"", True))
         return view[wanted:]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.damage.evidence import (
+    NextOffset,
     Queue,
-    QueueEnd,
     StretchFacts,
     judge_stretch,
     votes_before,
@@ -35,7 +35,7 @@ class Before(NamedTuple):
     """
 
     timestamp: int | None
-    known: Callable[[str, int], QueueEnd | None]
+    known: Callable[[str, int], NextOffset | None]
     is_last: bool = True
 
 
@@ -107,13 +107,13 @@ class Live:
         self._stale_until = at if verdict.live else found.end
         self.stale_by = packed(verdict)
 
-    def _last_offset(self, queue: Queue) -> QueueEnd | None:
+    def _last_offset(self, queue: Queue) -> NextOffset | None:
         """The queueOffset that a queue goes on from."""
         here = self._followed.last(queue)
         if here != NEVER:
-            return QueueEnd(here, self._lost)
+            return NextOffset(here, self._lost)
         had = self._before.known(*queue)
-        return QueueEnd(had.last, had.lost + self._lost) if had else None
+        return NextOffset(had.last, had.lost + self._lost) if had else None
 
     def _repeats(self, window: Bytes, row: Any) -> bool:
         queue = queue_of(window, row)

@@ -15,7 +15,7 @@ from reput.udfs.staging import Staging, attempt_name
 from reput.udfs.table.export_files import new_file
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice
-from reput.udfs.table.log_parts import LogParts, Part, Tell
+from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 from reput.udfs.table.redaction import BODY_MOST, Redaction
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ WRONG = schema(line=pa.string())
 
 
 @dataclass
-class Sums:
+class MessageSums:
     """What is added up of messages, so that two ways of reading them can be compared."""
 
     messages: int = 0
@@ -69,9 +69,11 @@ class Sums:
             total = int(places.sum())
         crcs = int(np.asarray(batch["bodyCRC"]).sum(dtype=np.int64))
         sizes = int(np.asarray(batch["size"]).sum(dtype=np.int64))
-        self.join(Sums(len(places), total, crcs, sizes, int(places.min()), int(places.max())))
+        self.join(
+            MessageSums(len(places), total, crcs, sizes, int(places.min()), int(places.max()))
+        )
 
-    def join(self, other: "Sums") -> None:
+    def join(self, other: "MessageSums") -> None:
         """Add what was added up elsewhere."""
         if not other.messages:
             return
@@ -92,7 +94,7 @@ class ChosenMessages:
     """
 
     log: LogParts
-    parts: tuple[Part, ...]
+    parts: tuple[LogPart, ...]
     choice: Choice
     wanted: "Filter | None"
     columns: pa.Schema
@@ -106,7 +108,7 @@ class ChosenMessages:
             yield from self.rows(self.parts[number])
 
     def rows(
-        self, part: Part, tell: Tell | None = None, left: Callable[[int], None] | None = None,
+        self, part: LogPart, tell: Tell | None = None, left: Callable[[int], None] | None = None,
         reached: Callable[[int], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
         """The chosen messages of a part; tell, left, reached: as for `batches_of`."""
@@ -137,7 +139,7 @@ class ExportParts:
     def _export(self, number: int) -> dict[str, object]:
         name = attempt_name(f"export-{number:08d}") if self.kind else ""
         notes: list[str] = []
-        sums, file, written = Sums(), None, None
+        sums, file, written = MessageSums(), None, None
         ends, system = [-1], list[int]()
         part = self.messages.parts[number]
         try:
@@ -171,7 +173,7 @@ class ExportParts:
 
 def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: one SUMMED row of the rows that arrive."""
-    sums = Sums()
+    sums = MessageSums()
     for batch in batches:
         sums.add(batch)
     yield pa.RecordBatch.from_pylist([vars(sums)], SUMMED)

@@ -20,7 +20,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import log_behind
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.release.foreign import POP_DB
+from reput.store_format.release.foreign_files import POP_DB
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
 _NOT_KNOWN = "what is unread is not known; --even-unread"

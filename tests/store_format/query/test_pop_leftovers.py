@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reput.store_format.message.message import TIMER_TOPIC, Message
-from reput.store_format.query import in_flight
-from reput.store_format.query.in_flight import InFlightRow, parent_of
+from reput.store_format.query import pop_leftovers
+from reput.store_format.query.pop_leftovers import InFlightRow, parent_of
 from tests.store_format.query.popped import POPPED, REVIVE, Made, ack, point
 from tests.store_format.query.stores import asked
 
@@ -71,7 +71,7 @@ def test_other_timer_messages_and_bodies_that_are_none(made: Made) -> None:
     made.put("ack", {**ack(1, 1), "ao": None})
     made.put("ck", {**point(5), "n": 1 << 40, "d": []})
     rows, notes = made.rows()
-    assert len(rows) == in_flight._MOST_BITS
+    assert len(rows) == pop_leftovers._MOST_BITS
     assert len(notes) == 7
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.derived.compare import field_at, first_difference
 from reput.store_format.derived.expiry import entries_at, index_entries
+from reput.store_format.derived.file_difference import field_at, first_difference
 from reput.store_format.derived.index_file import chain
 from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.queue_entries import (
@@ -33,7 +33,7 @@ from reput.store_format.layouts import (
     QUEUE_ENTRY_BYTES,
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.schemas import schema
 
 PAST_END = "(points past the log's end)"
@@ -80,8 +80,8 @@ class CompareFiles:
     a broker appends to the store, so files may go on past log_end.
     """
 
-    storage: Storage  # of the files there
-    staging: Storage  # of the derived ones
+    storage: InputStorage  # of the files there
+    staging: InputStorage  # of the derived ones
     slots: int  # maxHashSlotNum
     log_end: int
     log_start: int = 0
@@ -303,7 +303,7 @@ LOOKED = schema(
 class LookAtFiles:
     """Turns LOOK rows into LOOKED rows: what is in queue files for which nothing was derived."""
 
-    storage: Storage
+    storage: InputStorage
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.storage.read_by import ReadBy
 
 BLOCK_BYTES = 1 << 20
@@ -20,7 +20,7 @@ _Key = tuple[str, FileState, int]
 class BlockCache(ReadBy):
     """Files of another storage, read a block at a time. Not for several threads."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: InputStorage) -> None:
         super().__init__(storage)
         self._blocks: OrderedDict[_Key, Bytes] = OrderedDict()
 

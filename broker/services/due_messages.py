@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.fate.delays import Delayed, Read, State
+from reput.store_format.fate.delays import Delayed, DelayState, Read
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.marks import BAD_OUT, WHEEL
 
-_SKIPPED = (State.NEVER, State.UNSURE)  # a broker has gone past them, and no record is there
+_SKIPPED = (
+    DelayState.NEVER,
+    DelayState.UNSURE,
+)  # a broker has gone past them, and no record is there
 
 
 class Until(NamedTuple):
@@ -55,7 +58,7 @@ class Waiting(NamedTuple):
     recalls: bool  # it recalls another
 
 
-class Plan(NamedTuple):
+class DeliveryPlan(NamedTuple):
     """What is to be done, and what was found besides."""
 
     due: list[Due]  # in the order of delivery
@@ -73,7 +76,7 @@ class Plan(NamedTuple):
 def plan_delivery(
     gathered: Gathered, found: Iterable[Delayed], delays: Mapping[int, int], read: Read,
     until: Until,
-) -> Plan:  # fmt: skip
+) -> DeliveryPlan:  # fmt: skip
     """The plan from what `fate.delays.resolve` has found of the marks that were gathered.
 
     delays: each level's milliseconds; read: how far the broker was.
@@ -87,15 +90,15 @@ def plan_delivery(
     for each in found:
         place, level = each.physical_offset, each.level
         if each.state in _SKIPPED:
-            if until.missed and each.state == State.NEVER:
+            if until.missed and each.state == DelayState.NEVER:
                 due.append(Due(place, each.queue_offset, each.due, level, True))
             else:
                 skipped += 1
-                unsure += each.state == State.UNSURE
+                unsure += each.state == DelayState.UNSURE
             continue
-        if each.state in (State.DELIVERED, State.DELETED):
+        if each.state in (DelayState.DELIVERED, DelayState.DELETED):
             continue
-        over = each.state == State.REPEATED
+        over = each.state == DelayState.REPEATED
         done += over
         if level == 0:
             if over or each.due < until.tick:
@@ -122,7 +125,7 @@ def plan_delivery(
     if turns:
         wheel += _recalls(gathered, read, until)
         wheel.sort()
-    return Plan(
+    return DeliveryPlan(
         due, moved, wheel if turns else None, _last_of_wheel(gathered), waiting, skipped, unsure,
         done,
     )  # fmt: skip

@@ -18,18 +18,18 @@ from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
 from reput.store_format.fate.gather_few import gather_few
 from reput.store_format.fate.marks import NONE, ROCKSDB_HALF, WHEEL
-from reput.store_format.fate.trace import Event, Follows, Known, events
+from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gap
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 _LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
-_NAMED_MOST = 20  # of what is skipped, so many are named one by one
+_NAMED_MOST = 20  # of what is skipped, how many are named one by one
 
 
 class _OpsMissingError(StoreError):
@@ -39,7 +39,7 @@ class _OpsMissingError(StoreError):
 class TransactionRow(NamedTuple):
     """One transaction. Times in milliseconds; None: there is none."""
 
-    state: str  # transactions.State
+    state: str  # transactions.TransactionState
     topic: str | None  # REAL_TOPIC
     queue_id: str | None  # REAL_QID
     unique_key: str | None
@@ -60,7 +60,7 @@ class TransactionRow(NamedTuple):
 class DelayedRow(NamedTuple):
     """One delayed message. Times in milliseconds; None: there is none."""
 
-    state: str  # delays.State
+    state: str  # delays.DelayState
     by: str  # "level" or "timer"
     level: int | None
     due: int
@@ -76,8 +76,12 @@ class DelayedRow(NamedTuple):
     delivery_physical_offset: int | None
 
 
-OPEN = (transactions.State.PENDING, transactions.State.DISCARDED, transactions.State.ABANDONED)
-ENDED = (delays.State.DELIVERED, delays.State.DELETED)
+OPEN = (
+    transactions.TransactionState.PENDING,
+    transactions.TransactionState.DISCARDED,
+    transactions.TransactionState.ABANDONED,
+)
+ENDED = (delays.DelayState.DELIVERED, delays.DelayState.DELETED)
 
 
 def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[TransactionRow]:
@@ -155,7 +159,7 @@ def message_events(
     cannot be read.
     """
     follows = Follows(unique_key, origin_id)
-    known = Known(
+    known = TraceSettings(
         store.profile.split_properties,
         level_delays(store, notes),
         read_progress(store.storage, store.path, notes),

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from reput.jobs.console import progress
-from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console import progress_lines as progress
+from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.stages import Stages

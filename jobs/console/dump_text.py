@@ -7,6 +7,7 @@ from reput.jobs.console.texts import safe, time_text
 
 Item = dict[str, Any]
 
+_NO_CELL = ("kind", "family")
 # The key hashes of a message that a line holds; JSON has all.
 _KEYS_SHOWN = 6
 
@@ -78,6 +79,10 @@ _SLOT = (
     _plain("entries", 8),
     Column("chain, newest first", -1, _chain),
 )
+_ROW = (
+    _plain("family", -8),
+    Column("row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)),
+)
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
 _SENTENCES: dict[str, Callable[[Item], str]] = {
@@ -120,6 +125,8 @@ def _columns(item: Item) -> tuple[Column, ...] | None:
             return _SLOT
         case "field":
             return _FIELD
+        case "row":
+            return _ROW
         case "entry" if "number" in item:
             return _INDEX_ENTRY
         case "entry" if "batchSize" in item:

@@ -13,6 +13,11 @@ _BESIDE = {
 }
 
 
+def has_database(storage: Storage, folder: str) -> bool:
+    """Whether there is a RocksDB in a folder."""
+    return any(name == CURRENT for name, _ in listed(storage, folder))
+
+
 def has_rows(storage: Storage, folder: str) -> bool:
     """Whether there is a RocksDB in a folder, and it has rows."""
     files = listed(storage, folder)
@@ -26,7 +31,7 @@ def config_in_rocksdb(storage: Storage, store: str, file: str) -> str | None:
     there = {name for name, _ in listed(storage, f"{store}/{CONFIG}")}
     for name in CONFIG_DBS.get(file, ()):
         folder = f"{store}/{CONFIG}/{name}"
-        if name in there and any(entry == CURRENT for entry, _ in listed(storage, folder)):
+        if name in there and has_database(storage, folder):
             return folder
     return None
 

@@ -1,4 +1,4 @@
-"""`reput dump FILE`: what stands in one file of a store, as a table or as JSON lines.
+"""`reput dump FILE`: what stands in one file of a store, or a RocksDB, as a table or as JSON lines.
 
 Reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
 into messages (bodies, properties) is shown only where it is asked for.
@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import chain
 from typing import Any
 
@@ -30,7 +30,9 @@ from reput.store_format.describe.file_kinds import (
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import ShownContent, describe_segment
+from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.describe.tiered_index import describe_tiered_index
+from reput.store_format.discover.in_rocksdb import has_database
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
@@ -44,19 +46,22 @@ from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import InputStorage, Reader
+from reput.store_format.storage.rocksdb import open_database
 
 PARTS = ("header", "entries", "slots")
-_LISTED = ("record", "entry", "slot")  # what --limit counts
+_LISTED = ("record", "entry", "slot", "row")  # what --limit counts
 _SMALL_MAX = 1 << 20
 
 _EPILOG = """\
 --from and --limit count, by the kind of file: physical offsets and records (commitlog), positions
 in the queue and entries (consumequeue, batchconsumequeue), entry numbers or, with --part slots,
-slots (index). A file's first position follows from its name.
+slots (index). A file's first position follows from its name. A folder with a RocksDB is shown row
+by row.
 
 examples:
   reput dump /data/store/consumequeue/Orders/0/00000000000000000000 --limit 5
   reput dump /data/store/commitlog/00000000000000000000 --properties --json
+  reput dump /data/store/consumequeue --limit 5
 
 exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file,
 3 the file could not be read, or changed meanwhile
@@ -71,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput dump`."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("file", metavar="FILE", help="a file of a store")
+    parser.add_argument(
+        "file", metavar="FILE", help="a file of a store, or a folder with a RocksDB"
+    )
     parser.add_argument(
         "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
@@ -118,23 +125,37 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         _ = reader.state
     except (OSError, StoreError):
         if _is_folder(storage, path):
+            if has_database(storage, path):
+                return _dump_database(args, storage, path, write)
             raise DumpError(f"{args.file}: is a folder; dump takes one file of a store") from None
         raise
     try:
         kind = _kind(args, path, reader)
-        items = _items(args, kind, path, reader)
-        show: Callable[[Item], str] = TextTable().show
-        if args.format == CSV:
-            show = CsvLines().show
-        elif args.json:
-            show = _json_line
-        damaged = False
-        for item in _limited(items, args.limit):
-            damaged |= item["kind"] == "damage"
-            write(show(item))
-        return DAMAGE if damaged else DONE
+        return _show(args, _items(args, kind, path, reader), write)
     finally:
         reader.close()
+
+
+def _dump_database(
+    args: argparse.Namespace, storage: InputStorage, path: str, write: Callable[[str], Any]
+) -> int:  # fmt: skip
+    if args.kind or args.part or args.bodies or args.first is not None:
+        raise DumpError(f"{path}: is a RocksDB: without --kind, --part, --bodies and --from")
+    with closing(open_database(storage, path)) as database:
+        return _show(args, describe_database(database, args.properties), write)
+
+
+def _show(args: argparse.Namespace, items: Iterator[Item], write: Callable[[str], Any]) -> int:
+    show: Callable[[Item], str] = TextTable().show
+    if args.format == CSV:
+        show = CsvLines().show
+    elif args.json:
+        show = _json_line
+    damaged = False
+    for item in _limited(items, args.limit):
+        damaged |= item["kind"] == "damage"
+        write(show(item))
+    return DAMAGE if damaged else DONE
 
 
 def _is_folder(storage: InputStorage, path: str) -> bool:

@@ -7,6 +7,7 @@ from reput.jobs.console.texts import safe, time_text
 
 Item = dict[str, Any]
 
+_NO_CELL = ("kind", "family")
 # The key hashes of a message that a line holds; JSON has all.
 _KEYS_SHOWN = 6
 
@@ -87,6 +88,19 @@ _SLOT = (
     _plain("entries", 8),
     TextColumn("chain, newest first", -1, _chain),
 )
+
+
+def _row_cells(item: Item) -> str:
+    """What a RocksDB's row has, but for what other columns show."""
+    return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
+
+
+_ROW = (
+    _plain("family", -8),
+    TextColumn(
+        "row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)
+    ),
+)
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
 _SENTENCES: dict[str, Callable[[Item], str]] = {
@@ -132,6 +146,8 @@ def _columns(item: Item) -> tuple[TextColumn, ...] | None:
             return _FIELD
         case "entry" if "topicId" in item:
             return _TIERED_INDEX_ENTRY
+        case "row":
+            return _ROW
         case "entry" if "number" in item:
             return _INDEX_ENTRY
         case "entry" if "batchSize" in item:

@@ -38,7 +38,7 @@ def from_store(
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
     discovered = discover(at)
-    plan = make_plan(at, discovered, tolerant=True)
+    plan = make_plan(at, discovered, tolerant=True, even_rocksdb=True)
     refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)

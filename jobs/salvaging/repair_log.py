@@ -12,6 +12,7 @@ from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
 from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
+from reput.store_format.discover.in_rocksdb import has_database
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.protocol import StagingStorage
@@ -122,7 +123,7 @@ def move_segments(
 def copy_folder(
     plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
-    """Copy a folder's regular files; anything else is said and left out."""
+    """Copy a folder's regular files, and the RocksDBs in it; anything else is said and left out."""
     try:
         listed = plan.storage.list(f"{plan.store}/{folder}")
     except (FileNotFoundError, NotADirectoryError):
@@ -130,6 +131,9 @@ def copy_folder(
     storage.make_folders(f"{target}/{folder}")
     for name, state in listed:
         path = f"{folder}/{name}"
+        if state is None and has_database(plan.storage, f"{plan.store}/{path}"):
+            copy_folder(plan, storage, target, path, summary)
+            continue
         if state is None:
             summary.warnings.append(f"{plan.store}/{path}: is not a regular file: not copied")
             continue

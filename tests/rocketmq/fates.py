@@ -17,6 +17,7 @@ from tests.store_format.fate.stores import (
     IN_ROCKSDB,
     KEPT,
     KEPT_OF_CONFIG,
+    LEFT_OUT,
     LIVED,
     SKIPPED,
     SUFFIX,
@@ -40,6 +41,7 @@ TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
     "transRocksDBEnable": True,
     "transWriteOriginTransHalfEnable": False,
 }
+BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 
 
@@ -90,20 +92,25 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     return done
 
 
-def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
-    """Transactions whose half messages RocksDB tells of; returns each one's state by UNIQ_KEY.
+def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str, str]]:
+    """Transactions and timers that RocksDB tells a broker of; returns each one's state by UNIQ_KEY.
 
-    "given up": asked about more than transactionCheckMax times, after which the broker removes its
-    row in RocksDB and writes nothing into the log.
+    "given up": asked about transactionCheckMax times, after which the broker removes its row in
+    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once.
     """
     reported: dict[str, str] = {}
-    given = {**SETTINGS, **FIVE, **TRANSACTIONS_IN_ROCKSDB, "transactionCheckMax": 2}
+    timers: dict[str, str] = {}
+    given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
     with Broker(version, store, **given) as broker:
         asked = Client(client, broker.namesrv)
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
+        for seconds, said in ((2, "delivered"), (3600, "waiting")):
+            for message in asked.send(_timers(3, seconds, 50 + seconds)):
+                timers[message[3]] = said
+        timers[_recalled(asked)] = "deleted"
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
             for key in transactions(asked, [outcome] * 2, 100 + len(outcome)):
@@ -114,11 +121,42 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
         answer = asked.ask("await_checks", topic="Live0", checks=1)
         assert answer["checked"] == checked
         reported |= dict.fromkeys(checked, "checked and committed")
-        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400), "pending")
+        broker.driver.ask("broker.checks", most=1000)
+        soon = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "0"}
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400, **soon), "asked")
+        time.sleep(3)
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 500, **late), "pending")
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
-    return reported
+    return {"transactions": reported, "timers": timers}
+
+
+def again(version: str, store: Path, client: Driver) -> set[str]:
+    """Start a broker on what `in_rocksdb` has left, and stop it; returns the UNIQ_KEYs of the
+    transactions that it asks about.
+    """
+    given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "mappedFileSizeCommitLog": 4096}
+    with Broker(version, store, **given) as broker:
+        asked = Client(client, broker.namesrv)
+        answer = asked.ask("await_checks", topic="Live0", checks=2)
+        time.sleep(4)
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        broker.stop()
+    return set(answer["checked"])
+
+
+def _recalled(client: Client) -> str:
+    """A timer that is due in an hour, and the message that recalls it; the timer's UNIQ_KEY."""
+    due = str(int(time.time() + 3600) * 1000)
+    timer, recall = messages(2, 90)
+    timer["p"]["TIMER_DELIVER_MS"] = recall["p"]["TIMER_DELIVER_MS"] = due
+    recall["t"] = timer["t"]
+    ((topic, _, _, key, _),) = client.send([timer])
+    recall["p"]["TIMER_DEL_UNIQKEY"] = f"{topic}+{key}"
+    client.send([recall])
+    return str(key)
 
 
 def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
@@ -179,7 +217,7 @@ def skipping(version: str, folder: Path) -> Path:
 
 def with_rocksdb(version: str, folder: Path) -> Path:
     with Driver(version) as client:
-        done = {"transactions": in_rocksdb(version, folder / "store", client)}
+        done = in_rocksdb(version, folder / "store", client)
     (folder / "done.json").write_text(json.dumps(done, indent=1))
     return folder
 
@@ -187,13 +225,14 @@ def with_rocksdb(version: str, folder: Path) -> Path:
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
 
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.mtime = member.uid = member.gid = 0
         member.uname = member.gname = ""
-        return member
+        name = member.name.rpartition("/")[2]
+        return None if name in LEFT_OUT or name.startswith("OPTIONS-") else member
 
     store = folder / "store"
-    kept = [store / name for name in KEPT]
+    kept = [path for name in KEPT if (path := store / name).exists()]
     kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
     with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:

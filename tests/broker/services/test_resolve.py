@@ -67,7 +67,7 @@ def fill(files: Files, **named: Any) -> None:
 def states(files: Files) -> dict[str, TransactionState]:
     found = {}
     with opened(files) as store:
-        gathered, position = gathered_transactions(store, Notes())
+        gathered, position, _ = gathered_transactions(store, Notes())
         for each in transactions.resolve(gathered, position):
             record = store.log.record_at(each.first)
             found[parse_properties(record.properties)["UNIQ_KEY"]] = each.state
@@ -86,7 +86,7 @@ def run(
         return left[0] != 0
 
     with writing(files, clock, **named) as writer, opened(files) as store:
-        gathered, position = gathered_transactions(store, Notes())
+        gathered, position, _ = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, position)
         plan = plan_resolution(store.log, found, decisions, discarded, 15, position, False)
         if not plan.needed:
@@ -222,7 +222,7 @@ def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
 def test_what_has_ended_otherwise_is_reported(files: DiskFiles) -> None:
     decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
     with opened(files) as store:
-        gathered, at = gathered_transactions(store, Notes())
+        gathered, at, _ = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
     assert len(plan.ended_otherwise) == 1

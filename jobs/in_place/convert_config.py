@@ -24,7 +24,7 @@ from reput.store_format.release.foreign_files import CONFIG_DBS, STORE_DB
 from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.rocksdb.index import FAMILY
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import open_database
 from reput.store_format.storage.rocksdb_tables import (
     DEFAULT,
@@ -115,7 +115,7 @@ def _to_json(store: str, file: str, name: str, to: str) -> None:
         output.write(text)
 
 
-def config_as_json(storage: Storage, folder: str, file: str) -> str:
+def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
     """What a file of config/ has, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(storage, folder)) as database:
         table = config_rows(database, file)

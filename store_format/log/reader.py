@@ -15,6 +15,7 @@ import numpy as np
 
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.layouts import (
+    BLANK_BYTES,
     RECORD_AT,
     RECORD_FIXED_BYTES,
     RECORD_HEAD_BYTES,
@@ -23,7 +24,12 @@ from reput.store_format.layouts import (
 from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
-from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
+from reput.store_format.log.record_rules import (
+    RecordRules,
+    entry,
+    head_bytes,
+    store_timestamp_at,
+)
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Bytes, InputStorage, Reader
 
@@ -157,6 +163,19 @@ class LogReader:
                 return record_of(step, 0, self.rules)
             fault = step.fault
         raise self._no_record(segment, place, fault)
+
+    def record_from(self, start: int) -> Record:
+        """The record that a walk reads which stands at `start`. Raises NoRecord, NotInLog."""
+        segment = self.segment_at(start)
+        head = head_bytes(segment.end, self.rules)
+        if head:
+            raw = np.zeros(head + BLANK_BYTES, np.uint8)[: segment.end - start]
+            self._read(segment, start, raw)
+            window = raw.tobytes()
+            fault, _ = entry(window, 0, len(window), segment.end - start, start, self.rules)
+            if fault != Fault.NONE:
+                raise self._no_record(segment, start, Fault(fault))
+        return self.record_at(start + head)
 
     def records(self, place: int, stop: int | None = None) -> Iterator[Record]:
         """The records from the one at `place` on that start before `stop`; see `steps`."""

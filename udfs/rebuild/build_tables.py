@@ -23,6 +23,7 @@ from reput.udfs.rebuild.new_table import NewTable
 from reput.udfs.rebuild.read_runs import Int64s, read_runs
 from reput.udfs.rebuild.table_ranges import (
     SHARED,
+    RangeStart,
     listed_offsets,
     numbers,
     queue_keys,

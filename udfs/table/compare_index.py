@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.rocksdb.index import BEHIND_HOURS, FAMILY
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import Database, RocksDBError, open_database
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging
@@ -31,7 +31,7 @@ COMPARED = schema(
 class CompareIndexRows:
     """COMPARED rows of the ranges whose numbers arrive in `id`."""
 
-    storage: Storage  # of the database
+    storage: InputStorage  # of the database
     folder: str
     staging: Staging
     runs: tuple[dict[str, Any], ...]  # RUN_OF_ROWS

@@ -22,6 +22,7 @@ from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.record_rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.storage.protocol import InputStorage, Reader, is_back_to_back
@@ -246,8 +247,10 @@ class PartReader:
             self.last_time = int(step.rows["storeTimestamp"][-1])
 
     def _is_whole_blank(self, at: int) -> bool:
-        head = _head(self.read, at, self.segment.end)[:4]
-        return int.from_bytes(head.tobytes(), "big", signed=True) == self.segment.end - at
+        head = _head(self.read, at, self.segment.end)
+        size = 4 if head_bytes(self.segment.end, self.log.rules.records) else 0  # where it stands
+        raw = head[size : size + 4].tobytes()
+        return int.from_bytes(raw, "big", signed=True) == self.segment.end - at
 
     def _where(self, at: int, fault: Fault) -> str:
         fault = Fault.BLANK_SIZE if fault == Fault.BLANK else fault

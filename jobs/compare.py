@@ -56,9 +56,10 @@ def compare(  # noqa: PLR0913 (a user's options)
 ) -> "CompareReport":
     """Compare stores with the first of them: logs, config/ and epoch files; nothing is written.
 
-    others: one store or more, by paths or URLs; staging_folder: where fingerprints of messages are put where logs differ, by default a temporary
-    folder; on a cluster one that all machines see; storage: stands for that of all stores and of
-    the staging folder; messages: gets each message that only one of a pair has as a JSON line.
+    others: one store or more, by paths or URLs; staging_folder: where fingerprints of messages are
+    put where logs differ, by default a temporary folder; on a cluster one that all machines see;
+    storage: stands for that of all stores and of the staging folder; messages: gets each message
+    that only one of a pair has as a JSON line.
 
     Raises StoreError where a store has no log, SettingError, UnknownRelease, StoreChanged.
     """

@@ -33,7 +33,7 @@ class Received(NamedTuple):
     body_bytes: int
 
 
-def _libraries(part: str, version: str) -> Path:
+def libraries(part: str, version: str) -> Path:
     """A folder with a part's jars, and the client compiled; made at the first use."""
     digest = hashlib.sha256()
     for source in sorted(SOURCES.iterdir()):
@@ -83,7 +83,7 @@ def proxy(version: str, namesrv: str, folder: Path) -> Iterator[str]:
         f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
         *(
             "-cp",
-            f"{_libraries(_PROXY, version) / 'lib'}/*",
+            f"{libraries(_PROXY, version) / 'lib'}/*",
             "org.apache.rocketmq.proxy.ProxyStartup",
         ),
         *("-pc", str(home / "conf" / "rmq-proxy.json")),
@@ -108,7 +108,7 @@ def simple(
     kind: str = "tag", seconds: float = 60, kept: int = 0, wanted: int = 1 << 30,
 ) -> list[Received]:  # fmt: skip
     """What a gRPC SimpleConsumer in Java receives, in order (Simple.java)."""
-    folder = _libraries(_CLIENT, CLIENT_VERSION)
+    folder = libraries(_CLIENT, CLIENT_VERSION)
     done = subprocess.run(
         [java(), *JAVA_OPTIONS, "-Xmx256m", "-cp", f"{folder / 'classes'}:{folder / 'lib'}/*",
          "reput.judge.Simple", endpoint, group, topic, expression, kind,

@@ -43,6 +43,15 @@ class Comparison:
     epochs: Epochs
 
     @property
+    def at(self) -> int | None:
+        """Where the first record begins that is not the same on both, or that only one has; None
+        where there is none.
+        """
+        if self.there is None:
+            return None
+        return min(there.physical_offset for there in self.there)
+
+    @property
     def verdict(self) -> str:
         """How the other log stands to the first: one of SAME, ...
 
@@ -72,7 +81,8 @@ class Comparison:
             "theirs": self.theirs.path,
             "same": self.same,
             "log": self.verdict,
-            "first": self.parting.first,
+            "at": self.at,
+            "first_byte": self.parting.first,
             "unlike": self.parting.unlike,
             "only_ours": self.parting.ours,
             "only_theirs": self.parting.theirs,

@@ -82,7 +82,7 @@ def _label(name: str) -> str:
 
 
 def _verdict(pair: Comparison, theirs: str) -> str:
-    verdict, first = pair.verdict, pair.parting.first or 0
+    verdict, first = pair.verdict, pair.at or 0
     if verdict == SAME:
         return "the same" if pair.same else "the logs are the same"
     if verdict in (BEHIND, AHEAD):
@@ -182,7 +182,7 @@ def _epochs(pair: Comparison, names: Names) -> Iterator[str]:
             yield f"  epochs    {name}: {before}{shown}"
     if epochs.point is None:
         return
-    first = pair.parting.first
+    first = pair.at
     if epochs.point < 0:
         yield "  epochs    have none in common: RocketMQ would copy the whole log again"
     elif first is not None and epochs.point > first:

@@ -10,7 +10,6 @@ from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.discover.store import Discovered
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.locks import holder_text
-from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.proven_names import proven_names
@@ -36,7 +35,7 @@ from reput.store_format.release.settings import (
 )
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.queue_logs import COMPACTED, QueueLog
+from reput.store_format.storage.queue_logs import COMPACTED
 
 SPLIT_BYTES = 256 << 20
 _SPLIT_BYTES_LEAST = 16 << 20
@@ -111,11 +110,6 @@ def make_plan(
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())
-    if isinstance(storage, QueueLog) and not even_rocksdb:
-        raise StoreError(
-            f"{store}: is one queue's log, which has no files of its own to derive: query, export, "
-            "stats, compare and verify read it"
-        )
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = log_folders(storage, store, parsed)
     holder = storage.lock_holder(store)

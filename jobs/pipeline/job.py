@@ -20,8 +20,10 @@ from reput.jobs.outputs.staging_folder import (
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.queue_logs import QueueLog
 from reput.udfs.staging import Staging
 
 
@@ -99,6 +101,11 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
+    if isinstance(at.storage, QueueLog):
+        raise StoreError(
+            f"{at.path}: is one queue's log, from which no store's files are derived: query, "
+            "export, stats, compare and verify read it"
+        )
     cut = cut or Cut()
     discovered = discovered or discover(at, compares=compares, sweeps=compares)
     if one_release:

@@ -163,6 +163,11 @@ class CompactedLog(QueueLog):
             return reader
         return _WithBlank(reader, self._end_of(root, name))
 
+    @staticmethod
+    def is_there(state: FileState) -> bool:
+        """Whether a segment of this state has a file."""
+        return state.tag != _HOLE
+
     def queue_file(self, path: str) -> tuple[str, bytes | None]:
         """Where the queue file of a segment is, and its content; None where there is none."""
         root, _, name = self._inner(path).rpartition("/")

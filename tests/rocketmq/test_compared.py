@@ -79,7 +79,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     assert report.pairs[0].verdict == BEHIND
     behind = ids_only_of(master, lines)
     assert behind
-    assert behind < late  # some were in the sockets already
+    assert behind <= late  # some may have been in the sockets already
     with Broker(VERSION, slave) as promoted, Driver(VERSION) as driver:  # as a master now
         client = Client(driver, promoted.namesrv)
         after = {each[_ID] for each in client.send(messages(1500, first=5000))}
@@ -92,7 +92,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     assert [found.count("only", False) for found in pair.found] == [len(behind), len(after)]
     assert pair.there is not None
     assert [there.reason for there in pair.there] == ["", ""]
-    assert pair.there[0].physical_offset == pair.there[1].physical_offset == pair.parting.first
+    assert pair.there[0].physical_offset == pair.there[1].physical_offset == pair.at
     of_master, of_slave = read_ids(master), read_ids(slave)
     assert of_master == both | late
     assert of_master - of_slave == behind
@@ -124,7 +124,7 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
     epochs = [read_epochs(LocalStorage(), str(store)) for store in (master_store, slave_store)]
     assert all(epochs)
     assert pair.epochs.differ
-    assert pair.epochs.point == pair.parting.first
+    assert pair.epochs.point == pair.at
 
 
 def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(

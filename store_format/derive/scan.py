@@ -5,7 +5,7 @@ physicalOffset. A stretch has the records that start in it. The scan yields inde
 queues in the log's order, whenever its buffers are full, and at last how the stretch ended.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -118,6 +118,14 @@ class End:
     last_dispatched_timestamp: int = -1
     sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
     warnings: list[str] = field(default_factory=list)
+
+    def count(self, rows: Any) -> None:
+        """Note records that were accepted."""
+        if len(rows) == 0:
+            return
+        self.records += len(rows)
+        self.last_record = int(rows["physicalOffset"][-1])
+        self.last_timestamp = int(rows["storeTimestamp"][-1])
 
 
 class Buffers:
@@ -248,11 +256,7 @@ class Outputs:
 
     def count(self, rows: Any) -> None:
         """Note that rows were dispatched."""
-        if len(rows) == 0:
-            return
-        self.end.records += len(rows)
-        self.end.last_record = int(rows["physicalOffset"][-1])
-        self.end.last_timestamp = int(rows["storeTimestamp"][-1])
+        self.end.count(rows)
 
     def empty(self) -> Iterator[IndexPuts | Runs]:
         yield from self._give_puts()
@@ -284,10 +288,20 @@ class Outputs:
 class Scan:
     """One scan of one stretch; see `scan`."""
 
-    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
+    def __init__(
+        self,
+        read: Read,
+        stretch: Stretch,
+        rules: ScanRules,
+        buffers: Buffers,
+        outputs: Callable[[End], Any] | None = None,
+    ) -> None:
+        """outputs: makes what gets the records instead of an Outputs, with its methods `dispatch`
+        and `empty`.
+        """
         self.read, self.stretch, self.rules = read, stretch, rules
         self.end = End()
-        self.outputs = Outputs(rules, buffers, self.end)
+        self.outputs = outputs(self.end) if outputs else Outputs(rules, buffers, self.end)
         self.walk = Walk(
             read, stretch.segment_end, rules.records, rules.checks, buffers.window, buffers.rows
         )

@@ -285,16 +285,15 @@ def _check_belongs(
 def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, int, int]]:
     """(path, physicalOffset, size) of the last entry of some queues, or of some of their files."""
     if f"{CONSUME_QUEUE}/{CURRENT}" in paths:
-        queues = RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
-        try:
+        with closing(
+            RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
+        ) as queues:
             names = sorted(queues.maxima)
             for topic, queue_id in names[:: max(len(names) // _SAMPLED, 1)]:
                 queue = queues.open(topic, queue_id, False)
                 last = queue.last()
                 if last is not None:
                     yield queue.folder, last.physical_offset, last.size
-        finally:
-            queues.close()
         return
     sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
     for path in sample[:: max(len(sample) // _SAMPLED, 1)]:

@@ -14,6 +14,7 @@ In a store this is done in place, under the file `abort`, and each step can be k
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from reput.broker.change.install import read_note as read_own_note
@@ -179,11 +180,8 @@ class CatchUp:
         """What is indexed is durable first: a power cut must not leave keys of lost messages."""
         start = self.log.segment_of(new.position.first)
         for segment in range(start, new.ahead.end, self.log.segment_bytes):
-            file = self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
-            try:
+            with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")) as file:
                 file.sync()
-            finally:
-                file.close()
 
     def _vouch(self, timestamp: int) -> None:
         if timestamp > self.checkpoint.index_msg_timestamp:

@@ -12,6 +12,7 @@ whole of timerlog is what it is made of.
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -126,13 +127,10 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
     remove_folder(files, STAGED)
     files.add_folder(STAGED)
     for name, content in timer_log_files(units, file_bytes, turned.precision):
-        file = files.create(f"{STAGED}/{name}")
-        try:
+        with closing(files.create(f"{STAGED}/{name}")) as file:
             file.set_length(file_bytes)
             file.write_at(0, content)
             file.sync()
-        finally:
-            file.close()
     files.sync_folder(STAGED)
     files.make_folder(CONFIG)
     # From here on a broker makes the wheel of the whole timerlog, of either.

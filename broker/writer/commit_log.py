@@ -9,6 +9,7 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -220,11 +221,8 @@ class CommitLog:
             if file is not None:
                 file.read_at(at - segment, buffer)
                 return
-        file = self.files.open(_path(segment))
-        try:
+        with closing(self.files.open(_path(segment))) as file:
             file.read_at(at - segment, buffer)
-        finally:
-            file.close()
 
     def _close_old(self, below: int) -> None:
         """Close the segments that end at or before an offset."""
@@ -269,14 +267,11 @@ class CommitLog:
 
     def _create(self, segment: int) -> None:
         """Create a segment. Its full length and its name are durable before a record is written."""
-        file = self.files.create(_path(segment))
-        try:
+        with closing(self.files.create(_path(segment))) as file:
             file.set_length(self.segment_bytes)
             if self._warm:
                 self._write_zeros(file)
             file.sync()
-        finally:
-            file.close()
         self.files.sync_folder(COMMIT_LOG)
 
     def _write_zeros(self, file: OpenFile) -> None:

@@ -66,8 +66,7 @@ class IndexFolder:
         return found
 
     def _header(self, name: str, previous: Header | None) -> Header:
-        file = self.files.open_read(f"{INDEX}/{name}")
-        try:
+        with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
             if file.length() >= INDEX_HEADER_BYTES:
                 file.read_at(0, raw)
@@ -78,8 +77,6 @@ class IndexFolder:
                 entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
                 file.read_at(self.entry_at(last), entry)
                 ends = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
-        finally:
-            file.close()
         end = head.end_offset
         marked = ends >= 0 and end == ends + 1
         return Header(
@@ -180,12 +177,9 @@ class IndexFolder:
 
     def write_header(self, name: str, raw: bytes) -> None:
         """Write a file's header in place, durably; within one sector, so there or not."""
-        file = self.files.open(f"{INDEX}/{name}")
-        try:
+        with closing(self.files.open(f"{INDEX}/{name}")) as file:
             file.write_at(0, raw)
             file.sync()
-        finally:
-            file.close()
 
     def remove(self, names: list[str]) -> None:
         """Remove files, last ones first, durably."""

@@ -96,8 +96,7 @@ class LogRecovery:
         segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
         for number, segment in enumerate(segments):
             path = segment_path(segment)
-            file = self.files.open_read(path)
-            try:
+            with closing(self.files.open_read(path)) as file:
                 length = file.length()
                 last = number == len(segments) - 1
                 if length == 0 and last:
@@ -109,8 +108,6 @@ class LogRecovery:
                         f"{path}: has {length} bytes, but mappedFileSizeCommitLog "
                         f"is {self.segment_bytes}"
                     )
-            finally:
-                file.close()
             if segment != segments[0] + number * self.segment_bytes:
                 raise StoreError(f"{path}: a hole before it; segments are missing")
         self._empty = empty

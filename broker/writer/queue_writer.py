@@ -1,6 +1,7 @@
 """The ConsumeQueues of an open store: each queue's next position, and its files."""
 
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,8 +95,7 @@ class QueueWriter:
 
     def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
         """How many entries at a file's start are of records before the cut, by bisection."""
-        file = self.files.open(f"{path}/{segment_name(start)}")
-        try:
+        with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             low, high = 0, file.length() // entry_bytes(batch)
             while low < high:
                 middle = (low + high) // 2
@@ -107,15 +107,10 @@ class QueueWriter:
             if low and _read_entry(file, low - 1, batch)["size"] == 0x7FFFFFFF:
                 return 0  # nothing but what fills a first file up to its first entry
             return low
-        finally:
-            file.close()
 
     def _read(self, path: str, start: int, number: int, batch: bool) -> np.void:
-        file = self.files.open(f"{path}/{segment_name(start)}")
-        try:
+        with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             return _read_entry(file, number, batch)
-        finally:
-            file.close()
 
     def _cut(
         self, path: str, starts: list[int], kept: int, used: int, file_size: int, batch: bool

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 
 from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog, Preparation, TransientPool
 from reput.broker.writer.index_writer import IndexWriter
@@ -239,14 +240,11 @@ class OpenStore:
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """In place: its fields lie within one sector. The file is there before the first record."""
         new = not self.files.exists(CHECKPOINT_FILE)
-        file = (self.files.create if new else self.files.open)(CHECKPOINT_FILE)
-        try:
+        with closing((self.files.create if new else self.files.open)(CHECKPOINT_FILE)) as file:
             if file.length() != CHECKPOINT_FILE_BYTES:
                 file.set_length(CHECKPOINT_FILE_BYTES)
             file.write_at(0, encode_checkpoint(checkpoint)[: CHECKPOINT.itemsize])
             file.sync()
-        finally:
-            file.close()
         if new:
             self.files.sync_folder("")
         self.checkpoint = checkpoint

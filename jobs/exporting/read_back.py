@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -72,13 +73,10 @@ def batches_in(
 
 
 def _parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
-    file = _File(storage.open(path))
-    try:
+    with closing(_File(storage.open(path))) as file:
         there = pq.ParquetFile(pa.PythonFile(file, mode="r"))
         names = [name for name in there.schema_arrow.names if name in _COLUMNS]
         yield from there.iter_batches(_ROWS, columns=names)
-    finally:
-        file.close()
 
 
 def _lines(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,7 @@
 """What a store's broker does by itself when it starts after a crash."""
 
+from contextlib import closing
+
 import numpy as np
 
 from reput.jobs.opening.plan import Plan
@@ -49,11 +51,8 @@ def dispatched_again_from(plan: Plan) -> int:
 def stored_at(storage: InputStorage, segment: Segment, at: int, rules: RecordRules) -> int:
     """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
     raw = np.zeros(_HEAD_BYTES, np.uint8)
-    file = storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
-    try:
+    with closing(storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))) as file:
         file.read_into(at - segment.start, raw[: segment.end - at])
-    finally:
-        file.close()
     head = raw[: RECORD_HEAD.itemsize].view(RECORD_HEAD)[0]
     start = store_timestamp_at(int(head["sysFlag"]), rules)
     return int(raw[start : start + TIMESTAMP_BYTES].view(">i8")[0])

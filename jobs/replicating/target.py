@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import cast
 
 import numpy as np
@@ -221,14 +221,11 @@ class ReplicaTarget:
     def read(self, at: int, buffer: np.ndarray) -> None:
         """Fill a buffer that lies within one segment; what is not there reads as zeros."""
         start = at - at % self.segment_bytes
-        file = self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")
-        try:
+        with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")) as file:
             there = max(min(file.length() - (at - start), len(buffer)), 0)
             if there:
                 file.read_at(at - start, buffer[:there])
             buffer[there:] = 0
-        finally:
-            file.close()
 
     def take_up(self, source: Read, start: int, stop: int, verify: bool = False) -> None:
         """Find the log's end, and compare its first bytes and its last records with the source's.

@@ -3,6 +3,7 @@
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
@@ -179,13 +180,10 @@ def read_places(
     for segment, there in held:
         if segment is None:
             continue
-        reader = storage.open(segment.path, segment.state)
-        try:
+        with closing(storage.open(segment.path, segment.state)) as reader:
             read = padded(reader, segment)
             for place in there:
                 yield place, segment, read
-        finally:
-            reader.close()
 
 
 def is_tail(damage: Damage, found: DamageMap) -> bool:

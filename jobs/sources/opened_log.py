@@ -1,5 +1,6 @@
 """A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
 
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 
@@ -127,11 +128,8 @@ def end_of_log(log: LogParts, start: int) -> int:
     segment = log.segments[number]
     at = start if segment.start <= start < segment.end else segment.start
     part = LogPart(number, at, at, segment.end)
-    reader = log.storage.open(segment.path, segment.state)
-    try:
+    with closing(log.storage.open(segment.path, segment.state)) as reader:
         return PartReader(log, part, reader).live_end()
-    finally:
-        reader.close()
 
 
 def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:

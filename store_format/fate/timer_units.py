@@ -1,6 +1,7 @@
 """The units of timerlog: which timers stand in the wheel, and since when."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +61,7 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
 def _units(storage: InputStorage, store: str) -> Iterator[Units]:
     """The units of all files, many at a time."""
     for name, length in timer_log_names(storage, store):
-        reader = storage.open(f"{store}/{TIMER_LOG}/{name}")
-        try:
+        with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
                 reader.read_into(start * _UNIT, raw)
@@ -69,5 +69,3 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 if not units["size"].any():
                     break  # the zeros behind the last unit
                 yield units[units["size"] == _UNIT]
-        finally:
-            reader.close()

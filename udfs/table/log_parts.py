@@ -8,6 +8,7 @@ a body for a record: the rows are the same however the log is cut (docs/decision
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -113,11 +114,8 @@ class LogParts:
 
     def _reading(self, number: int, what: Callable[[Read, Segment], Found]) -> Found:
         segment = self.segments[number]
-        reader = self.storage.open(segment.path, segment.state)
-        try:
+        with closing(self.storage.open(segment.path, segment.state)) as reader:
             return what(padded(reader, segment), segment)
-        finally:
-            reader.close()
 
     def last_time(self, number: int) -> int | None:
         """StoreTimestamp of the last record before segment `number`; None where there is none."""

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.rocketmq import real_clients
-from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.live import TOPICS, Broker, Client, free_port, messages
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import TOPICS, Broker, free_port, messages, warmed
 from tests.rocketmq.real_clients import Step
 
 SENT = 600
@@ -45,9 +45,7 @@ def make(version: str, folder: Path) -> Made:
     """Three topics of four queues; a group with offsets, and one that read all."""
     store = folder / "made"
     with Driver(version) as client, Broker(version, store, free_port()) as broker:
-        asking = Client(client, broker.namesrv)
-        with suppress(JobFailedError):  # where a machine is busy, two new JVMs are slow at first
-            asking.read(("TBW102",), limit=1)
+        asking = warmed(client, broker.namesrv)
         sent = asking.send(messages(SENT))
         asking.read(("Live0",), group=GROUP, save=True, limit=20)
         asking.ask("sql", group="pushed", topic="Live1", sql="n > 100")

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import TOPICS, Broker, Client, free_port, messages
+from tests.rocketmq.live import TOPICS, Broker, free_port, messages, warmed
 from tests.rocketmq.real_clients import Step
 
 SENT = 600
@@ -45,7 +45,7 @@ def make(version: str, folder: Path) -> Made:
     """Three topics of four queues; a group with offsets, and one that read all."""
     store = folder / "made"
     with Driver(version) as client, Broker(version, store, free_port()) as broker:
-        asking = Client(client, broker.namesrv)
+        asking = warmed(client, broker.namesrv)
         sent = asking.send(messages(SENT))
         asking.read(("Live0",), group=GROUP, save=True, limit=20)
         asking.ask("sql", group="pushed", topic="Live1", sql="n > 100")

@@ -18,7 +18,7 @@ from tests.jobs.serve.popping import Popped, ack_of, fields, messages
 from tests.jobs.serve.serving import Serving
 from tests.rocketmq import served
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client, free_port
+from tests.rocketmq.live import Broker, Client, free_port, warmed
 from tests.rocketmq.live import messages as to_send
 from tests.rocketmq.test_replicas import until
 
@@ -60,7 +60,7 @@ def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(
     settings = {**_SOON, "enableRetryTopicV2": separator == "+"}
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port, **settings) as broker:
-        Client(driver, broker.namesrv).send(to_send(SENT))
+        warmed(driver, broker.namesrv).send(to_send(SENT))
         with Peer(f"127.0.0.1:{port}") as peer:
             first = everything(peer, 3000, SENT // 3)
             for each in first[::3]:
@@ -114,7 +114,7 @@ def test_it_comes_again_as_often_as_at_a_broker(
     needs_rocketmq(VERSION)
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
-        Client(driver, broker.namesrv).send(to_send(SENT))
+        warmed(driver, broker.namesrv).send(to_send(SENT))
         broker.stop()
     made = served.Made(VERSION, store, port, [], [], 0)
     with (
@@ -134,7 +134,7 @@ def test_a_pop_that_waits_gets_what_a_broker_stores_meanwhile(
     needs_rocketmq(VERSION)
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
-        client = Client(driver, broker.namesrv)
+        client = warmed(driver, broker.namesrv)
         client.send(to_send(3))
         assert until(lambda: broker.status()["behind"] == 0)
         with Serving(store, "--rocketmq", VERSION, "--follow") as serving:

@@ -19,8 +19,10 @@ const consumer = new SimpleConsumer({
 await consumer.startup();
 const end = Date.now() + Number(milliseconds);
 let left = Number(wanted);
+// long enough for a busy machine, where nothing is to come again
+const invisible = kept === '-' ? 60_000 : 15_000;
 while (left > 0 && Date.now() < end) {
-  for (const message of await consumer.receive(32, 10_000)) {
+  for (const message of await consumer.receive(32, invisible)) {
     const keys = [...message.keys].sort();
     const words = [message.deliveryAttempt, message.messageId, keys, message.body.toString('hex')];
     process.stdout.write(words.join(' ') + '\n');

@@ -16,6 +16,7 @@ from rocketmq import (
     SimpleConsumer,
 )
 from rocketmq.grpc_protocol import FilterType
+from rocketmq.v5.exception import ClientException
 
 ENDPOINT, MODE, GROUP, TOPIC, KIND, EXPRESSION, WANTED, MILLISECONDS, KEPT = sys.argv[1:]
 
@@ -51,10 +52,16 @@ def main() -> None:
     if MODE == "simple":
         consumer = SimpleConsumer(config, GROUP, wanted, await_duration=2)
         consumer.startup()
+        # long enough for a busy machine, where nothing is to come again
+        invisible = 60 if KEPT == "-" else 15
         while not listener.is_done():
-            for message in consumer.receive(32, 10) or ():
-                if listener.took(message):
-                    consumer.ack(message)
+            try:
+                for message in consumer.receive(32, invisible) or ():
+                    if listener.took(message):
+                        consumer.ack(message)
+            except ClientException as error:  # a Proxy that has no settings of it yet
+                print(error, file=sys.stderr)
+                time.sleep(0.5)
     else:
         PushConsumer(config, GROUP, listener, wanted).startup()
         while not listener.is_done():

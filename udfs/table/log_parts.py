@@ -61,6 +61,8 @@ class LogParts:
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
+    # what a DLedger group has agreed on ends at this physical offset; None where nothing limits it
+    agreed_to: int | None = None
 
     def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.

@@ -16,7 +16,7 @@ from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from tests.in_process import Session, as_text, run
-from tests.store_format.log.dledger_stores import NAMES, unpack
+from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, unpack
 from tests.store_format.log.test_dledger import change, heads
 
 
@@ -24,9 +24,12 @@ from tests.store_format.log.test_dledger import change, heads
 def test_its_brokers_files_are_sound(name: str, tmp_path: Path) -> None:
     store, about = unpack(name, tmp_path)
     given = {"rocketmq": "5.3.3", "settings": as_text(about["sizes"])}
-    assert verify(Session(), str(store), **given).sound
+    verified = verify(Session(), str(store), **given)
     report = check(Session(), str(store), **given)
-    assert report.sound
+    # a member that was killed and came back lacks messages in its own queues
+    assert verified.same == report.sound == (name in AS_DERIVED)
+    assert all("/consumequeue/Live" in each.path for each in verified.differences)
+    assert not report.damage["ranges"]
     behind = [note for note in report.notes if "readUnCommitted" in note]
     assert len(behind) == (name == "killed")
 
@@ -40,10 +43,9 @@ def test_messages_are_found(name: str, scan: bool, tmp_path: Path) -> None:
             found = [each.record.physical_offset for each in opened.query(topic, key, scan=scan)]
             delayed = int(message_id[-16:], 16) not in found and not found
             assert delayed or found == [int(message_id[-16:], 16)], (topic, offset)
-        sent = sum(row.messages for row in opened.topics(scan=scan) if row.name.startswith("Live"))
-        assert sent >= sum(not each[0].startswith("SCHEDULE") for each in about["sent"]) - 2
-        assert list(opened.groups()) is not None
-        if not scan:
+        topics = {row.topic: row.messages for row in opened.topics(scan=scan)}
+        assert topics.keys() >= {"Live0", "Live1", "Live2"}
+        if not scan and name != "rejoined":
             assert not opened.query("Live0", "key0").notes
 
 
@@ -66,7 +68,7 @@ def test_what_no_majority_had_is_left_out_unless_it_is_asked_for(tmp_path: Path)
         assert few < sum(row.messages for row in opened.stats(("topic",)))
 
 
-@pytest.mark.parametrize("name", ["clean", "mixed"])
+@pytest.mark.parametrize("name", ["failed_over", "mixed"])
 def test_dump_shows_index_and_term(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +156,7 @@ def salvaged(store: Path, about: dict[str, Any], output: Path) -> Any:
     ],
 )
 def test_salvage_keeps_a_record_whose_head_is_wrong(field: str, raw: bytes, tmp_path: Path) -> None:
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     whole = run(
         str(store), str(tmp_path / "whole"), Session(), rocketmq="5.3.3",
         settings=as_text(about["sizes"]),
@@ -170,13 +172,13 @@ def test_salvage_keeps_a_record_whose_head_is_wrong(field: str, raw: bytes, tmp_
 
 def test_salvage_passes_over_a_cut_entry(tmp_path: Path) -> None:
     """The bytes of one entry are gone: the record behind it is found by its own place."""
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     path, at, head = heads(store, about)[20]
     change(path, at, bytes(int(head["size"])))
     report = check(Session(), str(store), rocketmq="5.3.3", settings=as_text(about["sizes"]))
     assert not report.sound
     made = salvaged(store, about, tmp_path / "out")
-    assert made.messages == len(heads(unpack("clean", tmp_path / "again")[0], about)) - 1
+    assert made.messages == len(heads(unpack("failed_over", tmp_path / "again")[0], about)) - 1
 
 
 def flipped(change_at: Callable[[Any], int]) -> Callable[[Path, int, Any], None]:
@@ -190,7 +192,7 @@ def flipped(change_at: Callable[[Any], int]) -> Callable[[Path, int, Any], None]
 
 @pytest.mark.parametrize("where", ["first byte", "middle", "last byte"])
 def test_a_flipped_bit_in_a_record_is_told(where: str, tmp_path: Path) -> None:
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     path, at, head = heads(store, about)[20]
     places = {"first byte": 48, "middle": 48 + 130, "last byte": int(head["size"]) - 1}
     flipped(lambda _: places[where])(path, at, head)
@@ -212,4 +214,4 @@ def test_two_members_are_told_apart_by_a_setting(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="several DLedger members"):
         open_store(str(store), settings=given)
     chosen = {**given, "dLegerSelfId": mine.name.removeprefix("dledger-")}
-    assert verify(Session(), str(store), rocketmq="5.3.3", settings=chosen).sound
+    assert verify(Session(), str(store), rocketmq="5.3.3", settings=chosen).same

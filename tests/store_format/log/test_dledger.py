@@ -141,7 +141,7 @@ def test_a_wrong_head_is_told_by_file_offset_and_field(
 ) -> None:
     from reput.jobs.pipeline.pipeline import Cut
 
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     path, at, _ = heads(store, about)[45]
     offset, size, value = WRONG[field]
     change(path, at + offset, value.to_bytes(size, "big"))
@@ -156,7 +156,7 @@ def test_a_wrong_head_is_told_by_file_offset_and_field(
 
 
 def test_truncate_ends_the_log_where_a_head_is_wrong(tmp_path: Path) -> None:
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     path, at, head = heads(store, about)[45]
     change(path, at + DLEDGER_AT.index, bytes(8))
     summary = rebuild(
@@ -169,7 +169,7 @@ def test_truncate_ends_the_log_where_a_head_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["another group's", "a lower term"])
 def test_another_segment_is_told_at_its_first_entry(name: str, tmp_path: Path) -> None:
     """All entries of a segment are another group's: each by itself is sound."""
-    store, about = unpack("clean", tmp_path / "store")
+    store, about = unpack("failed_over", tmp_path / "store")
     found = heads(store, about)
     last = found[-1][0]
     for path, at, head in found:

@@ -14,6 +14,7 @@ from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.segments import find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage.local import LocalStorage
@@ -49,9 +50,11 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
     if options.on_damage == SALVAGE:
         rules = replace(rules, check_property_crc=plan.profile.property_crc)
     segments = may_grow(plan.segments, -1) if grows else plan.segments
+    agreed_to = None if plan.heads_from == NO_HEADS else plan.splits.limit
     return LogParts(
-        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss
-    )
+        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss,
+        agreed_to,
+    )  # fmt: skip
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
@@ -122,6 +125,8 @@ def end_of_log(log: LogParts, start: int) -> int:
     A record is whole if nothing at its end is missing as far as that is known; what is being
     written is left for the next time. Raises DamageFound where live records follow damage.
     """
+    if log.agreed_to is not None:
+        return log.agreed_to
     number = len(log.segments) - 1
     while number and not log.is_written_from(number):
         number -= 1

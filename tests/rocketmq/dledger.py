@@ -16,7 +16,7 @@ from typing import Any
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import delayed, transactions
 from tests.rocketmq.live import Broker, Client, free_port, messages
-from tests.store_format.log.dledger_stores import ARCHIVES, INDEX_KEPT, SUFFIX
+from tests.store_format.log.dledger_stores import ARCHIVES, AS_DERIVED, INDEX_KEPT, SUFFIX
 
 VERSION = "5.3.3"
 SETTINGS: dict[str, object] = {
@@ -133,8 +133,9 @@ def live(made: Group) -> dict[str, Any]:
     made.agreed()
     (third,) = made.brokers.keys() - {second}
     made.kill(third)
-    unheard = client.send(messages(6, first=200), **UNHEARD)
-    assert not unheard, "a leader without a majority has acknowledged a message"
+    for number in range(3):
+        unheard = client.send(messages(1, first=200 + number), **UNHEARD)
+        assert not unheard, "a leader without a majority has acknowledged a message"
     _until(lambda: made.brokers[second].status()["max_offset"] > 0)
     time.sleep(4)  # DLedgerConfig.checkPointInterval
     made.kill(second)
@@ -148,7 +149,20 @@ def live(made: Group) -> dict[str, Any]:
     leader = made.leader()
     made.agreed()
     made.stop()
-    return {"sent": sent, "leader": f"n{leader}", "killed": killed, "rejoined": f"n{second}"}
+    return {"sent": sent, "failed_over": f"n{leader}", "killed": killed, "rejoined": f"n{second}"}
+
+
+def calm(made: Group) -> list[list[Any]]:
+    """A group of three that is stopped as an operator does."""
+    client = made.client
+    made.start(0, 1, 2)
+    made.leader()
+    sent = client.send(messages(30)) + client.send(delayed(2, 4, 900))
+    transactions(client, ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"], 700)
+    time.sleep(2)
+    made.agreed()
+    made.stop()
+    return sent
 
 
 def mixed(made: Group) -> list[list[Any]]:
@@ -177,7 +191,29 @@ def _copied(made: Group, member: int, name: str) -> str:
     return name
 
 
-KEPT = ("commitlog", "consumequeue", "index", "config", "checkpoint", "abort")
+KEPT = ("commitlog", "consumequeue", "index", "config", "checkpoint", "abort", "expect")
+
+
+def derive_anew(store: Path) -> None:
+    """Have a broker derive all from the log alone, into `expect` in the store.
+
+    It takes it for a store that was killed: after a clean stop it dispatches nothing that is there
+    (5.3.3 begins at the committed index). It finds no other member.
+    """
+    with tempfile.TemporaryDirectory(prefix="reput-dledger-") as folder:
+        copy = Path(shutil.copytree(store, Path(folder) / "copy"))
+        for name in ("consumequeue", "index", "checkpoint", "abort", "lock"):
+            path = copy / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        (copy / "abort").touch()
+        (member,) = copy.glob("dledger-*")
+        own = member.name.removeprefix("dledger-")
+        peers = ";".join(f"{own if n == 0 else f'x{n}'}-127.0.0.1:{free_port()}" for n in range(3))
+        settings = {**SETTINGS, **GROUP, "dLegerPeers": peers, "dLegerSelfId": own}
+        with Broker(VERSION, copy, **settings) as broker:
+            broker.stop()
+        for name in ("consumequeue", "index"):
+            shutil.copytree(copy / name, store / "expect" / name)
 
 
 def pack(store: Path, archive: Path, about: dict[str, Any]) -> None:
@@ -207,6 +243,8 @@ def pack(store: Path, archive: Path, about: dict[str, Any]) -> None:
 
 def _keep(name: str, store: Path, sent: list[list[Any]]) -> None:
     archive = ARCHIVES / f"{name}_{VERSION}{SUFFIX}"
+    if name not in AS_DERIVED:
+        derive_anew(store)
     pack(store, archive, {"rocketmq": VERSION, "sizes": SETTINGS, "sent": sent})
     print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
 
@@ -215,10 +253,13 @@ def main() -> None:
     """Write the archives anew; times and offsets in them differ each time."""
     with tempfile.TemporaryDirectory(prefix="reput-dledger-") as folder:
         root = Path(folder)
+        with group(root / "calm") as three:
+            sent = calm(three)
+        _keep("clean", root / "calm" / "n1", sent)
         with group(root / "three") as three:
-            told = live(three)
-        for name, part in (("clean", "leader"), ("killed", "killed"), ("rejoined", "rejoined")):
-            _keep(name, root / "three" / told[part], told["sent"])
+            lived = live(three)
+        for name in ("failed_over", "killed", "rejoined"):
+            _keep(name, root / "three" / lived[name], lived["sent"])
         with group(root / "one", 1) as one:
             sent = mixed(one)
         _keep("mixed", root / "one" / "n0", sent)

@@ -62,6 +62,8 @@ class LogParts:
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
+    # what a DLedger group has agreed on ends at this physical offset; None where nothing limits it
+    agreed_to: int | None = None
 
     @property
     def back_to_back(self) -> bool:

@@ -1,8 +1,10 @@
 """Stores that real DLedger groups left (`python -m tests.rocketmq.dledger` writes them anew).
 
-clean: a leader's, stopped cleanly, after two failovers. killed: a leader's that had entries that no
-other member had. rejoined: the same one's after it came back as a follower and was stopped. mixed:
-a plain broker's that went on as a group of one.
+clean: a member's of a group that was stopped as an operator does. failed_over: a leader's after
+its group has lost two leaders. killed: a leader's that had entries that no other member had.
+rejoined: the same one's after it came back as a follower and was stopped. mixed: a plain broker's
+that went on as a group of one. Those that are not AS_DERIVED have in `expect/` what a broker
+derives from the log alone: a member that was killed and came back lacks messages in its own queues.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 
 ARCHIVES = Path(__file__).parent / "dledger"
 SUFFIX = ".tar.xz"
-NAMES = ("clean", "killed", "mixed", "rejoined")
+NAMES = ("clean", "failed_over", "killed", "mixed", "rejoined")
+AS_DERIVED = ("clean", "killed", "mixed")  # those whose own queues and index are whole
 INDEX_KEPT = 1 << 13  # bytes of a member's index files: its first 256 entries
 
 

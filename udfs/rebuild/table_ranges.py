@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.rocksdb.keys import queue_key
+from reput.store_format.rocksdb.keys import queue_key, queue_of_topic, topic_key
 from reput.udfs.rebuild.read_runs import Int64s, read_runs
 from reput.udfs.schemas import RUN, schema
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
@@ -60,8 +60,13 @@ def listed_offsets(files: StagedRuns, rows: pa.RecordBatch) -> Int64s:
 
 def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
     """What the keys of each row's queue begin with."""
-    names = zip(rows.column("topic").to_pylist(), rows.column("queue_id").to_pylist(), strict=True)
-    return [queue_key(topic, queue_id) for topic, queue_id in names]
+    topics = rows.column("topic").dictionary_encode()
+    known = [topic_key(topic) for topic in topics.dictionary.to_pylist()]
+    ids = np.asarray(rows.column("queue_id")).astype(">i4").view("V4").tolist()
+    return [
+        queue_of_topic(known[topic], queue_id)
+        for topic, queue_id in zip(topics.indices.to_pylist(), ids, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,11 @@ class CountRuns:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
         for batch in batches:
-            if batch.num_rows:
-                held.append(self._counted(batch))
-            if sum(each.num_rows for each in held) >= _ROWS_AT_ONCE:
+            if not batch.num_rows:
+                continue
+            held.append(self._counted(batch))
+            # merging costs as much as there are queues, so the new rows are no fewer
+            if sum(each.num_rows for each in held[1:]) >= max(_ROWS_AT_ONCE, held[0].num_rows):
                 held = [_merged(held)]
         if held:
             yield _merged(held)

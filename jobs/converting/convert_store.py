@@ -15,7 +15,7 @@ from reput.jobs.converting.carried_config import (
     positions_of,
 )
 from reput.jobs.converting.convert_summary import ConvertSummary, topic_fates
-from reput.jobs.converting.measured_log import measure
+from reput.jobs.converting.measured_log import QueueKey, measure
 from reput.jobs.converting.meeting import MEET_REFUSE, meet
 from reput.jobs.converting.new_log import NewLog, place_records, start_of, write_log
 from reput.jobs.converting.ordered_records import Source, place_in_order
@@ -23,6 +23,7 @@ from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_waiting
 from reput.jobs.deriving.derive_set import derive_set
+from reput.jobs.deriving.expired_queues import Last, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
@@ -32,7 +33,7 @@ from reput.jobs.outputs.sets import REBUILT
 from reput.jobs.outputs.summary import OutputFile
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.convert.changes import Changes
+from reput.store_format.convert.changes import Changes, Fate
 from reput.store_format.convert.fits import Seen, misfits
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
@@ -122,7 +123,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         if not to.changes.selects:
             records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
             carry_timer(job.plan, storage, target, records, summary)
-        _derive(first, to, job.staging, target, summary)
+        _derive(first, to, looked, job.staging, target)
         raw = manifest_text(summary.manifest())
         storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = first.seconds()
@@ -144,6 +145,7 @@ class _LookedAt(NamedTuple):
 
     log: NewLog
     config: Config
+    expired: dict[tuple[str, int], Last]  # queues that have no message in the log any more
     summary: ConvertSummary
 
 
@@ -177,7 +179,26 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
-    return _LookedAt(log, config, summary)
+    return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
+
+
+def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], Last]:
+    """The ends of queues without a live message, by their new names: they go on there."""
+    live = {
+        source.new_queue(key) for source in sources
+        for key, seen in source.measured.queues.items() if seen.counted
+    }  # fmt: skip
+    found: dict[tuple[str, int], Last] = {}
+    for source in sources:
+        own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
+        for queue, last in expired_queues(source.job.plan, own, warnings).items():
+            new = source.new_queue(QueueKey(*queue))
+            left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
+            if left_out or new in live:
+                continue
+            if new not in found or found[new].position < last.position:
+                found[new] = last
+    return found
 
 
 def _source(job: Pipeline, changes: Changes) -> Source:
@@ -222,12 +243,16 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
 
 
 def _derive(
-    found: FoundStore, to: Wanted, staging: "Staging", target: str, summary: ConvertSummary
+    found: FoundStore, to: Wanted, looked: _LookedAt, staging: "Staging", target: str
 ) -> None:
     """Derive the new log's files, and move them into the set."""
-    storage, derived = staging.storage, staging.path(_DERIVED)
+    storage, derived, summary = staging.storage, staging.path(_DERIVED), looked.summary
+    settings = {
+        **to.settings,
+        "checkCRCOnRecover": "false",
+    }  # bodies were checked as they were read
     made = find_store(
-        found.engine, StoreAt(storage, target, to.release, to.settings),
+        found.engine, StoreAt(storage, target, to.release, settings),
         cut=found.cut, progress=found.progress, one_release=True, even_rocksdb=True,
     )  # fmt: skip
     try:
@@ -236,6 +261,7 @@ def _derive(
             made.output(derived, REBUILT, False, storage),
             queues=kind_of_queues(found.plan, None, derived),
             index=kind_of_index(found.plan, None, derived),
+            expired=looked.expired,
         )
     except DamageFound as error:
         raise StoreError(

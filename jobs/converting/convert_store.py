@@ -15,7 +15,7 @@ from reput.jobs.converting.carried_config import (
     positions_of,
 )
 from reput.jobs.converting.convert_summary import ConvertSummary, topic_fates
-from reput.jobs.converting.measured_log import measure
+from reput.jobs.converting.measured_log import QueueKey, measure
 from reput.jobs.converting.meeting import MEET_REFUSE, meet
 from reput.jobs.converting.new_log import NewLog, place_records, start_of, write_log
 from reput.jobs.converting.ordered_records import Source, place_in_order
@@ -23,6 +23,7 @@ from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_waiting
 from reput.jobs.deriving.derive_set import derive_set
+from reput.jobs.deriving.expired_queues import Last, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
@@ -32,7 +33,7 @@ from reput.jobs.outputs.sets import REBUILT
 from reput.jobs.outputs.summary import OutputFile
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.convert.changes import Changes
+from reput.store_format.convert.changes import Changes, Fate
 from reput.store_format.convert.fits import Seen, misfits
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
@@ -122,8 +123,10 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         if not to.changes.selects:
             records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
             carry_timer(job.plan, storage, target, records, summary)
-        made = StoreAt(storage, target, to.release, to.settings)
-        _derive(first, made, job.staging.path(_DERIVED), summary)
+        # bodies were checked as they were read
+        settings = {**to.settings, "checkCRCOnRecover": "false"}
+        made = StoreAt(storage, target, to.release, settings)
+        _derive(first, made, job.staging.path(_DERIVED), looked)
         raw = manifest_text(summary.manifest())
         storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = first.seconds()
@@ -145,6 +148,7 @@ class _LookedAt(NamedTuple):
 
     log: NewLog
     config: Config
+    expired: dict[tuple[str, int], Last]  # queues that have no message in the log any more
     summary: ConvertSummary
 
 
@@ -178,7 +182,26 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
-    return _LookedAt(log, config, summary)
+    return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
+
+
+def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], Last]:
+    """The ends of queues without a live message, by their new names: they go on there."""
+    live = {
+        source.new_queue(key) for source in sources
+        for key, seen in source.measured.queues.items() if seen.counted
+    }  # fmt: skip
+    found: dict[tuple[str, int], Last] = {}
+    for source in sources:
+        own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
+        for queue, last in expired_queues(source.job.plan, own, warnings).items():
+            new = source.new_queue(QueueKey(*queue))
+            left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
+            if left_out or new in live:
+                continue
+            if new not in found or found[new].position < last.position:
+                found[new] = last
+    return found
 
 
 def _source(job: Pipeline, changes: Changes) -> Source:
@@ -222,9 +245,9 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
         summary.copied.append(f"{CONFIG}/{name}")
 
 
-def _derive(found: FoundStore, at: StoreAt, derived: str, summary: ConvertSummary) -> None:
+def _derive(found: FoundStore, at: StoreAt, derived: str, looked: _LookedAt) -> None:
     """Derive the new log's files to a folder of its staging, and move them into the set."""
-    storage, target = at.storage, at.path
+    storage, target, summary = at.storage, at.path, looked.summary
     made = find_store(
         found.engine, at,
         cut=found.cut, progress=found.progress, one_release=True, even_rocksdb=True,
@@ -235,6 +258,7 @@ def _derive(found: FoundStore, at: StoreAt, derived: str, summary: ConvertSummar
             made.output(derived, REBUILT, False, storage),
             queues=kind_of_queues(found.plan, None, derived),
             index=kind_of_index(found.plan, None, derived),
+            expired=looked.expired,
         )
     except DamageFound as error:
         raise StoreError(

@@ -37,6 +37,7 @@ WORKS = {
     "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
     "rebuild": ["rebuild", "{other}", "--output", "{disk}/made", *GIVEN],
     "repair": ["repair", "{other}", "--output", "{disk}/made", *GIVEN],
+    "convert": ["convert", "{other}", "--output", "{disk}/made", *GIVEN],
     "install": ["install", "{set}", "{store}", "--yes"],
     "recover": ["recover", "{behind}", "--yes", *GIVEN],
     "report": ["report", "{other}", "--output", "{disk}/page.html", *GIVEN],

@@ -9,7 +9,7 @@ import pytest
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
 from tests.in_process import OUTPUT, STORE, storage_of
-from tests.jobs.test_convert import SEGMENT, at_place, converted, log_of, plain, records
+from tests.jobs.test_convert import PLAIN, SEGMENT, at_place, converted, log_of, plain, records
 from tests.logs import Log
 from tests.logs.encoder import HOST, Message, build_log, encode, properties
 from tests.logs.strategies import HOST_V6
@@ -172,3 +172,17 @@ def test_what_an_older_release_does_not_read_is_refused_by_name(
     assert summary.rocketmq == "5.4.0"
     assert records(log_of(made)) == records(log.segments)
     assert at_place(encode(message, 0), 0) == encode(message, 0)
+
+
+def test_a_queue_whose_messages_have_all_expired_goes_on_where_it_ended() -> None:
+    entries = struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 3 + struct.pack(">qiq", 95, 120, 7)
+    log = Log(build_log([Message("A")], SEGMENT, first_offset=SEGMENT), PLAIN, "5.3.3", {})
+    for rename, name in (({}, "Gone"), ({"Gone": "Here"}, "Here")):
+        storage = with_config(log, topics={"topicConfigTable": {"Gone": {"topicName": "Gone"}}})
+        path = f"consumequeue/Gone/1/{0:020d}"
+        storage.files[f"{STORE}/{path}"] = entries.ljust(400, b"\0")
+        _, made = converted(log, storage, rename=rename, to_settings={"maxIndexNum": "9"})
+        queue = made.files[f"{OUTPUT}/{path.replace('Gone', name)}"]
+        assert queue[60:].rstrip(b"\0") == entries[60:]
+    _, made = converted(log, storage_of(log), drop=["A"])
+    assert records(log_of(made)) == []

@@ -15,6 +15,7 @@ from tests import golden_stores
 
 FOLDER = Path(__file__).parent.parent / "docs" / "formats"
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
+QUEUE_LOGS = ("compaction", "tiered")
 HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
 FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
@@ -25,9 +26,9 @@ def text_of(page: str) -> str:
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
-    about_all = {"README", "learned", "remoting", "replication", "rocksdb"}
-    # the last three: tests/remoting, tests/jobs/replicating/test_frames.py, and
-    # tests/store_format/rocksdb/test_docs.py
+    about_all = {"README", "learned", "remoting", "replication", "rocksdb", *QUEUE_LOGS}
+    # these too are decoded: tests/remoting, tests/jobs/replicating/test_frames.py,
+    # tests/store_format/rocksdb/test_docs.py, tests/store_format/storage/test_queue_log_docs.py
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 
 

@@ -14,14 +14,15 @@ from tests import golden_stores
 from tests.format_pages import FIELD_ROW, FOLDER, fields, text_of
 
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
+QUEUE_LOGS = ("compaction", "tiered")
 HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
-    about_all = {"README", "learned", "remoting", "replication", "rocksdb"}
-    # the last three: tests/remoting, tests/broker/replication/test_frames.py, and
-    # tests/store_format/rocksdb/test_docs.py
+    about_all = {"README", "learned", "remoting", "replication", "rocksdb", *QUEUE_LOGS}
+    # these too are decoded: tests/remoting, tests/broker/replication/test_frames.py,
+    # tests/store_format/rocksdb/test_docs.py, tests/store_format/storage/test_queue_log_docs.py
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 
 

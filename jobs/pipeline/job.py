@@ -92,16 +92,17 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     compares: bool = False,
     one_release: bool = False,
     even_rocksdb: bool = False,
+    only_reads: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
     compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
-    one_release: all is derived by the rules of one.
+    one_release: all is derived by the rules of one. only_reads: nothing is derived from the log.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
-    if isinstance(at.storage, QueueLog):
+    if isinstance(at.storage, QueueLog) and not only_reads:
         raise StoreError(
             f"{at.path}: is one queue's log, from which no store's files are derived: query, "
             "export, stats, compare and verify read it"

@@ -7,7 +7,9 @@ SOURCES = $(wildcard store_format broker udfs jobs reput tests notebooks benchma
 # Tests wait a good deal, for brokers above all: two processes that run them take half the time.
 # A file's tests stay in one of them, for their fixtures' sake. PYTEST_ARGS="-n0" has one process.
 PYTEST_ARGS ?=
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Collecting 6,800 tests takes 13 s of a core, and 6 where their compiled code is kept.
+KEEP_COMPILED := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(REPUT_CACHE)/pyc
+PYTEST := $(KEEP_COMPILED) $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help

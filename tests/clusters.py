@@ -14,8 +14,6 @@ import pytest
 from reput.jobs.spark.java import find_java_home
 
 ROOT = Path(__file__).parents[1]
-
-
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
@@ -73,8 +71,6 @@ def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
 
 
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-
 SMALL = [
     word
     for setting in (

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent.parent / "docs" / "formats"
-
-
 FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
 
 

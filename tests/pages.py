@@ -5,14 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-
-
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-
-
 _BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
-
-
 _TEXTS = {p: p.read_text("utf-8") for p in PAGES}
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 # The workers have no tests: what is defined here goes to them whole.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
 GOLDEN = "mixed_5.3.3"
 
 

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.works import GIVEN, WORKS, contents, make, run
+from tests.attack.works import WORKS, contents, make, run
 from tests.jobs.sources.reading import table
 
 ROOT = Path(__file__).parents[2]
-GIVEN += ["--rocketmq", "5.3.3"]
 
 
 def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:

@@ -13,15 +13,10 @@ from tests.broker.writer.stores import TINY, Clock
 
 GIVEN = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
         for word in ("--set", f"{name}={value}")]  # fmt: skip
-
-
+GIVEN += ["--rocketmq", "5.3.3"]
 # a broker's own refusal comes earlier: here the disk itself is to be what fails
 WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]
-
-
 EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
-
-
 # {store}, {behind}: on the small disk; {other}, {set}: elsewhere; {disk}: the small disk
 WORKS = {
     "append": ["append", "{store}", "--from-store", "{other}", *WRITES],

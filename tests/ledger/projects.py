@@ -29,7 +29,6 @@ def test_hang(): time.sleep(60)
 def test_crash(): os._exit(3)
 """
 
-
 SLOW = """
 import signal, time
 import pytest

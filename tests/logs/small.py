@@ -6,8 +6,6 @@ from typing import Any
 from tests.logs.encoder import Message, properties
 
 SEGMENT = 4096
-
-
 SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHashSlotNum": "7"}
 
 

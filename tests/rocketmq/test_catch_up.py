@@ -110,7 +110,8 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(
     shutil.copytree(store, before)
     put(driver, store, 300, sizes)
     wanted = derived(store)
-    with_mark = wanted | {"index/1": marked(wanted["index/1"])}
+    last = max(name for name in wanted if name.startswith("index/"))
+    with_mark = wanted | {last: marked(wanted[last])}
     untouched = with_derived_of(store, before, tmp_path / "untouched")
     driver.open_check(untouched, sizes)
     alone = derived(untouched)
@@ -123,7 +124,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(
         assert_same(derived(again), wanted)
 
         recovers = (ours / "abort").exists()
-        has_all_keys = derived(ours).get("index/1") == with_mark["index/1"]
+        has_all_keys = derived(ours).get(last) == with_mark[last]
         driver.open_check(ours, sizes)
         if has_all_keys:
             assert_same(derived(ours), with_mark)
@@ -140,7 +141,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(
     if kills == KILLS[0]:
         assert states["marked"]
         assert states["recovered"]
-        assert states["done"]
+        assert states["done"] or alone == wanted
 
 
 def marked(index_file: bytes) -> bytes:

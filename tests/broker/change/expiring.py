@@ -11,8 +11,6 @@ from tests import golden_stores
 from tests.in_process import as_text
 
 HOUR = 3_600_000
-
-
 NOW = 1_800_000_000_000
 
 

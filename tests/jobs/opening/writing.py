@@ -7,8 +7,6 @@ from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer
 
 SEGMENT = 1 << 16
-
-
 SETTINGS = {
     "mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "90", "maxHashSlotNum": "7",
     "mappedFileSizeConsumeQueue": "2000",

@@ -19,11 +19,7 @@ from tests.jobs.serve.serving import SIZES
 from tests.jobs.sources.reading import table
 
 BEGIN = 1_795_000_000_000
-
-
 GIVEN = SIZES | {"brokerName": NAME, "maxIndexNum": "400"}
-
-
 RELEASE = "5.3.3"
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from tests.store_format.query.asked import Asked
 
 SLOTS, MOST = 7, 20  # of the golden store's index files
-
-
 ENTRY = struct.Struct(">iqii")
 
 

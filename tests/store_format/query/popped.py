@@ -11,8 +11,6 @@ from reput.store_format.query.pop_leftovers import InFlightRow
 from reput.store_format.release.writer_settings import writer_settings_from
 
 REVIVE = "rmq_sys_REVIVE_LOG_C"
-
-
 POPPED = 1_795_000_000_000
 
 

@@ -85,10 +85,12 @@ def _to_output(
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
     from reput.store_format.disk.files import StoreInUse
+    from reput.store_format.log.dledger import refuse_heads
     from reput.store_format.storage.listing import listed
 
     storage, store = source.storage, source.path
     plan = make_plan(source, discover(source))
+    refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in listed(storage, store)):

@@ -19,6 +19,7 @@ _GROUPS = {
     "look": {
         "check": "find all damage in a store",
         "verify": "derive again and compare with what is there",
+        "compare": "say where the logs of a master and its slaves part, and what only one has",
         "report": "write one page of pictures and tables about a store",
         "topics": "list what a store has of each topic",
         "queues": "list what a store has of each queue",
@@ -49,6 +50,8 @@ _GROUPS = {
         "export":
             "write messages as Parquet, JSON lines, a Delta table or a store of their own",
         "append": "append messages to a local store",
+        "convert":
+            "write a store anew: files of other sizes, another release",
         "replicate":
             "copy a store's log, and go on as it grows, to a store that a broker starts on",
     },
@@ -77,7 +80,7 @@ _EXAMPLES = {
 }
 
 # Those that work on an engine whatever their options are.
-_ON_AN_ENGINE = ("rebuild", "verify", "check", "repair", "recover")
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
 
 # So many objects are made before Python looks for garbage. The 700 that it has itself cost 0.1 s of
 # a start, as imports make many objects and no garbage.

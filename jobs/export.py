@@ -139,7 +139,7 @@ def export(  # noqa: PLR0913 (a user's options)
     found = find_store(
         engine, at, cut=cut, progress=progress, tolerant=on_damage == "salvage",
         discovered=discover_for_reading(at),
-        compares=True,
+        compares=True, only_reads=True,
     )  # fmt: skip
     target = found.output(to, EXPORTED, replace, output_storage or storage)
     return export_set(found, target, format, chosen, keep_repeats)
@@ -182,7 +182,7 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     found = find_store(
         engine, at, cut=None, progress=progress, tolerant=salvages,
         discovered=discover_for_reading(at),
-        compares=True,
+        compares=True, only_reads=True,
     )  # fmt: skip
     return compare_set(found, there, folder)
 

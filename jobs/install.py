@@ -31,6 +31,7 @@ from reput.jobs.in_place.convert_config import (
     to_convert,
 )
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
+from reput.jobs.opening.change_refusals import refuse_group_log
 from reput.jobs.opening.plan import refuse_foreign_store
 from reput.jobs.opening.queue_kind import ROCKSDB
 from reput.jobs.outputs.count_text import counted
@@ -109,6 +110,7 @@ def install_set(
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
+    refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
     about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines

@@ -126,10 +126,10 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
                 "cannot be written: it could discard what is committed here"
             )
-        gathered, position = gathered_transactions(look.store, look.notes)
+        gathered, position, rows = gathered_transactions(look.store, look.notes)
         refuse_damage(gathered, look.store)
         return plan_resolution(
-            look.store.log, transactions.resolve(gathered, position), decisions, discarded,
+            look.store.log, transactions.resolve(gathered, position, rows), decisions, discarded,
             checks_most, position, look.store.profile.split_properties,
         )  # fmt: skip
 

@@ -137,10 +137,6 @@ class Made(TaskRows):
         return pa.Table.from_pylist(rows, self.schema).to_pylist()
 
 
-class functions:  # noqa: N801
-    """Nothing any more; to be removed where it is still named."""
-
-
 def _batches(
     rows: list[Row], schema: pa.Schema | None, rng: random.Random
 ) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from tests.broker.change import planted_bugs as planted_change_bugs
 from tests.broker.services import planted_bugs as planted_service_bugs
 from tests.broker.writer import planted_bugs as planted_writer_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.jobs.comparing import planted_bugs as planted_compare_bugs
 from tests.jobs.page import planted_bugs as planted_page_bugs
 from tests.jobs.replicating import planted_bugs as planted_replica_bugs
 from tests.jobs.serve import planted_bugs as planted_serve_bugs
@@ -37,7 +38,7 @@ _WALK = "store_format/log/walk.py"
 _DISPATCH = "store_format/derive/dispatch.py"
 _RUNS = "store_format/derive/queue_runs.py"
 _INDEX = "store_format/derived/index_file.py"
-_CRC32, _CRC_TEST = "store_format/kernels/crc32.py", ("tests/store_format/kernels/test_crc.py",)
+_CRC32, _CRC_TEST = "store_format/kernels/crc32.py", ("tests/store_format/kernels/test_crc32.py",)
 _PACKED, _PACKED_TEST = (
     "store_format/derive/packed_puts.py",
     "tests/store_format/derive/test_packed_puts.py",
@@ -160,11 +161,11 @@ BUGS = (
     Bug("a text that begins like another is not the same", "store_format/kernels/blocks.py::same_bytes",
         "return bool(i + alike >= length)", "return True", ("tests/store_format/kernels/test_blocks.py",)),
     Bug("String.hashCode of a block is that of one unit after the other", "store_format/kernels/blocks.py::ascii_sum",
-        "for i in reversed(range(BLOCK))", "for i in range(BLOCK)", ("tests/java/test_strings.py",)),
+        "for i in reversed(range(BLOCK))", "for i in range(BLOCK)", ("tests/store_format/java/test_strings.py",)),
     Bug("what stands before a short text is not hashed", "store_format/kernels/blocks.py::ascii_sum",
-        "units = builder.select(kept, block, _ZEROS)", "units = block", ("tests/java/test_strings.py",)),
+        "units = builder.select(kept, block, _ZEROS)", "units = block", ("tests/store_format/java/test_strings.py",)),
     Bug("what is not ASCII is not hashed by blocks", "store_format/kernels/blocks.py::ascii_sum",
-        "return builder.select(some, _WORD(-1), total)", "return total", ("tests/java/test_strings.py",)),
+        "return builder.select(some, _WORD(-1), total)", "return total", ("tests/store_format/java/test_strings.py",)),
     Bug("__CRC32# has its lowest digit first", "store_format/log/property_crc.py::property_crc_matches",
         "power = np.int32(power * np.int32(10))", "power = np.int32(1)", golden("small_crc")),
     Bug("__CRC32# covers all but the record's last 20 bytes", "store_format/log/property_crc.py::property_crc_matches",
@@ -586,6 +587,7 @@ ALL = (
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
     *planted_jobs_bugs.BUGS,
+    *planted_compare_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_rocksdb_bugs.BUGS,

@@ -19,8 +19,8 @@ _BOUNDS = "tests/attack/test_bounds.py"
 
 
 _PUBLISHING = "store_format/disk/exchange.py"
-_CRASHES = "tests/jobs/outputs/test_publish_crashes.py"
-_LEFTOVERS = "tests/jobs/outputs/test_leftovers.py"
+_CRASHES = "tests/jobs/outputs/test_publish.py"
+_LEFTOVERS = "tests/jobs/outputs/test_staging_folder.py"
 _INSTALL = "tests/jobs/test_install.py"
 _RECOVER = "tests/jobs/test_recover.py"
 _OVERLAP = "tests/attack/test_outputs.py"
@@ -302,7 +302,7 @@ BUGS = (
         only(_WRONG, "folders_made")),
     Bug("index names stay apart at the end of time", _PUBLISH + "::_index_names",
         "times[place] = min(times[place], LAST_INDEX_TIME - after)", "pass",
-        ("tests/test_names.py",)),
+        ("tests/store_format/test_names.py",)),
     Bug("the manifest has each file's digest", "udfs/rebuild/build_index.py::build_file",
         'create(staging.path(name), digest=True)', 'create(staging.path(name))',
         only("tests/test_golden.py", "tiny")),

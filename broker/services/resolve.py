@@ -91,7 +91,6 @@ def plan_resolution(
             names.tell_of(each)  # before 4.3.0: no broker's service ends it any more
             continue
         named = names.decision(each)
-        _refuse_in_rocksdb(each, named or decisions.default)
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
@@ -104,6 +103,8 @@ def plan_resolution(
             behind |= each.state == TransactionState.DISCARDED and each.half_offset >= half_position
         elif decision is None:
             plan.undecided.append(each)
+        elif each.in_rocksdb:
+            raise _known_by_rocksdb(each)
         elif (
             each.state == TransactionState.PENDING
             and each.checks >= checks_most
@@ -116,16 +117,14 @@ def plan_resolution(
     return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
 
 
-def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
-    """Raise StoreError where one is to be ended that a broker would still find in RocksDB.
-
-    How often it was checked, which the committed message says, stands only there.
+def _known_by_rocksdb(each: Transaction) -> StoreError:
+    """Why one is not ended here that RocksDB tells a broker of: how often it was checked, which
+    the committed message says, stands only there.
     """
-    if each.in_rocksdb and each.state == TransactionState.PENDING and decision is not None:
-        raise StoreError(
-            f"physical {each.first}: a pending half message of transRocksDBEnable, which only its "
-            "broker or producer can end; --decide FILE decides the others"
-        )
+    return StoreError(
+        f"physical {each.first}: a {each.state} half message of transRocksDBEnable, which only its "
+        "broker or producer can end; --decide FILE decides the others"
+    )
 
 
 class _Names:

@@ -26,7 +26,7 @@ from reput.store_format.message.refusals import (
 from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import refuse_unsupported
+from reput.store_format.release.settings import SettingError, refuse_unsupported
 from reput.store_format.release.writer_settings import (
     WriterSettings,
     refuse_other_folders,
@@ -130,6 +130,10 @@ class CommitLogWriter:
         """
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
+        if settings.enable_dledger_commit_log:
+            raise SettingError(
+                "enableDLegerCommitLog=true: no command writes to a DLedger group's log"
+            )
         if files is None:
             refuse_other_folders(settings, path)
             there = os.path.isdir(path)

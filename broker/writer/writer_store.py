@@ -17,6 +17,7 @@ from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.names import (
     ABORT,
@@ -61,6 +62,7 @@ class OpenStore:
         """Recover, take up queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
         refuse_foreign("", files.names)
+        refuse_dledger("", files.names)
         crashed = files.exists(ABORT)
         only_log = not self.dispatches
         # `abort` goes at close, and then a broker believes what a crash has left

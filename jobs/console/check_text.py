@@ -110,6 +110,8 @@ def next_step(report: CheckReport) -> str:
     made = "--output DIR"
     if report.assumed:  # what writes asks for it
         made += " --rocketmq VERSION"
+    if report.of_group:
+        return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
     if report.only_derived_differ or report.derived_files is None:

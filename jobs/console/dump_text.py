@@ -7,6 +7,7 @@ from reput.jobs.console.texts import safe, time_text
 
 Item = dict[str, Any]
 
+_NO_CELL = ("kind", "family")
 # The key hashes of a message that a line holds; JSON has all.
 _KEYS_SHOWN = 6
 
@@ -73,12 +74,32 @@ _INDEX_ENTRY = tuple(
         ("timeDiff", 10), ("previous", 9)
     )
 )  # fmt: skip
+_TIERED_INDEX_ENTRY = tuple(
+    _plain(name, width)
+    for name, width in (
+        ("number", 9), ("at", 11), ("keyHash", 11), ("slot", 8), ("topicId", 8), ("queueId", 8),
+        ("offset", 14), ("size", 9), ("timeDiff", 10)
+    )
+)  # fmt: skip
 _SLOT = (
     _plain("slot", 9),
     _plain("at", 11),
     _plain("newest", 9),
     _plain("entries", 8),
     TextColumn("chain, newest first", -1, _chain),
+)
+
+
+def _row_cells(item: Item) -> str:
+    """What a RocksDB's row has, but for what other columns show."""
+    return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
+
+
+_ROW = (
+    _plain("family", -8),
+    TextColumn(
+        "row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)
+    ),
 )
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
@@ -92,6 +113,7 @@ _SENTENCES: dict[str, Callable[[Item], str]] = {
         + ("" if i["restIsZero"] else ", old bytes behind it")
     ),
     "zeros": lambda i: f"-- zeros from {i['physicalOffset']} on, {i['bytes']} bytes",
+    "end": lambda i: f"-- end of the file's entries, at {i['at']}",
     "preBlank": lambda i: f"-- pre-blank: {i['entries']} entries from position {i['position']} on",
     "unused": lambda i: f"-- unused: {i['entries']} entries from position {i['position']} on",
     "rest": lambda i: f"-- {i['bytes']} bytes after the last whole entry, at {i['at']}",
@@ -122,6 +144,10 @@ def _columns(item: Item) -> tuple[TextColumn, ...] | None:
             return _SLOT
         case "field":
             return _FIELD
+        case "entry" if "topicId" in item:
+            return _TIERED_INDEX_ENTRY
+        case "row":
+            return _ROW
         case "entry" if "number" in item:
             return _INDEX_ENTRY
         case "entry" if "batchSize" in item:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from reput.store_format.faults import StoreError
-from reput.store_format.names import COMMIT_LOG
+from reput.store_format.names import COMMIT_LOG, DLEDGER
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import InputStorage, Listed
@@ -60,7 +60,9 @@ def check_folder(option: str, folder: str) -> None:
 
 
 def _is_store(there: list[Listed]) -> bool:
-    return any(name == COMMIT_LOG and state is None for name, state in there)
+    """Whether a folder with this in it is a store: it has a log, which may be a DLedger group's."""
+    folders = [name for name, state in there if state is None]
+    return COMMIT_LOG in folders or any(name.startswith(DLEDGER) for name in folders)
 
 
 def _seen(storage: InputStorage, path: str) -> list[Listed]:

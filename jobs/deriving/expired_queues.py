@@ -4,7 +4,7 @@ A broker must know where they end, else it would number their next messages from
 store has are kept by `install`; a RocksDB gets their ends here, and files are made of those.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -91,11 +91,15 @@ def files_of_expired(
     """A queue file in staging for each expired queue of a store that has queues in RocksDB alone;
     BUILT rows. length: bytes of a file; warnings: as for expired_queues.
     """
-    storage, store = plan.storage, plan.store
-    if queues_folder(storage, store) is None:
+    if queues_folder(plan.storage, plan.store) is None:
         return []
+    return expired_files(staging, expired_queues(plan, live, warnings), length)
+
+
+def expired_files(staging: Staging, ends: Mapping[Queue, Last], length: int) -> list[Built]:
+    """A queue file in staging for each of these queues, with its last entry; BUILT rows."""
     built = []
-    for (topic, queue_id), last in sorted(expired_queues(plan, live, warnings).items()):
+    for (topic, queue_id), last in sorted(ends.items()):
         number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
         entry = np.zeros(1, QUEUE_ENTRY)
         entry["physicalOffset"], entry["size"] = last.place, last.size

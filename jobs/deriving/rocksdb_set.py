@@ -24,7 +24,7 @@ from reput.store_format.rocksdb.keys import (
     offset_key,
 )
 from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
-from reput.udfs.rebuild.build_tables import copy_in
+from reput.udfs.rebuild.new_table import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
 
 

@@ -9,7 +9,7 @@ from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
-from reput.store_format.log.record_rules import RecordRules, record_rules, store_timestamp_at
+from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
 from reput.store_format.storage.protocol import ANY_TIME, InputStorage
@@ -59,4 +59,5 @@ def stored_at(storage: InputStorage, segment: Segment, at: int, rules: RecordRul
 
 
 def _first_timestamp(plan: Plan, segment: Segment) -> int:
-    return stored_at(plan.storage, segment, segment.start, record_rules(plan.profile))
+    at = segment.start + head_bytes(segment.end, plan.record_rules)
+    return stored_at(plan.storage, segment, at, plan.record_rules)

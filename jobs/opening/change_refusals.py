@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
+from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
     ABORT,
@@ -40,6 +41,7 @@ def refuse_what_is_no_store(store: str) -> None:
             parse_index_name(name)
         except ValueError as error:
             raise StoreError(f"{store}/{INDEX}: {error}; {_STAYS}") from None
+    refuse_group_log(store)
     if _names(f"{store}/{COMMIT_LOG}"):
         return
     for name, wanted in ((LOCK, _LOCK), (ABORT, _PROCESS_ID)):
@@ -49,6 +51,11 @@ def refuse_what_is_no_store(store: str) -> None:
     path = f"{store}/{CHECKPOINT}"
     if os.path.isfile(path) and os.path.getsize(path) not in (0, CHECKPOINT_FILE_BYTES):
         raise StoreError(f"{path}: has not the length of a checkpoint; {_STAYS}")
+
+
+def refuse_group_log(store: str) -> None:
+    """Raise StoreError where the log is a DLedger group's, which no command changes."""
+    refuse_dledger(store, lambda name: _names(f"{store}/{name}"))
 
 
 def refuse_shared_segments(store: str) -> None:

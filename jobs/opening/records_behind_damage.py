@@ -6,6 +6,7 @@ from dataclasses import replace
 from reput.jobs.opening.live_end import may_grow
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import SALVAGE
+from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Step
 from reput.store_format.release.profiles import Profile
@@ -23,7 +24,8 @@ def live_behind(
     A broker may write to the log meanwhile.
     """
     rules = replace(
-        scan_rules(profile, settings, tuple(batch_topics)), check_property_crc=profile.property_crc
+        scan_rules(profile, settings, tuple(batch_topics), heads_from=heads_from(segments)),
+        check_property_crc=profile.property_crc,
     )
     log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE)
 

@@ -20,9 +20,12 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DLEDGER,
+    DLEDGER_DATA,
     INDEX,
     MANIFEST,
 )
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.local_writers import open_new
 from reput.store_format.storage.manifest_last import ManifestLast
@@ -62,6 +65,9 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     with its several paths, readOnlyCommitLogStorePaths, storePathIndex, ...).
     """
     paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]
+    for name, state in listed(storage, store):
+        if state is None and name.startswith(DLEDGER):
+            paths += [f"{store}/{name}", f"{store}/{name}/{DLEDGER_DATA}"]
     for name, value in settings.items():
         if "storepath" in name.lower():
             paths += [path.strip() for path in value.split(_PATH_SEPARATOR)]

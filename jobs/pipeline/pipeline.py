@@ -77,8 +77,9 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.rules = scan_rules(
-            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again
-        )
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
+            plan.heads_from,
+        )  # fmt: skip
 
     def keep_times(self) -> None:
         """Keep the times of queues' entries, for rows of a RocksDB."""

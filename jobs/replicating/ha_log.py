@@ -13,6 +13,7 @@ from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.log.checks import Checks
+from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.local import LocalStorage
@@ -38,6 +39,7 @@ class StoreLog:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         storage = at.storage
         plan = make_plan(at, discover(at), tolerant=True)
+        refuse_heads(plan.segments, "replication to slaves")
         size = plan.settings.mapped_file_size_commit_log
         folders = commit_log_folders(at.path, plan.settings)
         self._place = storage, folders, size

@@ -22,6 +22,7 @@ from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
@@ -37,7 +38,8 @@ def from_store(
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
     discovered = discover(at)
-    plan = make_plan(at, discovered, tolerant=True)
+    plan = make_plan(at, discovered, tolerant=True, even_rocksdb=True)
+    refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
     inputs = tuple(inputs_of(storage, store, discovered.settings))

@@ -13,7 +13,10 @@ from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
-from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.discover.config_folder import (
+    consumer_offsets,
+    subscription_groups,
+)
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
@@ -71,7 +74,7 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     cluster = source.settings.get("brokerClusterName", _CLUSTER)
     for each in booted_topics(opened.profile.release, name, cluster):
         store.make_topic(each)
-    groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", notes)
+    groups = subscription_groups(read, path, notes)
     return Broker(
         store,
         name,

@@ -13,7 +13,9 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
-from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
+from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.segments import find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage.local import LocalStorage
 from reput.udfs.table.log_parts import LogPart, LogParts, PartReader
@@ -44,13 +46,15 @@ def plan_of(options: SourceOptions) -> Plan:
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
     """The log of a plan, for tasks. grows: somebody may write to it while it is read."""
-    rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+    rules = scan_rules(plan.profile, plan.settings, plan.batch_topics, heads_from=plan.heads_from)
     if options.on_damage == SALVAGE:
         rules = replace(rules, check_property_crc=plan.profile.property_crc)
     segments = may_grow(plan.segments, -1) if grows else plan.segments
+    agreed_to = None if plan.heads_from == NO_HEADS else plan.splits.limit
     return LogParts(
-        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss
-    )
+        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss,
+        agreed_to,
+    )  # fmt: skip
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
@@ -59,7 +63,7 @@ def log_now(plan: Plan, log: LogParts) -> LogParts:
     Raises StoreError, OSError.
     """
     size = plan.settings.mapped_file_size_commit_log
-    folders = commit_log_folders(plan.store, plan.settings)
+    folders = log_folders(plan.storage, plan.store, plan.settings)
     if log.on_damage == SALVAGE:
         segments = list_segments(plan.storage, folders, size).segments
     else:
@@ -121,6 +125,8 @@ def end_of_log(log: LogParts, start: int) -> int:
     A record is whole if nothing at its end is missing as far as that is known; what is being
     written is left for the next time. Raises DamageFound where live records follow damage.
     """
+    if log.agreed_to is not None:
+        return log.agreed_to
     number = len(log.segments) - 1
     while number and not log.is_written_from(number):
         number -= 1
@@ -140,7 +146,7 @@ def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
         part = LogPart(n, at, at, min(segment.end, end))
         for step in log.steps(part):
             if len(step.rows) > rows:
-                return int(step.rows["physicalOffset"][rows])
+                return step.start(rows)
             rows -= len(step.rows)
             if rows == 0:
                 return min(step.next, end)
@@ -159,7 +165,7 @@ def place_of(log: LogParts, said: int) -> int:
     for n, segment in enumerate(log.segments):
         if segment.start <= said < segment.end:
             for step in log.steps(LogPart(n, segment.start, said, segment.end)):
-                return int(step.rows["physicalOffset"][0])
+                return step.start(0)
             return segment.end
     return log.segments[-1].end
 

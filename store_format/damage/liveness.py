@@ -57,7 +57,7 @@ class Live:
     def took(self, rows: Rows) -> None:
         """Note live records: where they end, and the times of the last ones."""
         first, last = rows[0], rows[-1]
-        self._lost += int(first["physicalOffset"]) - self.end
+        self._lost += int(first["physicalOffset"]) - self._prover.head - self.end
         self.end = int(last["physicalOffset"]) + int(last["size"])
         for row in rows[-_RECENT:]:
             self._recent.append((int(row["physicalOffset"]), int(row["storeTimestamp"])))
@@ -69,7 +69,8 @@ class Live:
         record, or its queue has its queueOffset already. So is the log's first stretch, which has
         none before it.
         """
-        at, time = int(rows["physicalOffset"][0]), int(rows["storeTimestamp"][0])
+        at = int(rows["physicalOffset"][0]) - self._prover.head
+        time = int(rows["storeTimestamp"][0])
         if at >= self._stale_until:
             last = self._last_time(time)
             is_older = last is not None and time < last
@@ -123,6 +124,7 @@ class Live:
         """Whether a record of this log began at `at`, where damage begins: its place is there, or
         its size reaches to the next one.
         """
+        at += self._prover.head
         raw = self._prover.bytes_at(at, RECORD_HEAD.itemsize)
         if len(raw) < RECORD_HEAD.itemsize:
             return False

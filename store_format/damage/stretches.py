@@ -71,9 +71,7 @@ class Stretches:
             largest = max(largest, int(rows["size"][:count].max(initial=0)))
             if count < len(rows):
                 firsts = _firsts(step.window, rows[count:])
-                place, behind_time = (
-                    int(rows[count][name]) for name in ("physicalOffset", "storeTimestamp")
-                )
+                place, behind_time = step.start(count), int(rows["storeTimestamp"][count])
                 return SoundStretch(spans, time, place, largest, place, firsts, behind_time)
         behind = NOT_FOUND
         if fault not in (Fault.BLANK, Fault.NONE) and end < self._end:

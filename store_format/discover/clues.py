@@ -14,6 +14,7 @@ from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
+from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
@@ -71,7 +72,8 @@ def clues_of(
     hard += of_checkpoint
     # a broker may be writing to them
     growing = LiveFiles(storage)
-    with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
+    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with LogReader(growing, list(segments), rules) as log:
         sweeps = sweeps and _may_be_indexed_again(storage, store, derived)
         index = of_the_index(*derived, log, settings, sweeps)
     if any(record.magic == MAGIC_V2 for record in index.last_records):

@@ -28,6 +28,13 @@ def configured_topics(storage: InputStorage, store: str, notes: Notes) -> Mappin
     return config_table(storage, store, "topics.json", "topicConfigTable", notes)
 
 
+def subscription_groups(
+    storage: InputStorage, store: str, notes: Notes
+) -> Mapping[str, Any] | None:
+    """Each group of config/subscriptionGroup.json, or of its .bak; None where there is neither."""
+    return config_table(storage, store, "subscriptionGroup.json", "subscriptionGroupTable", notes)
+
+
 def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
     """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
     return {

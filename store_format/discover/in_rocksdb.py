@@ -19,6 +19,11 @@ _BESIDE = {
 }
 
 
+def has_database(storage: InputStorage, folder: str) -> bool:
+    """Whether there is a RocksDB in a folder."""
+    return any(name == CURRENT for name, _ in listed(storage, folder))
+
+
 def has_rows(storage: InputStorage, folder: str) -> bool:
     """Whether there is a RocksDB in a folder, and it has rows."""
     files = listed(storage, folder)
@@ -32,7 +37,7 @@ def config_in_rocksdb(storage: InputStorage, store: str, file: str) -> str | Non
     there = {name for name, _ in listed(storage, f"{store}/{CONFIG}")}
     for name in CONFIG_DBS.get(file, ()):
         folder = f"{store}/{CONFIG}/{name}"
-        if name in there and any(entry == CURRENT for entry, _ in listed(storage, folder)):
+        if name in there and has_database(storage, folder):
             return folder
     return None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
@@ -41,7 +42,8 @@ def looked_at(
     if sum(segment.state.size for segment in segments) > _READ_MOST:
         return has
     rules = differing(releases, has)
-    with LogReader(LiveFiles(storage), list(segments), record_rules(profile(RELEASES[-1]))) as log:
+    rules_of_log = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with LogReader(LiveFiles(storage), list(segments), rules_of_log) as log:
         if "empty_index_count" in rules:
             has = has._replace(index_without_keys=not _begins_with_keys(log))
         if "split_properties" in rules:
@@ -76,7 +78,8 @@ def _has_odd_positions(log: LogReader, settings: Settings) -> bool:
     from reput.store_format.derive.rules import scan_rules
     from reput.store_format.derive.scan import Runs
 
-    rules = scan_rules(profile(RELEASES[-1]), settings, ())
+    heads = heads_from(log.segments)
+    rules = scan_rules(profile(RELEASES[-1]), settings, (), heads_from=heads)
     expected: dict[Any, int] = {}
     for out in _scanned(log, rules):
         if not isinstance(out, Runs):

@@ -21,7 +21,7 @@ from reput.store_format.discover.file_sizes import (
 )
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.disk.files import Files
-from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.release.writer_settings import WriterSettings
@@ -58,7 +58,7 @@ def settings_to_read(
     index files are not known, if they are not. Raises SettingError.
     """
     settings = settings_from(given, release=release)
-    files = FileSizes(storage, commit_log_folders(store, settings), derived or (storage, store))
+    files = FileSizes(storage, log_folders(storage, store, settings), derived or (storage, store))
     segment = None if SEGMENT in given else files.segment()
     if segment is not None:
         settings = replace(settings, mapped_file_size_commit_log=segment.value)

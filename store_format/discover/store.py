@@ -25,9 +25,9 @@ from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.discover.which_release import release_found
+from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
@@ -212,12 +212,7 @@ class _Discovery:
     # --- sizes -------------------------------------------------------------------------------
 
     def _folders(self) -> list[str]:
-        own = f"{self.store}/{COMMIT_LOG}"
-        places = [self.user.get(name, "") for name in
-                  ("storePathCommitLog", "readOnlyCommitLogStorePaths")]  # fmt: skip
-        folders = [each.strip().rstrip("/") for each in ",".join(places).split(",")]
-        named = [each for each in dict.fromkeys(folders) if each]
-        return named if places[0].strip() else [own, *named]
+        return log_folders(self.storage, self.store, settings_from(self.user))
 
     def _segments(self) -> None:
         shown = self.files.segment()

@@ -8,7 +8,8 @@ says so: but the delivered record is missing.
 
 A timer message stands in rmq_sys_wheel_timer (TimerMessageStore). The broker has read that queue
 up to config/timercheck's lastTimerQueueOffset, and has delivered what was due before its
-lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll).
+lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll). With
+timerRocksDBEnable (5.4.0) RocksDB says both, and has a row of each message that waits (Timeline).
 
 What is delivered has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that were to
 be (a mark's `home`). Several messages may have the same ones; then the oldest is the delivered one.
@@ -32,6 +33,7 @@ from reput.store_format.fate.marks import (
     SCHEDULE,
     WHEEL,
 )
+from reput.store_format.rocksdb.services import Timers
 
 # Up to so long after a message was due its delivery may be on its way.
 _ON_ITS_WAY_MS = 10_000
@@ -74,6 +76,7 @@ class Read(NamedTuple):
     # Whether the message at a physical offset stands in a slot of the wheel that is still to be
     # read; None: that is not known, and it does where it is due later.
     in_wheel: Callable[[int], bool] | None = None
+    timers: Timers | None = None  # of a broker that keeps them in RocksDB
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
@@ -99,7 +102,7 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         place, offset = int(mark["physicalOffset"]), int(mark["queueOffset"])
         if mark["kind"] == WHEEL:
             level, due = 0, int(mark["out"])
-            passed = _wheel_passed(read, place, offset, due, int(deliveries[i]) != NONE)
+            passed = _timer_passed(read, place, offset, due, int(deliveries[i]) != NONE)
         else:
             level = int(mark["queueId"]) + 1
             if level not in delays:
@@ -113,6 +116,19 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         if recalled and passed:
             state = DelayState.DELETED
         yield Delayed(state, place, level, offset, due, delivery, recalled)
+
+
+def _timer_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
+    """Whether a broker has nothing more to do with a timer message, by RocksDB or by its wheel.
+
+    A broker that begins with RocksDB reads the topic from where its wheel was
+    (TimerMessageRocksDBStore.start).
+    """
+    if read.timers is not None and read.timers.waits(place):
+        return False
+    if read.timers is not None and (read.timer_position or 0) <= offset < read.timers.position:
+        return True
+    return _wheel_passed(read, place, offset, due, delivered)
 
 
 def _wheel_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:

@@ -6,18 +6,16 @@ Each answer walks the log once and then reads again the records that it shows.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
 from reput.store_format.fate.gather_few import gather_few
-from reput.store_format.fate.marks import NONE, ROCKSDB_HALF, WHEEL
+from reput.store_format.fate.in_rocksdb import half_rows, with_timers
+from reput.store_format.fate.marks import NONE
 from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
@@ -25,7 +23,7 @@ from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gap
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.release.foreign_files import STORE_DB
+from reput.store_format.rocksdb.services import HalfRows
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 _LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
@@ -89,9 +87,9 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered, position = gathered_transactions(store, notes)
     rows, left = [], _Counts()
-    for found in transactions.resolve(gathered, position):
+    gathered, position, in_rocksdb = gathered_transactions(store, notes)
+    for found in transactions.resolve(gathered, position, in_rocksdb):
         if everything or found.state in OPEN:
             rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
@@ -118,15 +116,15 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
     return rows
 
 
-def gathered_transactions(store: OpenedStore, notes: Notes) -> tuple[Gathered, int]:
-    """What `transactions.resolve` is given: marks, and how far the broker has checked."""
+def gathered_transactions(
+    store: OpenedStore, notes: Notes
+) -> tuple[Gathered, int, HalfRows | None]:
+    """What `transactions.resolve` is given: marks, how far the broker has checked, and what
+    RocksDB has of half messages, if the log has some in its topic.
+    """
     gathered = gather_noted(store, transactions.concerns, notes)
-    if np.any(gathered.marks["kind"] == ROCKSDB_HALF):
-        notes.note(
-            f"there are half messages of transRocksDBEnable: RocksDB ({STORE_DB}/, not read) alone "
-            "says how often each was checked, and which of those pending a broker has given up"
-        )
-    return gathered, half_position(store.storage, store.path, notes)
+    position = half_position(store.storage, store.path, notes)
+    return gathered, position, half_rows(store, gathered, notes)
 
 
 def gathered_delays(
@@ -136,17 +134,8 @@ def gathered_delays(
     read = read_progress(store.storage, store.path, notes)
     levels = level_delays(store, notes)
     gathered = gather_noted(store, delays.concerns, notes)
-    if np.any(gathered.marks["kind"] == WHEEL) and has_rows(store.storage, _store_db(store)):
-        notes.note(
-            f"{_store_db(store)}: RocksDB, which is not read, may say how far timers are delivered "
-            '(timerRocksDBEnable): one that is delivered and "will be again" then will not be'
-        )
     note_skipped(delays.unread(gathered, levels), None, notes)
-    return gathered, levels, read
-
-
-def _store_db(store: OpenedStore) -> str:
-    return f"{store.path}/{STORE_DB}"
+    return gathered, levels, with_timers(store, gathered, read, notes)
 
 
 def message_events(
@@ -159,15 +148,18 @@ def message_events(
     cannot be read.
     """
     follows = Follows(unique_key, origin_id)
-    known = TraceSettings(
-        store.profile.split_properties,
-        level_delays(store, notes),
-        read_progress(store.storage, store.path, notes),
-        half_position(store.storage, store.path, notes),
-    )
+    levels = level_delays(store, notes)
     gathered = None if places is None else _gathered_few(store, places, notes)
     if gathered is None:
         gathered = gather_noted(store, follows, notes, every=True)
+    read = read_progress(store.storage, store.path, notes)
+    known = TraceSettings(
+        store.profile.split_properties,
+        levels,
+        with_timers(store, gathered, read, notes),
+        half_position(store.storage, store.path, notes),
+        half_rows(store, gathered, notes),
+    )
     return events(store.log, gathered, follows, known)
 
 

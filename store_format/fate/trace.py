@@ -34,6 +34,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
+from reput.store_format.rocksdb.services import HalfRows
 
 
 class Event(NamedTuple):
@@ -61,6 +62,7 @@ class TraceSettings(NamedTuple):
     delays: Mapping[int, int]  # each level's milliseconds
     read: Read  # how far the broker has delivered
     half_position: int  # and checked half messages
+    half_rows: HalfRows | None = None  # what RocksDB has of these
 
 
 class Follows:
@@ -110,7 +112,7 @@ def events(
     chosen = np.flatnonzero(ops | np.isin(np.arange(len(marks)), list(records)))
     own = gathered._replace(marks=marks[chosen], ended=named)
     states: dict[int, str] = {}
-    for transaction in transactions.resolve(own, known.half_position):
+    for transaction in transactions.resolve(own, known.half_position, known.half_rows):
         states[transaction.first] = transaction.state
     for delayed in delays.resolve(own, known.delays, known.read):
         states[delayed.physical_offset] = delayed.state

@@ -104,8 +104,8 @@ def _put_name(out: Bytes, at: int, number: int) -> int:
 
 
 @allocating
-def _put_crc(out: Bytes, start: int, at: int) -> int:
-    """`__CRC32#` of out[start:at]: ten digits, the least significant first."""
+def put_crc_property(out: Bytes, start: int, at: int) -> int:
+    """Put the `__CRC32#` of out[start:at] at `at`: ten digits, the least significant first."""
     crc = crc32(out, start, at) & 0x7FFFFFFF
     at = _copy(out, at, _CRC_NAME, 0, len(_CRC_NAME))
     out[at] = PROPERTY_NAME_END
@@ -180,5 +180,5 @@ def encode_rows(
             if not alike.text_ends:
                 at -= 1
         if alike.crc:
-            at = _put_crc(out, start, at)
+            at = put_crc_property(out, start, at)
     return at

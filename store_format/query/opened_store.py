@@ -5,13 +5,15 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.committed import committed
 from reput.store_format.discover.file_sizes import FileSizes
 from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.discover.sizes import settings_to_read
+from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
-from reput.store_format.log.segments import commit_log_folders, list_segments
+from reput.store_format.log.segments import list_segments
 from reput.store_format.names import INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
@@ -60,12 +62,20 @@ class OpenedStore:
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
         )  # fmt: skip
-        folders = commit_log_folders(path, self.settings)
+        folders = log_folders(self.storage, path, self.settings)
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
             notes.note(f"{finding.path}: {finding.reason}")
-        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
+        if not self.settings.read_uncommitted:
+            there_now = self.derived_storage, self.derived_path
+            agreed = committed(self.storage, path, listing.segments, there_now)
+            if agreed is not None and (end is None or agreed.end < end):
+                end = agreed.end
+                if agreed.behind:
+                    notes.note(f"{path}: {agreed.text}")
+        rules = record_rules(self.profile, heads_from(listing.segments))
+        self.log = LogReader(self.storage, listing.segments, rules, end=end)
         self._notes, self._given, self._all_queues = notes, given, list[Queues]()
         self._queues: dict[tuple[str, int, bool], Queue] = {}
         self._index: IndexReader | None = None

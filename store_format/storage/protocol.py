@@ -163,6 +163,13 @@ class Storage(StagingStorage, OutputStorage, Protocol):
         """
 
 
+def is_back_to_back(storage: InputStorage) -> bool:
+    """Whether a log's segments there may have any sizes and end with their last record, as those of
+    a tiered queue do; all other segments are of one size, and end in a BLANK.
+    """
+    return bool(getattr(storage, "back_to_back", False))
+
+
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
     """`OutputStorage.walk` by listing folder after folder."""
     for name, state in storage.list(folder):

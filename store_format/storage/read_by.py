@@ -1,6 +1,6 @@
 """What storages share that read another storage's files in a way of their own."""
 
-from reput.store_format.storage.protocol import InputStorage, Listed
+from reput.store_format.storage.protocol import InputStorage, Listed, is_back_to_back
 
 
 class ReadBy:
@@ -9,6 +9,7 @@ class ReadBy:
     def __init__(self, storage: InputStorage) -> None:
         self.storage = storage
         self.window_bytes, self.reads_ahead = storage.window_bytes, 0
+        self.back_to_back = is_back_to_back(storage)
 
     def list(self, folder: str) -> list[Listed]:
         return self.storage.list(folder)

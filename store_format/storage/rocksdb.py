@@ -119,6 +119,8 @@ def open_database(storage: InputStorage, folder: str) -> Database:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # so that all tables are open once it is
+    # A killed writer's last rows may be torn; damage before them is an error, and not their end.
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     for look in range(_LOOKS):
         with tempfile.TemporaryDirectory(prefix="reput-rocksdb-") as ours:
             tables = _snapshot(storage, folder, ours)

@@ -15,6 +15,7 @@ import pytest
 from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
+from reput.jobs.convert import convert
 from reput.jobs.expire import expire
 from reput.jobs.export import export
 from reput.jobs.outputs.output import NewFile, OverlapsInput, inputs_of
@@ -40,6 +41,13 @@ def test_rebuild(world: World, replace: bool) -> None:
 def test_repair(world: World, replace: bool) -> None:
     refused(world, lambda output: in_process(
         repair, str(world.store), output, settings=world.settings, replace_output=replace,
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
+def test_convert(world: World, replace: bool) -> None:
+    refused(world, lambda output: in_process(
+        convert, str(world.store), output, settings=world.settings, replace=replace,
     ))  # fmt: skip
 
 

@@ -22,11 +22,11 @@ from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.derived.queue_entries import decode_entries, is_used
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
-from tests.jobs.test_recover import run
+from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
-from tests.rocketmq.test_recovered import opens_without_a_change
+from tests.rocketmq.opened import opens_without_a_change
 from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]

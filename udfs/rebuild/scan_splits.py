@@ -71,7 +71,7 @@ class ScanSplits:
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
         end = End()
-        buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
+        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
         with closing(reader):
             for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
                 match part:
@@ -101,6 +101,7 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
         "last_put": end.last_put,
         "last_timestamp": end.last_timestamp,
         "last_dispatched": end.last_dispatched_timestamp,
+        "sequence": end.sequence,
         "unsafe_topics": unsafe,
     }
 
@@ -114,7 +115,7 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
+def scan_buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
     """The buffers of the scan before, if they suffice: a thread scans one stretch at a time."""
     kept = _kept.buffers
     if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:

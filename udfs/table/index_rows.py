@@ -24,7 +24,7 @@ from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE
 from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.read_ahead import open_ahead
-from reput.udfs.rebuild.build_tables import NewTable
+from reput.udfs.rebuild.new_table import NewTable
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging, attempt_name
 from reput.udfs.table.log_columns import StepRows

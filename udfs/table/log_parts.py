@@ -23,9 +23,10 @@ from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.record_rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
-from reput.store_format.storage.protocol import InputStorage, Reader
+from reput.store_format.storage.protocol import InputStorage, Reader, is_back_to_back
 from reput.udfs.damage.damaged_segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -61,6 +62,13 @@ class LogParts:
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
+    # what a DLedger group has agreed on ends at this physical offset; None where nothing limits it
+    agreed_to: int | None = None
+
+    @property
+    def back_to_back(self) -> bool:
+        """As `is_back_to_back` says it of the storage."""
+        return is_back_to_back(self.storage)
 
     def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
@@ -178,7 +186,7 @@ class PartReader:
         at, fault = yield from self._records(part.known, part.start, part.stop)
         if at < part.start:
             return  # the log breaks off before this part: the part where it does has the word
-        if fault == Fault.NONE and at == self.segment.end:
+        if fault == Fault.NONE and at == self.segment.end and not self.log.back_to_back:
             fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
         if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
             return
@@ -239,8 +247,10 @@ class PartReader:
             self.last_time = int(step.rows["storeTimestamp"][-1])
 
     def _is_whole_blank(self, at: int) -> bool:
-        head = _head(self.read, at, self.segment.end)[:4]
-        return int.from_bytes(head.tobytes(), "big", signed=True) == self.segment.end - at
+        head = _head(self.read, at, self.segment.end)
+        size = 4 if head_bytes(self.segment.end, self.log.rules.records) else 0  # where it stands
+        raw = head[size : size + 4].tobytes()
+        return int.from_bytes(raw, "big", signed=True) == self.segment.end - at
 
     def _where(self, at: int, fault: Fault) -> str:
         fault = Fault.BLANK_SIZE if fault == Fault.BLANK else fault
@@ -320,7 +330,7 @@ class PartReader:
             return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
         if fault == Fault.BLANK:
             return self._is_whole_blank(at)
-        return fault == Fault.NONE and at != segment.end
+        return fault == Fault.NONE and (at != segment.end or self.log.back_to_back)
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment

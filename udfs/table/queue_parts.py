@@ -16,6 +16,7 @@ from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import QueueFiles
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.walk import Step
 from reput.store_format.storage.live_files import LiveFiles
@@ -52,7 +53,7 @@ class QueuedParts(LogParts):
         try:
             for step in self._gathered(part):
                 yield step
-                known, start = int(step.rows["physicalOffset"][-1]), step.next
+                known, start = step.start(-1), step.next
         except (StoreError, FileNotFoundError) as error:
             tell(f"the log is read from {start} to {part.stop}: {error}")
             yield from super().steps(part._replace(known=known, start=start), tell)
@@ -126,11 +127,15 @@ class QueuedParts(LogParts):
         sizes = found["size"].astype(np.int64)
         window = np.empty(int(sizes.sum()), np.uint8)
         rows = np.zeros(len(found), RECORD_ROW)
-        at, rules = 0, self.rules.records
+        first = int(found["place"][0])
+        at, head = 0, first - log.start_of(first)
+        alone, unused = self.rules.records._replace(heads_from=NO_HEADS), np.zeros(0, np.int64)
         for number, place in enumerate(found["place"].tolist()):
             end = at + int(sizes[number])
             log.read_into(place, window[at:end])
-            count, _, _ = walk(window, at, end, at + 1, end, place - at, rules, rows[number:])
+            count, _, _ = walk(
+                window, at, end, at + 1, end, place - at, alone, rows[number:], unused
+            )
             if count != 1 or int(rows["size"][number]) != end - at:
                 raise Doubt(f"no record of {end - at} bytes is at {place}")
             at = end
@@ -140,7 +145,7 @@ class QueuedParts(LogParts):
         if self.check_body and bool(bad_bodies(window, rows).any()):
             raise Doubt("a body does not match its CRC")
         end = int(found["place"][-1] + sizes[-1])
-        step = Step(int(found["place"][0]), window, rows, None, end, Fault.NONE)
+        step = Step(first, window, rows, None, end, Fault.NONE, head)
         topics = StepRows(step, None, self.rules.records, False, self.body).column("topic")
         if topics.value_counts().to_pylist() != [{"values": self.topic, "counts": len(rows)}]:
             raise Doubt("a record is of another topic")

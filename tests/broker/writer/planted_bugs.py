@@ -149,7 +149,7 @@ BUGS = (
         "sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),", "True,",
         "test_golden_append.py -k mixed_5.3.3"),
     Bug("properties in the order given", "store_format/java/hash_map::hash_map_order", "key=lambda i: spreads[i] & (capacity - 1)",
-        "key=lambda i: i", "test_transactions.py -k brokers"),
+        "key=lambda i: i", "test_half_messages.py -k brokers"),
     Bug("the lock is on another byte", "store_format/disk/local_files::DiskFiles.lock", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
         "test_open.py -k lock_is_held"),
     Bug("queue offsets begin anew where a queue's files are gone", "writer_store::OpenStore.learn_queues",

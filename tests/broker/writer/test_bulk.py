@@ -1,6 +1,5 @@
 """Bulk appends make what single ones make; copies keep what a message is."""
 
-import argparse
 import base64
 import json
 from pathlib import Path
@@ -9,27 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.broker.writer.writer import DEFAULT_RELEASE
-from reput.jobs import append
-from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.udfs.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
+from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import open_writer, stored_records
-
-
-def run_append(words: list[str]) -> int:
-    """`reput append`, with the command line's exit codes for errors."""
-    parser = argparse.ArgumentParser()
-    append.add_arguments(parser)
-    try:
-        return append.run(parser.parse_args(["--rocketmq", DEFAULT_RELEASE, *words]))
-    except (StoreError, OSError):
-        return 3
-
 
 ROWS = [
     {

@@ -13,14 +13,14 @@ _HA = "jobs/replicating/ha_master.py"
 
 
 def copy(part: str) -> tuple[str, ...]:
-    return ("tests/jobs/replicating/test_replicate.py", "-m", "not long", "-k", part)
+    return ("tests/jobs/test_replicate.py", "-m", "not long", "-k", part)
 
 
 def wire(part: str) -> tuple[str, ...]:
     return ("tests/jobs/replicating/test_wire.py", "-m", "not long", "-k", part)
 
 
-frames = partial(only, "tests/jobs/replicating/test_frames.py")
+frames = partial(only, "tests/broker/replication/test_frames.py")
 
 
 BUGS = (
@@ -29,7 +29,7 @@ BUGS = (
         _LOG + "::ReplicaLog.write",
         "            kept = max(min(self._head_end(self.end) - at, len(part)), 0)",
         "            kept = 0",
-        ("tests/jobs/replicating/test_replica_log.py",),
+        ("tests/broker/change/test_replica.py",),
     ),
     Bug(
         "a segment is whole before the next begins",
@@ -43,7 +43,7 @@ BUGS = (
         _LOG + "::ReplicaLog.commit",
         "            file.write_at(to - segment, _ZEROS[: len(head)])",
         "            pass",
-        ("tests/jobs/replicating/test_replica_log.py",),
+        ("tests/broker/change/test_replica.py",),
     ),
     Bug(
         "a broker that comes while a log grows recovers",
@@ -268,7 +268,7 @@ BUGS = (
         _SLAVE + "::SwitchSlave.report",
         "            self._asked, self._sent_at = True, now\n",
         "            self._asked, self._sent_at, self._reported = True, now, end\n",
-        ("tests/jobs/replicating/test_frames.py", "-k", "shakes_hands"),
+        ("tests/broker/replication/test_frames.py", "-k", "shakes_hands"),
     ),
     Bug(
         "what is appended waits for its slaves",

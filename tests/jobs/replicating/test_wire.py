@@ -44,10 +44,10 @@ from tests.jobs.replicating.stores import (
     killing,
     log_of,
     make_store,
+    put_end,
     record_starts,
     run,
 )
-from tests.jobs.replicating.test_replicate import put_end
 
 SIZES = {name: str(value) for name, value in TINY.items()}
 

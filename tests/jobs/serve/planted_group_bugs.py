@@ -9,7 +9,7 @@ _OFFSETS, _ASKED = _SERVING + "group_offsets.py", _SERVING + "offset_requests.py
 _LOCKS = _SERVING + "queue_locks.py"
 _CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "consumer_requests.py"
 _TURNS, _PASSING = (
-    ("tests/jobs/serve/test_turns.py",),
+    ("tests/jobs/serve/test_connection.py",),
     ("tests/jobs/serve/test_consumer_requests.py",),
 )
 _GROUPS = ("tests/jobs/serve/test_groups.py",)
@@ -22,7 +22,7 @@ BUGS = (
     Bug("one request is answered a turn", _CONNECTION + "::Connection",
         "            self._turn()\n\n    def _turn", "            self._take()\n\n    def _turn", _TURNS),
     Bug("a child ends with its parent", "jobs/serve/parent_watch.py::_watch",
-        "    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(_KILL_SECONDS)\n", "    time.sleep(60)\n", ("tests/jobs/serve/test_with_parent.py",)),
+        "    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(_KILL_SECONDS)\n", "    time.sleep(60)\n", ("tests/jobs/serve/test_parent_watch.py",)),
     Bug("a server's rebuild ends with it", "jobs/serve/own_queues.py::_REPUT",
         "import end_with_parent; end_with_parent(); ", "import end_with_parent; ", only("tests/jobs/serve/test_derived.py", "killed_server")),
     Bug("a signature of the caller's does not go on to a consumer", _PASSED + "::_call",

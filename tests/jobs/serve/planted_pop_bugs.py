@@ -16,6 +16,8 @@ BUGS = (
         "offset if self.in_order else got.next)", "offset)", _POPS),
     Bug("a handle whose time is over acknowledges nothing", _ACKS + "::_acknowledge",
         "(queue_id, handle.start, handle.pop_time), position", "next(((e.key, position) for *_, e in broker.in_flight.all()), ((0, 0, 0), 0))[0], position", _POPS),
+    Bug("a message stays invisible for three days at most", _ACKS + "::change_time",
+        "if invisible > _INVISIBLE_MOST:", "if False:", _POPS),
     Bug("a message comes again when its time is up, not before", _STATE + "::_Popped.look",
         "self.heap[0][0] <= now", "self.heap[0][0] < now", _POPS),
     Bug("what comes again is counted", _POP + "::_Pop.again",

@@ -14,8 +14,8 @@ _STREAM = "jobs/sources/log_stream.py"
 
 
 rows = partial(only, "tests/jobs/sources/test_rows.py")
-stream = partial(only, "tests/jobs/sources/test_stream.py")
-export = partial(only, "tests/jobs/sources/test_export.py")
+stream = partial(only, "tests/jobs/sources/test_log_stream.py")
+export = partial(only, "tests/jobs/test_export.py")
 redacted = partial(only, "tests/jobs/sources/test_redaction.py")
 
 
@@ -72,9 +72,9 @@ BUGS = (
     Bug("nothing but an export is replaced by one", "jobs/export.py::export",
         "target = found.output(to, EXPORTED, replace,", "target = found.output(to, EXPORTED, True,", export("only_an_export")),
     Bug("what fills a queue's first file is no entry", "udfs/table/derived_batches.py::queue_batches",
-        "if not queue.batch:\n                        kept", "if False:\n                        kept", ("tests/jobs/sources/test_derived.py",)),
+        "if not queue.batch:\n                        kept", "if False:\n                        kept", ("tests/jobs/sources/test_derived_sources.py",)),
     Bug("an index file's last entry is a row", "jobs/sources/derived_sources.py::IndexBatch._there",
-        "last = min(file.header.entries, file.most - 1)", "last = min(file.header.entries - 1, file.most - 1)", ("tests/jobs/sources/test_derived.py",)),
+        "last = min(file.header.entries, file.most - 1)", "last = min(file.header.entries - 1, file.most - 1)", ("tests/jobs/sources/test_derived_sources.py",)),
     Bug("a Delta table gets each range once", "jobs/exporting/delta_table.py::MessageTable.end",
         "for end in (committed, self._noted()) if end is not None)", "for end in ())", ("tests/jobs/sources/test_delta.py", "-k", "grown_log")),
     Bug("a range that a kill came right behind is noted", "jobs/exporting/delta_table.py::MessageTable.__init__",

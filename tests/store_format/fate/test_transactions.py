@@ -6,6 +6,7 @@ import pytest
 
 from reput.store_format.fate.gather import op_offsets
 from reput.store_format.fate.transactions import Transaction, TransactionState, concerns, resolve
+from reput.store_format.rocksdb.services import HalfRows
 from tests.store_format.fate.logs import HALF, SmallLog
 
 CHECKS = "TRANSACTION_CHECK_TIMES"
@@ -255,6 +256,20 @@ def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked()
     assert states(log, half_position=7) == ["pending", "abandoned"]
     end = log.commit(at, "a")
     assert [each.end for each in resolved(log)] == [end, -1]
+
+
+def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up() -> None:
+    log = SmallLog()
+    checked, gone, ended, new = (log.rocksdb_half(key) for key in "abcd")
+    log.half("e")
+    log.rocksdb_op(ended, "c")
+    rows = HalfRows({checked: 3, ended: 2}, gone)
+    found = list(resolve(log.gather(concerns), 0, rows))
+    assert [(each.first, each.state, each.checks) for each in found][:4] == [
+        (checked, "pending", 3), (gone, "abandoned", 0), (ended, "rolled back", 2),
+        (new, "pending", 0),
+    ]  # fmt: skip
+    assert found[4].state == "pending"  # of the other topic
 
 
 def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported() -> None:

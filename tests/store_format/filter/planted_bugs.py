@@ -16,12 +16,12 @@ _AT_ONCE = (
     "at_once or any_bytes or last_counts or rounded or between",
 )
 _TAGS, _GREPPED = (
-    ("tests/store_format/filter/test_tags.py",),
+    ("tests/store_format/filter/test_filters.py",),
     ("tests/store_format/filter/test_grep.py",),
 )
 _BODY, _SHARE = (
     ("tests/store_format/message/test_bodies.py",),
-    ("tests/broker/consumers/test_allocation.py",),
+    ("tests/broker/test_allocation.py",),
 )
 
 BUGS = (

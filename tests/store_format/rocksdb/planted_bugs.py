@@ -8,6 +8,9 @@ from tests.planting import Bug, only
 _LIBRARY, _QUEUES = "store_format/storage/rocksdb.py", "store_format/rocksdb/queues.py"
 _JUDGED = "jobs/judging/rocksdb_queues.py"
 read = partial(only, "tests/store_format/rocksdb/test_read.py")
+_SERVICES, _RANGES = "store_format/rocksdb/services.py", "udfs/rebuild/table_ranges.py"
+services = partial(only, "tests/store_format/rocksdb/test_services.py")
+moved = partial(only, "tests/jobs/test_in_rocksdb.py")
 _BUILT, _SET = "udfs/rebuild/build_tables.py", "jobs/deriving/rocksdb_set.py"
 judged = partial(only, "tests/jobs/judging/test_rocksdb_queues.py")
 indexed = partial(only, "tests/jobs/judging/test_rocksdb_index.py")
@@ -18,6 +21,18 @@ converted = partial(only, "tests/jobs/in_place/test_convert_config.py")
 attacked = partial(only, "tests/attack/test_rocksdb.py")
 
 BUGS = (
+    Bug("timers in RocksDB are delivered from the time on that was read", _SERVICES,
+        "max(read, 0).to_bytes(8, \"big\"), _BEHIND_NUMBERS)", "b\"\", _BEHIND_NUMBERS)", services("from_the_time")),
+    Bug("of half messages in RocksDB those up to lastOffsetPy had a row", _SERVICES,
+        "max(_number(database, HALVES, LAST_OFFSET), *checks, -1)", "max(*checks, -1)", services("by_their_places")),
+    Bug("queueOffsets that run over from the last to the first number reach into all ranges", _RANGES,
+        "wraps = (first < 0) & (last >= 0)", "wraps = (first < 0) & (last < 0)", referred("queue_offset")),
+    Bug("damage in a write-ahead log is not its end", _LIBRARY,
+        "tolerate_corrupted_tail_records()", "point_in_time()", attacked("flipped")),
+    Bug("a repaired store has its config in RocksDB too", "jobs/salvaging/repair_log.py",
+        "            copy_folder(plan, storage, target, path, summary)\n", "", moved("queues_and_config")),
+    Bug("a replica's config is what RocksDB has", "jobs/replicating/config_files.py",
+        "        if folder is not None:", "        if False:", moved("beside_them")),
     Bug("a damaged block in RocksDB is told", _LIBRARY + "::Database.rows",
         "                rows.next()\n            rows.status()", "                rows.next()", read("flipped")),
     Bug("links in place of RocksDB's tables are not followed", _LIBRARY + "::_files",

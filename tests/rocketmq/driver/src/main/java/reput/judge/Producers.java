@@ -33,7 +33,10 @@ final class Producers {
         producer.start();
         List<Object> sent = new ArrayList<>();
         try {
-            for (Object each : job.list("messages")) {
+            if (job.flag("as_batch", false)) {
+                sendBatch(producer, job);
+            }
+            for (Object each : job.flag("as_batch", false) ? List.of() : job.list("messages")) {
                 Job one = Job.of(each);
                 Message message = message(one);
                 SendResult result = one.has("q")
@@ -53,6 +56,17 @@ final class Producers {
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
         return result;
+    }
+
+    /** All messages, which are of one topic and queue, in one request. */
+    private static void sendBatch(DefaultMQProducer producer, Job job) throws Exception {
+        List<Message> batch = new ArrayList<>();
+        Job first = Job.of(job.list("messages").get(0));
+        for (Object each : job.list("messages")) {
+            batch.add(message(Job.of(each)));
+        }
+        producer.send(batch, new MessageQueue(first.text("t"), Broker.NAME,
+            (int) first.number("q", 0)));
     }
 
     private static void configure(DefaultMQProducer producer, Job job) {

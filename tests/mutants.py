@@ -349,7 +349,7 @@ BUGS = (
         "hashes[first] = hashes[first] + 0", golden("tiny")),
     Bug("puts that were given are forgotten, with their messages", "store_format/derive/scan.py::Outputs._give_puts",
         "            used[1:] = 0", "            used[1] = 0", ("tests/store_format/derive/test_scan_outputs.py",)),
-    Bug("a worker's buffers have its storage's window", "udfs/rebuild/scan_splits.py::_buffers",
+    Bug("a worker's buffers have its storage's window", "udfs/rebuild/scan_splits.py::scan_buffers",
         " or kept.window_bytes != window_bytes", "", ("tests/store_format/derive/test_scan_outputs.py",)),
     Bug("records longer than a window have their __CRC32# checked", _WALK + "::Walk._mark_of_long",
         "named = checks.property and", "named = False and",

@@ -8,7 +8,7 @@ import numpy as np
 
 from reput.store_format.faults import Fault
 from reput.store_format.filter.filters import Filter
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Step
 from reput.store_format.message.property_text import parse_properties
@@ -28,5 +28,5 @@ def says(wanted: Filter, raw: list[bytes], split: bool = False) -> list[bool]:
     record: Any = None
     slow = [wanted.matches(record, parse_properties(one, split), bytes) for one in raw]
     fast = wanted.judge(step_of(raw), split).tolist()
-    assert [v == Verdict.ASK or bool(v) == s for v, s in zip(fast, slow, strict=True)].count(0) == 0
+    assert [v == Match.ASK or bool(v) == s for v, s in zip(fast, slow, strict=True)].count(0) == 0
     return slow

@@ -21,17 +21,17 @@ converted = partial(only, "tests/jobs/in_place/test_convert_config.py")
 attacked = partial(only, "tests/attack/test_rocksdb.py")
 
 BUGS = (
-    Bug("timers in RocksDB are delivered from the time on that was read", _SERVICES,
+    Bug("timers in RocksDB are delivered from the time on that was read", _SERVICES + "::read_timers",
         "max(read, 0).to_bytes(8, \"big\"), _BEHIND_NUMBERS)", "b\"\", _BEHIND_NUMBERS)", services("from_the_time")),
-    Bug("of half messages in RocksDB those up to lastOffsetPy had a row", _SERVICES,
+    Bug("of half messages in RocksDB those up to lastOffsetPy had a row", _SERVICES + "::read_half_rows",
         "max(_number(database, HALVES, LAST_OFFSET), *checks, -1)", "max(*checks, -1)", services("by_their_places")),
-    Bug("queueOffsets that run over from the last to the first number reach into all ranges", _RANGES,
+    Bug("queueOffsets that run over from the last to the first number reach into all ranges", _RANGES + "::_bounds",
         "wraps = (first < 0) & (last >= 0)", "wraps = (first < 0) & (last < 0)", referred("queue_offset")),
-    Bug("damage in a write-ahead log is not its end", _LIBRARY,
+    Bug("damage in a write-ahead log is not its end", _LIBRARY + "::open_database",
         "tolerate_corrupted_tail_records()", "point_in_time()", attacked("flipped")),
-    Bug("a repaired store has its config in RocksDB too", "jobs/salvaging/repair_log.py",
+    Bug("a repaired store has its config in RocksDB too", "jobs/salvaging/repair_log.py::copy_folder",
         "            copy_folder(plan, storage, target, path, summary)\n", "", moved("queues_and_config")),
-    Bug("a replica's config is what RocksDB has", "jobs/replicating/config_files.py",
+    Bug("a replica's config is what RocksDB has", "jobs/replicating/config_files.py::copy_config",
         "        if folder is not None:", "        if False:", moved("beside_them")),
     Bug("a damaged block in RocksDB is told", _LIBRARY + "::Database.rows",
         "                rows.next()\n            rows.status()", "                rows.next()", read("flipped")),

@@ -220,9 +220,9 @@ BUGS = (
     Bug("what a task says comes out as it was", "jobs/engines/spark_engine.py::raised_in_tasks",
         "if raised is None or kind is None:", "if True:", only("tests/test_golden.py", "task_says")),
     # Wrong input
-    Bug("a segment of a wrong size", _SEGMENTS + "::_check_neighbours", "if segment.state.size != configured:", "if False:",
+    Bug("a segment of a wrong size", _SEGMENTS + "::_check_sizes", "if segment.state.size != configured:", "if False:",
         only(_WRONG, "short")),
-    Bug("a segment of a wrong name", _SEGMENTS + "::_check_neighbours", "if segment.start % configured:", "if False:",
+    Bug("a segment of a wrong name", _SEGMENTS + "::_check_sizes", "if segment.start % configured:", "if False:",
         only(_WRONG, "misnamed")),
     Bug("a segment that is there twice", _SEGMENTS + "::_check_neighbours", "if before.start == after.start:", "if False:",
         only(_WRONG, "two_folders")),

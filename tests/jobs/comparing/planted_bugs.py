@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of a comparison."""
 
 from tests.planting import Bug

@@ -23,7 +23,7 @@ from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_waiting
 from reput.jobs.deriving.derive_set import derive_set
-from reput.jobs.deriving.expired_queues import Last, expired_queues
+from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
@@ -148,7 +148,7 @@ class _LookedAt(NamedTuple):
 
     log: NewLog
     config: Config
-    expired: dict[tuple[str, int], Last]  # queues that have no message in the log any more
+    expired: dict[tuple[str, int], LastEntry]  # queues that have no message in the log any more
     summary: ConvertSummary
 
 
@@ -185,13 +185,13 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
 
 
-def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], Last]:
+def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
     """The ends of queues without a live message, by their new names: they go on there."""
     live = {
         source.new_queue(key) for source in sources
         for key, seen in source.measured.queues.items() if seen.counted
     }  # fmt: skip
-    found: dict[tuple[str, int], Last] = {}
+    found: dict[tuple[str, int], LastEntry] = {}
     for source in sources:
         own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
         for queue, last in expired_queues(source.job.plan, own, warnings).items():

@@ -96,7 +96,7 @@ def files_of_expired(
     return expired_files(staging, expired_queues(plan, live, warnings), length)
 
 
-def expired_files(staging: Staging, ends: Mapping[Queue, Last], length: int) -> list[Built]:
+def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int) -> list[Built]:
     """A queue file in staging for each of these queues, with its last entry; BUILT rows."""
     built = []
     for (topic, queue_id), last in sorted(ends.items()):

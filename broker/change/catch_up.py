@@ -104,7 +104,7 @@ class CatchUp:
         self._write_abort()
 
     def is_of(self, note: dict[str, Any]) -> bool:
-        """Whether a note tells of the store as it is: no broker has run since."""
+        """Whether a note is of the store as it is: no broker has run since."""
         return is_noted(self.checkpoint, note)
 
     def noted(self, note: dict[str, Any]) -> Position:
@@ -256,7 +256,7 @@ def read_note(files: Files) -> dict[str, Any] | None:
 
 
 def is_noted(checkpoint: Checkpoint, note: dict[str, Any]) -> bool:
-    """Whether a note tells of the store that has this checkpoint: no broker has run since."""
+    """Whether a note is of the store that has this checkpoint: no broker has run since."""
     return [checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp] in note["checkpoints"]
 
 

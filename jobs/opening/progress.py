@@ -1,4 +1,4 @@
-"""What long work tells of itself; jobs/console/progress_lines.py shows it."""
+"""How far long work is; jobs/console/progress_lines.py shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -140,7 +140,7 @@ def _of_what(kind: str) -> str:
 
 
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What -v shows of what a store's files told."""
+    """What -v shows of what a store's files show."""
     return [f"  found     {line}" for line in discovered_lines(discovered)]
 
 

@@ -93,6 +93,6 @@ class RepairSummary:
     def details(self) -> list[str]:
         """What -v shows besides."""
         return [
-            *(f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]),
+            *(f"  range     {range_text(each)}" for each in self.damage["ranges"][:_SHOWN]),
             *found_lines(self.discovered),
         ]

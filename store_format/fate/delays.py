@@ -80,7 +80,7 @@ class Read(NamedTuple):
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks tell of delayed messages and of deliveries."""
+    """Which marks are of delayed messages and of deliveries."""
     waits = _waits(marks)
     waits |= (marks["kind"] == OTHER) & (marks["sentOn"] == 1)
     return waits

@@ -80,7 +80,7 @@ class Transaction(NamedTuple):
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks tell of transactions."""
+    """Which marks are of transactions."""
     own: npt.NDArray[np.bool_] = np.isin(
         marks["kind"], (HALF, OP, DISCARDED, ROCKSDB_HALF, ROCKSDB_OP)
     )

@@ -28,8 +28,8 @@ def by_key(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
 
-    wanted: tells of a message that it is one of these; the index has only hashes. from_log: the
-    index is not asked.
+    wanted: whether a message is asked for, as the index has only hashes. from_log: the index is not
+    asked.
     """
     begin, end = times
     gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, notes)

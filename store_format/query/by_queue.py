@@ -145,7 +145,7 @@ def _messages(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.
 
-    wanted: tells of a message of these queues in the log that it is asked for.
+    wanted: whether a message of these queues in the log is asked for.
     """
     log = store.log
     gap: int | None = log.start

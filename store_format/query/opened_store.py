@@ -100,7 +100,7 @@ class OpenedStore:
     def queues(self) -> Queues:
         """The store's queues, from wherever a broker would read them, found when first asked for.
 
-        What cannot be read of a RocksDB is told, and counts as missing.
+        What cannot be read of a RocksDB is noted, and counts as missing.
         """
         if not self._all_queues:
             there, store, folder = self.derived_storage, self.derived_path, None
@@ -129,7 +129,7 @@ class OpenedStore:
     def rocksdb_index(self) -> RocksDBIndex | None:
         """The index in RocksDB, where there are no index files; None where there is none either.
 
-        One that cannot be read is told, and counts as missing.
+        A file that cannot be read is noted, and counts as missing.
         """
         there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
         if not self._looked_for_it:

@@ -1,7 +1,7 @@
 """When what was put: messages by topic and time, and by size, from one walk over the log.
 
-Spans of time begin fine and grow as the log turns out to be long, so that a store of a minute and
-one of a year are both shown in some hundreds of spans, and memory does not depend on its length.
+Spans of time begin fine and grow as the log turns out to be long. So a store of a minute and a
+store of a year are both shown in some hundreds of spans, and memory does not depend on the length.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -155,7 +155,7 @@ def _judge(
 
 @kernel
 def _better(one: int, other: int) -> int:
-    """What two of a message's keys tell of it: one suffices."""
+    """Whether either of two conditions on a message's keys holds."""
     return _YES if one == _YES or other == _YES else max(one, other)
 
 

@@ -69,7 +69,11 @@ final class Producers {
             (int) first.number("q", 0)));
     }
 
-    private static void configure(DefaultMQProducer producer, Job job) {
+    private static void configure(DefaultMQProducer producer, Job job) throws Exception {
+        // A name server on a busy machine takes longer than the three seconds that are usual.
+        if (Reflect.method(producer.getClass(), "setMqClientApiTimeout", 1) != null) {
+            Reflect.call(producer, "setMqClientApiTimeout", 60_000);
+        }
         producer.setNamesrvAddr(job.text("namesrv"));
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);

@@ -25,9 +25,9 @@ def text_of(page: str) -> str:
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
-    about_all = {"README", "learned", "remoting", "replication", "rocksdb"}
-    # the last three: tests/remoting, tests/jobs/replicating/test_frames.py, and
-    # tests/store_format/rocksdb/test_docs.py
+    about_all = {"README", "learned", "remoting", "replication", "rocksdb", "dledger"}
+    # the last four: tests/remoting, tests/jobs/replicating/test_frames.py,
+    # tests/store_format/rocksdb/test_docs.py, and tests/store_format/log/test_dledger_docs.py
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 
 

@@ -208,13 +208,14 @@ def cluster(runs: int) -> Row:
 def tiny(runs: int) -> Row:
     """A store of 1 MB beside RocketMQ, ours on Spark, and a trivial job in a stock session."""
     store, output = make_store(TINY), output_folder()
-    their_seconds, trivial, rebuilds, on_spark = [], [], [], []
+    their_seconds, trivial, rebuilds, on_spark, bare = [], [], [], [], []
     for _ in range(runs):
         their_seconds.append(theirs(store).seconds)
         remove_derived(store)
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
         rebuilds.append(ours(store, output))
+        bare.append(checked(run([sys.executable, "-m", "benchmarks.bare_tiny"])).seconds)
         on_spark.append(ours(store, output, engine=SPARK))
     shutil.rmtree(output)
     row, rocketmq = _ours_alone(TINY, rebuilds), median(their_seconds)
@@ -223,6 +224,7 @@ def tiny(runs: int) -> Row:
         **against(rocketmq, row["reput_seconds"]),
         **_on_spark(rocketmq, on_spark),
         "trivial_job_seconds": median(trivial),
+        "bare_seconds": median(bare),
     }
 
 

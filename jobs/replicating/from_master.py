@@ -1,10 +1,10 @@
 """Replication from a live master over the wire, as a slave: connected again until all is there."""
 
 import random
-import select
 import socket
 import time
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import NamedTuple
 
 import numpy as np
@@ -152,16 +152,14 @@ class WireReplication:
             peer.settimeout(_CONNECT_SECONDS)
             peer.sendall(slave.hello(time.monotonic()))
             while not self._over():
-                ready = select.select(
-                    [peer], [], [], 0 if log.written > self._checked else _LOOK_SECONDS
-                )
+                ready = wait([peer], 0 if log.written > self._checked else _LOOK_SECONDS)
                 now = time.monotonic()
-                if ready[0]:
+                if ready:
                     data = self._received(peer)
                     for part in slave.receive(data, now):
                         self._take(part)
                 if log.written > self._checked and (
-                    not ready[0] or log.written - log.end >= _CHECK_BYTES
+                    not ready or log.written - log.end >= _CHECK_BYTES
                 ):
                     self._advance()
                     self._checked = log.written

@@ -186,6 +186,8 @@ class HaMaster:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         out = _Out(peer, self._log)
         moved = time.monotonic()
+        waiting = select.poll()  # select() takes no descriptor beyond 1,023
+        waiting.register(woken, select.POLLIN)
         try:
             while not self._ended.is_set():
                 now = time.monotonic()
@@ -197,10 +199,11 @@ class HaMaster:
                 if not out.idle and out.go_on():
                     moved = now
                 wait = 0.0 if out.idle and send is not None else _WAIT_SECONDS
-                ready, _, _ = select.select([peer, woken], [] if out.idle else [peer], [], wait)
-                if woken in ready:
+                waiting.register(peer, select.POLLIN | (0 if out.idle else select.POLLOUT))
+                ready = dict(waiting.poll(wait * 1000))
+                if ready.get(woken.fileno()):
                     woken.recv(_RECEIVE_BYTES)
-                if peer in ready:
+                if ready.get(peer.fileno(), 0) & ~select.POLLOUT:
                     data = peer.recv(_RECEIVE_BYTES)
                     if not data:
                         return "gone"

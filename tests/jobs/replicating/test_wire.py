@@ -1,12 +1,14 @@
 """Over loopback: our master and our slave, kills of either side, and peers that are neither."""
 
 import json
+import os
+import resource
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +106,27 @@ def test_it_goes_on_and_reports_what_it_has(tmp_path: Path, controller: bool) ->
         with master(source, controller=controller) as running:
             copy(running.address[1], target, end, controller=controller)
         assert check_prefix(source, target) == end
+
+
+@contextmanager
+def many_files(count: int) -> Iterator[None]:
+    """As a process whose next file has a descriptor beyond `count`."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2 * count:
+        pytest.skip(f"at most {limits[1]} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count, limits[1]))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(count):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+
+
+def test_descriptors_beyond_those_of_select(source: Path, tmp_path: Path) -> None:
+    end = record_starts(log_of(source))[1]
+    with many_files(1100), master(source) as running:
+        copy(running.address[1], tmp_path / "replica", end)
+    assert log_of(tmp_path / "replica") == log_of(source)
 
 
 def test_a_log_that_does_not_begin_at_0(source: Path, tmp_path: Path) -> None:

@@ -8,9 +8,25 @@ from reput.store_format.convert.changes import TRANSACTIONS, Changes, Fate
 from reput.store_format.fate.answers import ENDED
 from reput.store_format.fate.transactions import State
 from reput.store_format.faults import StoreError
-from reput.store_format.message.message import TIMER_TOPIC
+from reput.store_format.message.message import (
+    ROCKSDB_HALF_TOPIC,
+    ROCKSDB_OP_TOPIC,
+    TIMER_TOPIC,
+)
 
 _WHY = "cannot be taken without those of all topics, from one store"
+
+
+def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
+    """Raise StoreError where op messages name places in the log (TransMessageRocksDBStore), which
+    would be others. topics: those of which something is taken.
+    """
+    for topic in sorted(topics & {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC}):
+        raise StoreError(
+            f"{plan.store}: has messages of {topic} (transRocksDBEnable): they tell of places in "
+            f"the log, which would be others; with `--drop {topic}` no transactions are taken, "
+            "and none may be pending"
+        )
 
 
 def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:

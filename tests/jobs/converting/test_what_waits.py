@@ -16,7 +16,6 @@ from tests.jobs.test_convert import converted, log_of, plain, records
 from tests.logs.encoder import Message, properties
 from tests.store_format.fate.stores import IN_ROCKSDB, LIVED, unpack
 
-
 LEVELS = {"messageDelayLevel": "1s 2s 30s 1h"}  # of the broker that wrote these (fates.py)
 
 

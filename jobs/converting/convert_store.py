@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
 # Of the new store nothing but its root tells where its files are.
 _PLACES = "storepath"
+_DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
 
 
 class Wanted(NamedTuple):
@@ -76,7 +77,7 @@ def wanted(
     known = {
         name: value
         for name, value in found.plan.discovered.settings.items()
-        if _PLACES not in name.lower()
+        if _PLACES not in name.lower() and name != _DLEDGER
     }
     known = merge_layers(known, settings)
     settings_from(known, release=release)

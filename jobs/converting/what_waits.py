@@ -4,6 +4,7 @@ from collections import Counter
 
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
+from reput.jobs.outputs.counted import counted
 from reput.store_format.convert.changes import TRANSACTIONS, Changes, Fate
 from reput.store_format.fate.answers import ENDED
 from reput.store_format.fate.transactions import State
@@ -49,8 +50,8 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
         )  # fmt: skip
         for topic, count in pending.most_common(1):
             raise StoreError(
-                f"{plan.store}: {count} transactions of topic {str(topic)[:127]!r} are pending; "
-                f"half messages {_WHY}; `reput resolve-transactions` ends them"
+                f"{plan.store}: {counted(count, 'pending transaction')} of topic "
+                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` ends them"
             )
     if TIMER_TOPIC in topics:
         waiting = Counter(
@@ -59,6 +60,6 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
         )  # fmt: skip
         for topic, count in waiting.most_common(1):
             raise StoreError(
-                f"{plan.store}: {count} timer messages of topic {str(topic)[:127]!r} wait; they "
-                f"{_WHY}; convert all topics, or wait until they are delivered"
+                f"{plan.store}: {counted(count, 'waiting timer')} of topic {str(topic)[:127]!r}: "
+                f"timers {_WHY}; convert all topics, or wait until they are delivered"
             )

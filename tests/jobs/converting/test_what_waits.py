@@ -82,7 +82,7 @@ def test_a_pending_transaction_of_a_topic_that_is_taken_is_refused() -> None:
     text = properties(("REAL_TOPIC", "A"), ("REAL_QID", "0"), ("UNIQ_KEY", "u"))
     half = Message("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0, b"half", text)
     log = plain([Message("A"), Message("B"), half])
-    with pytest.raises(StoreError, match="1 transactions of topic 'A' are pending"):
+    with pytest.raises(StoreError, match="1 pending transaction of topic 'A'"):
         converted(log, topics=["A"])
     _, made = converted(log, topics=["B"])
     assert len(records(log_of(made))) == 1

@@ -82,6 +82,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     assert behind <= late  # some may have been in the sockets already
     with Broker(VERSION, slave) as promoted, Driver(VERSION) as driver:  # as a master now
         client = Client(driver, promoted.namesrv)
+        client.read()  # it asks for the route until it is there
         after = {each[_ID] for each in client.send(messages(1500, first=5000))}
         promoted.driver.kill()
     report, lines = found_by(master, slave)

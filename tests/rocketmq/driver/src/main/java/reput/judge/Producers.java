@@ -48,15 +48,16 @@ final class Producers {
                 throw e;
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
         return result;
     }
 
-    private static void configure(DefaultMQProducer producer, Job job) {
-        producer.setNamesrvAddr(job.text("namesrv"));
+    private static void configure(DefaultMQProducer producer, Job job)
+        throws Exception {
+        Clients.arrange(producer, job);
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);
         producer.setHeartbeatBrokerInterval(1000);
@@ -92,7 +93,7 @@ final class Producers {
                 sent.add(List.of(one.text("t"), result.getMsgId(), one.text("outcome")));
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -111,7 +112,7 @@ final class Producers {
             Thread.sleep(50);
         }
         Thread.sleep(500);
-        producer.shutdown();
+        IdleWaits.during(producer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("checked", new ArrayList<>(checked));
         return result;

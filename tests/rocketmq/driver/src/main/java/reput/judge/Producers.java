@@ -51,7 +51,7 @@ final class Producers {
                 throw e;
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -70,11 +70,7 @@ final class Producers {
     }
 
     private static void configure(DefaultMQProducer producer, Job job) throws Exception {
-        // A name server on a busy machine takes longer than the three seconds that are usual.
-        if (Reflect.method(producer.getClass(), "setMqClientApiTimeout", 1) != null) {
-            Reflect.call(producer, "setMqClientApiTimeout", 60_000);
-        }
-        producer.setNamesrvAddr(job.text("namesrv"));
+        Clients.arrange(producer, job);
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);
         producer.setHeartbeatBrokerInterval(1000);
@@ -110,7 +106,7 @@ final class Producers {
                 sent.add(List.of(one.text("t"), result.getMsgId(), one.text("outcome")));
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -129,7 +125,7 @@ final class Producers {
             Thread.sleep(50);
         }
         Thread.sleep(500);
-        producer.shutdown();
+        IdleWaits.during(producer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("checked", new ArrayList<>(checked));
         return result;

@@ -4,7 +4,7 @@ from collections import Counter
 
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.convert.changes import TRANSACTIONS, Changes, Fate
 from reput.store_format.fate.fate_rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
@@ -51,7 +51,8 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
         for topic, count in pending.most_common(1):
             raise StoreError(
                 f"{plan.store}: {counted(count, 'pending transaction')} of topic "
-                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` ends them"
+                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` "
+                "ends them"
             )
     if TIMER_TOPIC in topics:
         waiting = Counter(

@@ -21,6 +21,7 @@ from reput.jobs.opening.progress import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.converting.convert_summary import ConvertSummary
+    from reput.jobs.pipeline.job import FoundStore
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
@@ -93,13 +94,13 @@ def convert(  # noqa: PLR0913 (a user's options)
 
     if meet not in MEETS:
         raise SettingError(f"meet {meet!r}: one of {', '.join(MEETS)} is wanted")
-    stores = [
+    stores = _each_once([
         find_store(
             engine, store_at(each, rocketmq, settings, storage), cut=cut, progress=progress,
             one_release=True, even_rocksdb=True,
         )
         for each in (store, *merge)
-    ]  # fmt: skip
+    ])  # fmt: skip
     found = stores[0]
     release = profile(to_rocketmq or found.plan.profile.release)
     changes = wanted_changes(topics, drop, rename or {}, store_host, release)
@@ -109,6 +110,22 @@ def convert(  # noqa: PLR0913 (a user's options)
         return look_at(stores, to)
     place = found.output(output, CONVERTED, replace, output_storage or storage)
     return convert_store(stores, to, dataclasses.replace(place, inputs=all_inputs(stores)))
+
+
+def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
+    """The stores, if each is named once. Raises SettingError."""
+    from reput.store_format.release.setting_table import SettingError
+    from reput.store_format.storage.overlap import relation
+
+    for n, each in enumerate(stores):
+        here = each.plan.storage.whereabouts(each.plan.store)
+        for other in stores[:n]:
+            if relation(here, other.plan.storage.whereabouts(other.plan.store)) is not None:
+                raise SettingError(
+                    f"--merge {each.plan.store}: is, holds or lies in {other.plan.store}, which is "
+                    "given too: each message would be there twice"
+                )
+    return stores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from reput.jobs.converting.new_log import NewLog, place_records, start_of, write
 from reput.jobs.converting.ordered_records import Source, place_in_order
 from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
-from reput.jobs.converting.what_waits import refuse_waiting
+from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
 from reput.jobs.deriving.derive_set import derive_set
 from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
 # Of the new store nothing but its root tells where its files are.
 _PLACES = "storepath"
+_DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
 
 
 class Wanted(NamedTuple):
@@ -76,7 +77,7 @@ def wanted(
     known = {
         name: value
         for name, value in found.plan.discovered.settings.items()
-        if _PLACES not in name.lower()
+        if _PLACES not in name.lower() and name != _DLEDGER
     }
     known = merge_layers(known, settings)
     settings_from(known, release=release)
@@ -158,9 +159,12 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     configured = {topic for job in jobs for topic in _configured(job.plan)}
     refuse_unknown_topics(to.changes, there | configured)
     for source in sources:
+        queues = source.measured.queues
+        refuse_places_in_bodies(
+            source.job.plan, {key.topic for key, seen in queues.items() if seen.taken}
+        )
         if to.changes.selects:
-            topics = {key.topic for key in source.measured.queues}
-            refuse_waiting(source.job.plan, source.changes, topics)
+            refuse_waiting(source.job.plan, source.changes, {key.topic for key in queues})
         _refuse_misfits(source, to)
     meet(sources, to.meet)
     start = start_of((source.measured.start for source in sources), to.segment_bytes)

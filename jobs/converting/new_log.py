@@ -1,6 +1,6 @@
 """Write a new log: give the records of a measured log their places, and write its segments."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.converting.measured_log import MeasuredLog
@@ -61,6 +61,16 @@ def piece_of(job: Pipeline, row: Row, at: int) -> Piece:
     )  # fmt: skip
 
 
+def old_log(
+    job: Pipeline, measured: MeasuredLog, changes: Changes, pieces: Sequence[Piece], ordered: bool
+) -> OldLog:
+    """What tasks need to know of a log that is written anew."""
+    return OldLog(
+        job.plan.storage, job.rules.records, job.rules.dispatch.split_properties, changes,
+        tuple(pieces), measured.start, measured.end, ordered=ordered,
+    )  # fmt: skip
+
+
 def place_records(
     job: Pipeline, measured: MeasuredLog, changes: Changes, segment_bytes: int
 ) -> NewLog:
@@ -77,10 +87,7 @@ def place_records(
             pieces.append(piece_of(job, row, at))
             places, indices, at = placed(records, at, segment_bytes)
             begins += [(int(places[i]), len(pieces) - 1, i) for i in indices.tolist()]
-    old = OldLog(
-        job.plan.storage, job.rules.records, job.rules.dispatch.split_properties, changes,
-        tuple(pieces), measured.start, measured.end,
-    )  # fmt: skip
+    old = old_log(job, measured, changes, pieces, False)
     return NewLog((old,), list(_segments(begins, pieces)) or [NewSegment(at, (), True)], at)
 
 

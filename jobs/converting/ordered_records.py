@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.new_log import NewLog, piece_of, records_of
+from reput.jobs.converting.new_log import NewLog, old_log, piece_of, records_of
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.convert.changes import Changes
@@ -228,11 +228,7 @@ def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) ->
     for feed in feeds:
         feed.end_marks(following)
     olds = tuple(
-        OldLog(
-            source.job.plan.storage, source.job.rules.records,
-            source.job.rules.dispatch.split_properties, source.changes, tuple(feed.pieces),
-            source.measured.start, source.measured.end, True,
-        )
+        old_log(source.job, source.measured, source.changes, feed.pieces, True)
         for source, feed in zip(sources, feeds, strict=True)
     )  # fmt: skip
     ends = [(len(feed.pieces), 0) for feed in feeds]

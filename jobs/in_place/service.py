@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.change_refusals import (
+    refuse_group_log,
     refuse_shared_files,
     refuse_what_is_no_store,
 )
@@ -156,6 +157,7 @@ def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
 
 
 def _refuse(store: str) -> None:
+    refuse_group_log(store)
     if not os.path.isdir(f"{store}/{COMMIT_LOG}"):
         raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
     refuse_what_is_no_store(store)

@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from reput.jobs.convert import convert
 from reput.jobs.converting.convert_summary import ConvertSummary
+from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError
@@ -232,3 +234,24 @@ def test_a_segment_too_small(size: int) -> None:
     log = plain([Message("T", body=b"x" * 300)])
     with pytest.raises(Exception, match="mappedFileSizeCommitLog"):
         converted(log, to_settings={"mappedFileSizeCommitLog": str(size)})
+
+
+def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: Path) -> None:
+    store = golden_stores.unpack("tiny_5.3.3")
+    out = tmp_path / "out"
+
+    def made(**options: Any) -> ConvertSummary:
+        return convert(
+            Session(), str(store.input), str(out), rocketmq=store.version,
+            settings=as_text(store.settings), **options,
+        )  # fmt: skip
+
+    first = made()
+    with pytest.raises(OutputInUse, match="--replace"):
+        made()
+    second = made(replace=True, to_settings={"mappedFileSizeCommitLog": "524288"})
+    assert (second.messages, second.segments[0].length) == (first.messages, 524288)
+    (out / "mine").write_text("years of work")
+    with pytest.raises(StoreError, match="mine"):
+        made(replace=True)
+    assert (out / "mine").read_text() == "years of work"

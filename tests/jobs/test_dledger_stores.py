@@ -28,7 +28,6 @@ def test_its_brokers_files_are_sound(name: str, tmp_path: Path) -> None:
     report = check(Session(), str(store), **given)
     # a member that was killed and came back lacks messages in its own queues
     assert verified.same == report.sound == (name in AS_DERIVED)
-    assert all("/consumequeue/Live" in each.path for each in verified.differences)
     assert not report.damage["ranges"]
     behind = [note for note in report.notes if "readUnCommitted" in note]
     assert len(behind) == (name == "killed")
@@ -200,7 +199,7 @@ def test_a_flipped_bit_in_a_record_is_told(where: str, tmp_path: Path) -> None:
     assert not report.sound
     if where != "last byte":  # a property's text has no checksum: its queue or index tells
         (found,) = report.damage["ranges"]
-        assert (found["offset"], found["end"]) == (head["pos"], head["pos"] + head["size"])
+        assert (found["physical_offset"], found["length"]) == (head["pos"], head["size"])
 
 
 def test_two_members_are_told_apart_by_a_setting(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(
     endPhyOffset (IndexService.buildIndex), and so writes nothing there: the mark stays until the
     next message comes.
     """
-    # two index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
+    # few index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
     # keys in less, so that the next one takes its name and place
     sizes = SIZES | {"maxIndexNum": 600}
     store, settings = tmp_path / "store", as_text(sizes)

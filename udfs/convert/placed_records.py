@@ -45,6 +45,7 @@ class OldLog:
     pieces: tuple[Piece, ...]
     start: int
     end: int
+    head: int = 0  # bytes before each record, where a walk of the log stands
     ordered: bool = False  # places and queueOffsets were worked out before, and are in staging
 
 
@@ -106,7 +107,7 @@ class PlacedRecords:
         places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
         log = self._log
         asked = np.flatnonzero((offsets >= max(log.start, 1)) & (offsets < log.end))
-        numbers = np.searchsorted(self._starts, offsets[asked], "right") - 1
+        numbers = np.searchsorted(self._starts, offsets[asked] - log.head, "right") - 1
         places[asked] = 0
         for number in np.unique(numbers[numbers >= 0]).tolist():
             records = self.of(number)

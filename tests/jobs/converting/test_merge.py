@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reput.jobs.convert import convert
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
+from reput.store_format.release.setting_table import SettingError
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.jobs.test_convert import PLAIN, SEGMENT, log_of, records, written
 from tests.logs.encoder import Message, build_log
@@ -103,6 +104,15 @@ def test_queues_that_meet_are_refused() -> None:
     with pytest.raises(StoreError, match="queue 0 of topic 'T' is in store0 too: --meet apart"):
         merged(storage, 2)
     assert storage.files == before
+
+
+def test_one_store_twice_is_refused() -> None:
+    storage = stores_of(two())
+    with pytest.raises(SettingError, match="each message would be there twice"):
+        convert(
+            Session(), f"{STORE}0", OUTPUT, merge=[f"{STORE}1", f"{STORE}0"], storage=storage,
+            rocketmq="5.3.3", settings=as_text(PLAIN),
+        )  # fmt: skip
 
 
 CONFIGS = [

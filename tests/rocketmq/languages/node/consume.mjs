@@ -21,14 +21,28 @@ const end = Date.now() + Number(milliseconds);
 let left = Number(wanted);
 // long enough for a busy machine, where nothing is to come again
 const invisible = kept === '-' ? 60_000 : 15_000;
+
+// Calls again where the Proxy is busy.
+async function patiently(call) {
+  for (let tries = 0; tries < 5; tries += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      console.error(error);
+      await new Promise((done) => setTimeout(done, 500));
+    }
+  }
+  return [];
+}
+
 while (left > 0 && Date.now() < end) {
-  for (const message of await consumer.receive(32, invisible)) {
+  for (const message of await patiently(() => consumer.receive(32, invisible))) {
     const keys = [...message.keys].sort();
     const words = [message.deliveryAttempt, message.messageId, keys, message.body.toString('hex')];
     process.stdout.write(words.join(' ') + '\n');
     left -= 1;
     if (message.deliveryAttempt > 2 || !keys.some((key) => key.endsWith(kept))) {
-      await consumer.ack(message);
+      await patiently(() => consumer.ack(message));
     }
   }
 }

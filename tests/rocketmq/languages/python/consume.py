@@ -4,6 +4,8 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from rocketmq import (
     ClientConfiguration,
@@ -44,6 +46,17 @@ class Listener(MessageListener):
         return ConsumeResult.SUCCESS if self.took(message) else ConsumeResult.FAILURE
 
 
+def patiently(call: Callable[..., Any], *words: object) -> Any:
+    """A call's result; it is made again where the Proxy is busy, or has no settings of it yet."""
+    for _ in range(5):
+        try:
+            return call(*words)
+        except ClientException as error:
+            print(error, file=sys.stderr)
+            time.sleep(0.5)
+    return None
+
+
 def main() -> None:
     config = ClientConfiguration(ENDPOINT, Credentials(), request_timeout=20)
     kind = FilterType.SQL if KIND == "sql" else FilterType.TAG
@@ -55,13 +68,9 @@ def main() -> None:
         # long enough for a busy machine, where nothing is to come again
         invisible = 60 if KEPT == "-" else 15
         while not listener.is_done():
-            try:
-                for message in consumer.receive(32, invisible) or ():
-                    if listener.took(message):
-                        consumer.ack(message)
-            except ClientException as error:  # a Proxy that has no settings of it yet
-                print(error, file=sys.stderr)
-                time.sleep(0.5)
+            for message in patiently(consumer.receive, 32, invisible) or ():
+                if listener.took(message):
+                    patiently(consumer.ack, message)
     else:
         PushConsumer(config, GROUP, listener, wanted).startup()
         while not listener.is_done():

@@ -168,14 +168,14 @@ final class Broker {
 
     static Map<String, Object> stop() throws Exception {
         Map<String, Object> result = status();
-        try (IdleWaits waits = new IdleWaits()) {
+        IdleWaits.during(() -> {
             broker.shutdown();
             if (controller != null) {
                 Reflect.call(controller, "shutdown");
                 controller = null;
             }
             names.shutdown();
-        }
+        });
         broker = null;
         names = null;
         return result;

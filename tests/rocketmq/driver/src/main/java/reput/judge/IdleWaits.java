@@ -4,14 +4,14 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Ends the waits of a broker's stop in which nothing happens.
+ * Ends the waits of a stop in which nothing happens.
  *
  * <p>BrokerController.shutdown joins one service after the other, and each ends no sooner than the
- * sleep between two of its looks: NettyEventExecutor polls for 3 s (broker, its VIP port, its client,
- * the name server), PopReviveService and PopBufferMergeService sleep for seconds, and
- * DefaultMessageStore.shutdown sleeps 3 s for requests that are under way, of which a test has none.
- * An interrupt ends the sleep and nothing else: a thread that writes or flushes is in none of these
- * places.
+ * sleep between two of its looks: NettyEventExecutor polls for 3 s (of the broker, its VIP port, its
+ * client, the name server, and of each client that stops), PopReviveService and
+ * PopBufferMergeService sleep for seconds, and DefaultMessageStore.shutdown sleeps 3 s for requests
+ * that are under way, of which a test has none. An interrupt ends the sleep and nothing else: a
+ * thread that writes or flushes is in none of these places.
  */
 final class IdleWaits extends Thread implements AutoCloseable {
     private static final Set<String> SLEEPS = Set.of(
@@ -22,7 +22,19 @@ final class IdleWaits extends Thread implements AutoCloseable {
     private boolean slept;
     private volatile boolean ended;
 
-    IdleWaits() {
+    /** Stops a broker, a client or a tool without those waits. */
+    static void during(Stop stop) throws Exception {
+        try (IdleWaits waits = new IdleWaits()) {
+            stop.run();
+        }
+    }
+
+    /** What stops it. */
+    interface Stop {
+        void run() throws Exception;
+    }
+
+    private IdleWaits() {
         super("idle-waits");
         setDaemon(true);
         start();

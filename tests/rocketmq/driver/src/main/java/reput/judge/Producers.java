@@ -51,7 +51,7 @@ final class Producers {
                 throw e;
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -69,8 +69,8 @@ final class Producers {
             (int) first.number("q", 0)));
     }
 
-    private static void configure(DefaultMQProducer producer, Job job) {
-        producer.setNamesrvAddr(job.text("namesrv"));
+    private static void configure(DefaultMQProducer producer, Job job) throws Exception {
+        Clients.arrange(producer, job);
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);
         producer.setHeartbeatBrokerInterval(1000);
@@ -106,7 +106,7 @@ final class Producers {
                 sent.add(List.of(one.text("t"), result.getMsgId(), one.text("outcome")));
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -125,7 +125,7 @@ final class Producers {
             Thread.sleep(50);
         }
         Thread.sleep(500);
-        producer.shutdown();
+        IdleWaits.during(producer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("checked", new ArrayList<>(checked));
         return result;

@@ -182,7 +182,7 @@ BUGS = (
         only(_SMALL_TEST, "whole")),
     Bug("a small queue's first file is blank before its first entry", _SMALL,
         'if position == first else b""', 'if False else b""', (_SMALL_TEST,)),
-    Bug("what stands between two runs is no entry", _SMALL,
+    Bug("what stands between two runs is no entry", "udfs/rebuild/read_runs.py",
         "places[read] + at[order] - lows[read]", "places[read]", (_SMALL_TEST,)),
     Bug("a second attempt at a small queue writes a file of its own", _SMALL,
         "if not storage.place(self._staging.folder, name, content, length):",

@@ -57,7 +57,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("deliver: integer keys have no quotes", _JSON,
         "key[len(_MARK) :] if _MARKED.fullmatch(key) else json.dumps(key)", "json.dumps(key)", _DELIVERED),
     Bug("resolve: what RocksDB tells a broker of is not ended", _RESOLVE,
-        "    if each.in_rocksdb and", "    if False and", _RESOLVED),
+        "        elif each.in_rocksdb:", "        elif False:", _RESOLVED),
     Bug("resolve: nor is its queue's position taken for the other queue's", _RESOLVE,
         "        for each in left if not each.in_rocksdb", "        for each in left", _RESOLVED),
     Bug("resolve: an op names the copies that a broker would check", _RESOLVE,

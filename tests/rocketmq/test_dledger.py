@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.convert import convert
 from reput.jobs.verify import verify
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.dledger import SETTINGS, VERSION, calm, derive_anew, group, live, mixed
+from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import difference
+from tests.rocketmq.live import TOPICS, Broker, Client
+from tests.store_format.log.dledger_stores import unpack
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 GIVEN = {"rocketmq": VERSION, "settings": as_text(SETTINGS)}
@@ -40,3 +44,21 @@ def test_a_group_that_is_stopped(
         (calm if shape == "calm" else mixed)(made)
     for member in range(len(made.ports)):
         assert verify(Session(), str(made.store(member)), **GIVEN).same
+
+
+@pytest.mark.parametrize("name", ["clean", "killed", "mixed"])
+def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(
+    name: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(VERSION)
+    store, about = unpack(name, tmp_path / "store")
+    convert(Session(), str(store), str(tmp_path / "out"), **GIVEN)
+    with Driver(VERSION) as client, Broker(VERSION, tmp_path / "out", **SETTINGS) as broker:
+        found = Client(client, broker.namesrv).read(group="plain")
+        broker.stop()
+    read = [tuple(message[:4]) for message in found]
+    assert len(read) == len(set(read))
+    queues = {(t, q, o, key) for t, q, o, key, _ in about["sent"] if t in TOPICS}
+    waiting = 0 if name == "mixed" else 2  # delayed ones, which are not in these queues yet
+    late = 15 if name == "killed" else 0  # sent when it was dead already
+    assert len(queues - set(read)) == waiting + late

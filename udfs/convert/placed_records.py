@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from reput.store_format.convert.changes import Changes
 from reput.store_format.convert.places import place
+from reput.store_format.layouts import DLEDGER_HEAD_BYTES
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Storage
@@ -45,7 +46,6 @@ class OldLog:
     pieces: tuple[Piece, ...]
     start: int
     end: int
-    head: int = 0  # bytes before each record, where a walk of the log stands
     ordered: bool = False  # places and queueOffsets were worked out before, and are in staging
 
 
@@ -107,7 +107,8 @@ class PlacedRecords:
         places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
         log = self._log
         asked = np.flatnonzero((offsets >= max(log.start, 1)) & (offsets < log.end))
-        numbers = np.searchsorted(self._starts, offsets[asked] - log.head, "right") - 1
+        heads = np.where(offsets[asked] >= log.rules.heads_from, DLEDGER_HEAD_BYTES, 0)
+        numbers = np.searchsorted(self._starts, offsets[asked] - heads, "right") - 1
         places[asked] = 0
         for number in np.unique(numbers[numbers >= 0]).tolist():
             records = self.of(number)

@@ -18,7 +18,8 @@ from reput.store_format.convert.moved import (
     stamp,
 )
 from reput.store_format.faults import Fault, StoreChanged
-from reput.store_format.log.records import RECORD_ROW, Bytes, Rows
+from reput.store_format.layouts import DLEDGER_HEAD_BYTES
+from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
 from reput.store_format.storage.protocol import Writer
@@ -207,7 +208,9 @@ class _Stream:
             stop = part.stop if number == part.last_piece else piece.taken
             if first == stop:
                 continue
-            least = max(piece.longest, min(self.log.storage.window_bytes, _CHUNK_BYTES))
+            least = max(
+                piece.longest + DLEDGER_HEAD_BYTES, min(self.log.storage.window_bytes, _CHUNK_BYTES)
+            )
             if len(window) < least:
                 window = np.empty(least, np.uint8)
                 room = np.zeros(most_rows(least), RECORD_ROW)
@@ -217,7 +220,8 @@ class _Stream:
     def _steps(self, piece: Piece, placed: Placed, window: Bytes, room: Rows) -> Iterator[_Rows]:
         """The steps of records of one piece."""
         segment = piece.segment
-        at, stop = int(placed.offsets[0]) - self.log.head, int(placed.offsets[-1]) + 1
+        head = head_bytes(segment.end, self.log.rules)
+        at, stop = int(placed.offsets[0]) - head, int(placed.offsets[-1]) + 1
         reader = open_ahead(
             self.log.storage, segment.path, segment.state, at - segment.start,
             stop - segment.start + len(window), self.log.end - self.log.start,

@@ -51,7 +51,8 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
         for topic, count in pending.most_common(1):
             raise StoreError(
                 f"{plan.store}: {counted(count, 'pending transaction')} of topic "
-                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` ends them"
+                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` ends "
+                "them"
             )
     if TIMER_TOPIC in topics:
         waiting = Counter(

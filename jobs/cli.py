@@ -19,6 +19,7 @@ _GROUPS = {
     "look": {
         "check": "find all damage in a store",
         "verify": "derive again and compare with what is there",
+        "compare": "say where the logs of a master and its slaves part, and what only one has",
         "report": "write one page of pictures and tables about a store",
         "topics": "list what a store has of each topic",
         "queues": "list what a store has of each queue",
@@ -79,7 +80,7 @@ _EXAMPLES = {
 }
 
 # Those that work on an engine whatever their options are.
-_ON_AN_ENGINE = ("rebuild", "verify", "check", "repair", "recover", "convert")
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
 
 # So many objects are made before Python looks for garbage. The 700 that it has itself cost 0.1 s of
 # a start, as imports make many objects and no garbage.
@@ -198,7 +199,7 @@ def _start_workers(words: Sequence[str]) -> None:
     """Have what tasks need loaded, half a second's work, while the command reads its words. Where
     it turns out that Spark does the work, or nobody, it was in vain and ends.
     """
-    from reput.jobs.engines.choose import start_early
+    from reput.jobs.engines.engine_choice import start_early
 
     start_early(words)
 

@@ -16,8 +16,8 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.store_there import check_folder
-from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 
@@ -60,9 +60,11 @@ def verify(  # noqa: PLR0913 (a user's options)
     compared in the order of their names. staging_folder: where the files are derived, by
     default a temporary folder; on a cluster it must be one that all machines see. All three are
     paths or URLs, each of a file system of its own; `storage` stands for that of all three.
+    A queue's own log (compacted:, tiered:) is compared with the queue file that stands beside it.
     on_damage: as for rebuild; None: as the manifest in `against` says, else refuse.
     Raises as rebuild does.
     """
+    from reput.jobs.comparing.queue_logs import verify_queue_log
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
     from reput.jobs.opening.log_state import check_unchanged
@@ -73,7 +75,11 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.store import discover
     from reput.store_format.discover.store_at import store_at
     from reput.store_format.storage import storage_for
+    from reput.store_format.storage.queue_logs import QueueLog
 
+    at = store_at(store, rocketmq, settings, storage)
+    if isinstance(at.storage, QueueLog):
+        return verify_queue_log(at)
     there = storage or storage_for(against or store)
     against = there.resolve(against or store)
     refuse_unfinished(there, against)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reput.jobs.catch_up import catch_up as catch_up
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
+    from reput.jobs.compare import compare as compare
     from reput.jobs.convert import convert as convert
     from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.expire import expire as expire
@@ -60,6 +61,7 @@ _PUBLIC = {
     "rebuild": "reput.jobs.rebuild",
     "verify": "reput.jobs.verify",
     "check": "reput.jobs.check",
+    "compare": "reput.jobs.compare",
     "repair": "reput.jobs.repair",
     "convert": "reput.jobs.convert",
     "recover": "reput.jobs.recover",

@@ -1,5 +1,6 @@
 """Names of a store's files and folders, of topics, and which of these may become a folder's."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -7,11 +8,18 @@ COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
+DLEDGER = "dledger-"  # what the folder of a DLedger group's member begins with; its id follows
+DLEDGER_DATA = "data"  # in that folder: the segments (DLedgerConfig.getDataStorePath)
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
 STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares what will replace timerlog
+COMPACTION = "compaction"
+COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
+# Of a queue of a tiered store (FileSegmentType)
+TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
+EPOCH_FILE = "epochFileCheckpoint"  # in the root, unless storePathEpochFile says otherwise
 LOCK = "lock"
 UNFINISHED = ".reput-unfinished"  # this file is there while a set is published (manifest_last)
 MANIFEST = "manifest.json"
@@ -33,6 +41,7 @@ SYSTEM_TOPICS = frozenset(
 )  # fmt: skip
 
 _OFFSET_DIGITS = 20
+_TIERED_HASH = 8  # hexadecimal digits
 _QUEUE_ID_DIGITS = 10  # of an int
 _OFFSET_MOST = (1 << 63) - 1  # a long, in RocketMQ
 _NAME_BYTES_MAX = 255  # of a file name, on every file system that a broker runs on
@@ -76,6 +85,20 @@ def segment_start(name: str) -> int | None:
         return parse_segment_name(name)
     except ValueError:
         return None
+
+
+def tiered_name(offset: int) -> str:
+    """A tiered segment's name by its first offset (MessageStoreUtil.offset2FileName): eight digits
+    of a hash, and the segment's name.
+    """
+    digest = hashlib.md5(str(offset).encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:_TIERED_HASH]}{segment_name(offset)}"
+
+
+def tiered_start(name: str) -> int | None:
+    """The offset in a tiered segment's name; None where it is the name of something else."""
+    start = segment_start(name[_TIERED_HASH:])
+    return start if start is not None and name == tiered_name(start) else None
 
 
 class QueuePath(NamedTuple):

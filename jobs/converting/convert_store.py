@@ -23,7 +23,7 @@ from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
 from reput.jobs.deriving.derive_set import derive_set
-from reput.jobs.deriving.expired_queues import Last, expired_queues
+from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
@@ -46,7 +46,7 @@ from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
 
 if TYPE_CHECKING:
-    from reput.udfs.staging import Staging
+    pass
 
 _SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
 # Of the new store nothing but its root tells where its files are.
@@ -124,7 +124,10 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         if not to.changes.selects:
             records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
             carry_timer(job.plan, storage, target, records, summary)
-        _derive(first, to, looked, job.staging, target)
+        # bodies were checked as they were read
+        settings = {**to.settings, "checkCRCOnRecover": "false"}
+        made = StoreAt(storage, target, to.release, settings)
+        _derive(first, made, job.staging.path(_DERIVED), looked)
         raw = manifest_text(summary.manifest())
         storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = first.seconds()
@@ -146,7 +149,7 @@ class _LookedAt(NamedTuple):
 
     log: NewLog
     config: Config
-    expired: dict[tuple[str, int], Last]  # queues that have no message in the log any more
+    expired: dict[tuple[str, int], LastEntry]  # queues that have no message in the log any more
     summary: ConvertSummary
 
 
@@ -186,13 +189,13 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
 
 
-def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], Last]:
+def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
     """The ends of queues without a live message, by their new names: they go on there."""
     live = {
         source.new_queue(key) for source in sources
         for key, seen in source.measured.queues.items() if seen.counted
     }  # fmt: skip
-    found: dict[tuple[str, int], Last] = {}
+    found: dict[tuple[str, int], LastEntry] = {}
     for source in sources:
         own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
         for queue, last in expired_queues(source.job.plan, own, warnings).items():
@@ -246,17 +249,11 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
         summary.copied.append(f"{CONFIG}/{name}")
 
 
-def _derive(
-    found: FoundStore, to: Wanted, looked: _LookedAt, staging: "Staging", target: str
-) -> None:
-    """Derive the new log's files, and move them into the set."""
-    storage, derived, summary = staging.storage, staging.path(_DERIVED), looked.summary
-    settings = {
-        **to.settings,
-        "checkCRCOnRecover": "false",
-    }  # bodies were checked as they were read
+def _derive(found: FoundStore, at: StoreAt, derived: str, looked: _LookedAt) -> None:
+    """Derive the new log's files to a folder of its staging, and move them into the set."""
+    storage, target, summary = at.storage, at.path, looked.summary
     made = find_store(
-        found.engine, StoreAt(storage, target, to.release, settings),
+        found.engine, at,
         cut=found.cut, progress=found.progress, one_release=True, even_rocksdb=True,
     )  # fmt: skip
     try:

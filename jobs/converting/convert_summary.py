@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.converting.ordered_records import Source
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.sets import CONVERT_FORMAT
 from reput.jobs.outputs.summary import OutputFile, found_lines
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import BinaryIO
 
 from reput.jobs.deriving.expired_queues import (
-    Last,
+    LastEntry,
     Queue,
     expired_files,
     expired_queues,
@@ -42,7 +42,7 @@ def derive_set(  # noqa: PLR0913 (a user's options)
     no_room: frozenset[tuple[str, int, int]] | None = None,
     queues: str = FILES,
     index: str = FILES,
-    expired: Mapping[Queue, Last] | None = None,
+    expired: Mapping[Queue, LastEntry] | None = None,
 ) -> Summary:
     """Scan the log, build queues and index from it, and publish them in `target`.
 
@@ -101,7 +101,7 @@ def _live(built: list[Built]) -> set[tuple[str, int]]:
 
 
 def _in_rocksdb(
-    job: Pipeline, tables: list[Row], given: Mapping[Queue, Last] | None, warnings: list[str]
+    job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
 ) -> list[Built]:
     """The files of the database of queues, in staging."""
     live = {(row["topic"], row["queue_id"]) for row in tables}

@@ -24,7 +24,7 @@ from reput.udfs.staging import Staging, queue_file_name
 Queue = tuple[str, int]
 
 
-class Last(NamedTuple):
+class LastEntry(NamedTuple):
     """The last entry of a queue: physicalOffset and queueOffset, and if they are known the rest.
 
     size: that of the shortest record, where nobody knows it any more.
@@ -36,7 +36,7 @@ class Last(NamedTuple):
     tags_code: int = 0
 
 
-def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, Last]:
+def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
     """The ends of the store's queues that have no live message. live: the others; warnings: gets
     a line where a RocksDB that would tell cannot be read. Raises RocksDBMissing.
     """
@@ -57,15 +57,15 @@ def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Qu
     return {queue: last for queue, last in found.items() if last.place < log_start}
 
 
-def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, Last]:
+def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, LastEntry]:
     try:
-        found = {name: Last(*last) for name, last in queues.maxima.items() if name not in live}
+        found = {name: LastEntry(*last) for name, last in queues.maxima.items() if name not in live}
         return found | dict(_ends(queues, live))
     finally:
         queues.close()
 
 
-def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
+def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]:
     for topic in queues.topics():
         for queue_id, batch in queues.of(topic):
             if batch or (topic, queue_id) in live:
@@ -81,8 +81,8 @@ def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
                 yield (topic, queue_id), _last(last)
 
 
-def _last(entry: QueueEntry) -> Last:
-    return Last(entry.physical_offset, entry.position, entry.size, entry.tags_code)
+def _last(entry: QueueEntry) -> LastEntry:
+    return LastEntry(entry.physical_offset, entry.position, entry.size, entry.tags_code)
 
 
 def files_of_expired(
@@ -96,7 +96,7 @@ def files_of_expired(
     return expired_files(staging, expired_queues(plan, live, warnings), length)
 
 
-def expired_files(staging: Staging, ends: Mapping[Queue, Last], length: int) -> list[Built]:
+def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int) -> list[Built]:
     """A queue file in staging for each of these queues, with its last entry; BUILT rows."""
     built = []
     for (topic, queue_id), last in sorted(ends.items()):

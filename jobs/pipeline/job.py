@@ -20,8 +20,10 @@ from reput.jobs.outputs.staging_folder import (
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.queue_logs import QueueLog
 from reput.udfs.staging import Staging
 
 
@@ -90,15 +92,21 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     compares: bool = False,
     one_release: bool = False,
     even_rocksdb: bool = False,
+    only_reads: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
     compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
-    one_release: all is derived by the rules of one.
+    one_release: all is derived by the rules of one. only_reads: nothing is derived from the log.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
+    if isinstance(at.storage, QueueLog) and not only_reads:
+        raise StoreError(
+            f"{at.path}: is one queue's log, from which no store's files are derived: query, "
+            "export, stats, compare and verify read it"
+        )
     cut = cut or Cut()
     discovered = discovered or discover(at, compares=compares, sweeps=compares)
     if one_release:

@@ -24,7 +24,8 @@ from reput.store_format.layouts import (
     PRE_BLANK,
     RECORD_HEAD,
 )
-from reput.store_format.names import parse_index_name, parse_segment_name
+from reput.store_format.log.segments import is_dledger
+from reput.store_format.names import parse_index_name, parse_segment_name, tiered_start
 
 Bytes = npt.NDArray[np.uint8]
 # read(offset in the file, buffer): fills the buffer; raises if the file is too short.
@@ -33,6 +34,8 @@ Read = Callable[[int, Bytes], None]
 _WINDOW_ENTRIES = 1 << 16
 _SMALL_FILE_SHOWN = 4096
 _PRE_BLANK = PRE_BLANK.item()
+# What ends a queue file of a compacted topic that is not full (SparseConsumeQueue).
+_END_OF_COMPACTED = (-1, 0, 0, 0, 0, 0, -1, 0)
 
 
 class FileKind(StrEnum):
@@ -42,28 +45,46 @@ class FileKind(StrEnum):
     CONSUME_QUEUE = names.CONSUME_QUEUE
     BATCH_CONSUME_QUEUE = names.BATCH_CONSUME_QUEUE
     INDEX = names.INDEX
+    TIERED_INDEX = "tieredindex"
     CHECKPOINT = names.CHECKPOINT
     ABORT = names.ABORT
     LOCK = names.LOCK
+
+
+_TIERED = {
+    names.TIERED_LOG: FileKind.COMMIT_LOG,
+    names.TIERED_QUEUE: FileKind.CONSUME_QUEUE,
+    names.TIERED_INDEX: FileKind.TIERED_INDEX,
+}
+_QUEUES = {
+    names.CONSUME_QUEUE: FileKind.CONSUME_QUEUE,
+    names.BATCH_CONSUME_QUEUE: FileKind.BATCH_CONSUME_QUEUE,
+    names.COMPACTION_QUEUE: FileKind.BATCH_CONSUME_QUEUE,
+    names.COMPACTION_LOG: FileKind.COMMIT_LOG,
+}
 
 
 def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
     """The kind of a file by its path's parts and its first bytes; None if nothing tells.
 
     A segment in a folder of another name (several commitlog folders may be configured) is known
-    by its magic number.
+    by its magic number. Files of a compacted topic's queue, and of a tiered store's, are of the
+    kinds that they look like.
     """
     name, folders = parts[-1], list(parts[-4:-1])
+    if tiered_start(name) is not None and folders[-1:]:
+        return _TIERED.get(folders[-1])
+    if name == names.CHECKPOINT and any(each.startswith(names.DLEDGER) for each in folders[-1:]):
+        return None  # text, of the group's member
     if name in (names.CHECKPOINT, names.ABORT, names.LOCK):
         return FileKind(name)
     if _is(parse_index_name, name) and folders[-1:] == [names.INDEX]:
         return FileKind.INDEX
     if not _is(parse_segment_name, name):
         return None
-    for kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
-        if len(folders) == 3 and folders[0] == kind and folders[2].isdigit():
-            return kind
-    if folders[-1:] == [names.COMMIT_LOG]:
+    if len(folders) == 3 and folders[2].isdigit() and folders[0] in _QUEUES:
+        return _QUEUES[folders[0]]
+    if folders[-1:] == [names.COMMIT_LOG] or is_dledger(list(parts)):
         return FileKind.COMMIT_LOG
     if len(head) >= RECORD_HEAD.itemsize:
         magic = fields_at(np.frombuffer(head, np.uint8), RECORD_HEAD, 0)["magic"]
@@ -84,6 +105,9 @@ def first_offset(name: str, head: bytes) -> int:
     """Where a CommitLog segment starts: by its name, else (a copy) by its first record's field."""
     if _is(parse_segment_name, name):
         return parse_segment_name(name)
+    start = tiered_start(name)
+    if start is not None:
+        return start
     if len(head) < RECORD_HEAD.itemsize:
         return 0
     first = fields_at(np.frombuffer(head, np.uint8), RECORD_HEAD, 0)
@@ -97,9 +121,9 @@ def describe_queue(
     """What stands in a ConsumeQueue segment, from queue position `first` on.
 
     start: the logical byte offset in its name (its first position, in entries, is start divided
-    by the entry's size). Items, by "kind": entry; preBlank and unused, one for each run of such
-    entries, with how many; damage with field, value and reason; rest: bytes after the last whole
-    entry. Memory does not depend on the file's length.
+    by the entry's size). Items, by "kind": entry; end, of a compacted topic's file; preBlank and
+    unused, one for each run of such entries, with how many; damage with field, value and reason;
+    rest: bytes after the last whole entry. Memory does not depend on the file's length.
     """
     size = entry_bytes(batch)
     layout = layout_of(batch)
@@ -145,6 +169,9 @@ def _queue_items(read: Read, count: int, position: int, layout: np.dtype[Any]) -
                 unused_before |= run["kind"] == "unused"
                 run = {}
             place: Item = {"at": (base + i) * size, "position": position + base + i}
+            if value == _END_OF_COMPACTED:
+                yield {"kind": "end"} | place
+                continue
             if kind != "entry":
                 run = {"kind": kind} | place | {"entries": 1}
                 continue

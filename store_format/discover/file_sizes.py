@@ -24,7 +24,7 @@ from reput.store_format.names import (
     segment_start,
 )
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Listed, Storage
+from reput.store_format.storage.protocol import InputStorage, Listed, is_back_to_back
 
 SEGMENT = "mappedFileSizeCommitLog"
 QUEUE = "mappedFileSizeConsumeQueue"
@@ -75,7 +75,7 @@ class FileSizes:
     """A store's files, and the sizes that they show; each is looked for when it is asked for."""
 
     def __init__(
-        self, storage: Storage, folders: Iterable[str], derived: tuple[Storage, str]
+        self, storage: InputStorage, folders: Iterable[str], derived: tuple[InputStorage, str]
     ) -> None:
         """folders: of segments; derived: where queues and index are."""
         self._storage, self._folders, (self._there, self.derived) = storage, folders, derived
@@ -92,6 +92,9 @@ class FileSizes:
         return [found[start] for start in sorted(found)]
 
     def segment(self) -> Size | None:
+        """The segments' size; None where they show none, or where each has its own."""
+        if is_back_to_back(self._storage):
+            return None
         return segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
 
     def queue(self, batch: bool) -> Size | None:

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import types
 
 from reput.store_format.kernels.ints import intrinsic, pointer
-from reput.store_format.kernels.jit import inlined
+from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -118,3 +118,20 @@ def same_bytes(buf: Bytes, at: int, other: Bytes, other_at: int, length: int) ->
             return False
         i += 1
     return True
+
+
+@kernel
+def first_unlike(one: Bytes, other: Bytes, end: int) -> int:
+    """The first place below `end` at which two buffers differ; `end` if they are alike.
+
+    Both have `end` bytes or more.
+    """
+    at = 0
+    while at + BLOCK <= end:
+        alike = _first_unlike(one, at, other, at)
+        if alike < BLOCK:
+            return int(at + alike)
+        at += BLOCK
+    while at < end and one[at] == other[at]:
+        at += 1
+    return at

@@ -6,13 +6,23 @@ from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.log.oversize import Read
-from reput.store_format.names import COMMIT_LOG, parse_segment_name
+from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState, Reader, Storage
+from reput.store_format.storage.protocol import (
+    FileState,
+    InputStorage,
+    Reader,
+    is_back_to_back,
+)
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
+
+
+def is_dledger(parts: list[str]) -> bool:
+    """Whether the file with this path is in the log of a DLedger group (see log/dledger)."""
+    return parts[-2:-1] == [DLEDGER_DATA] and "".join(parts[-3:-2]).startswith(DLEDGER)
 
 
 class Segment(NamedTuple):
@@ -21,6 +31,11 @@ class Segment(NamedTuple):
     path: str
     start: int
     state: FileState
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether it is of a DLedger group's log, in dledger-<id>/data (see log/dledger)."""
+        return is_dledger(self.path.split("/"))
 
     @property
     def end(self) -> int:
@@ -39,7 +54,7 @@ def commit_log_folders(store: str, settings: Settings) -> list[str]:
     return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
 
 
-def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:
+def find_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> list[Segment]:
     """The segments in one or more commitlog folders, in order, checked for name, size and holes.
 
     configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
@@ -67,7 +82,9 @@ def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
         segments.pop()
     if not segments:
         raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
-    _check_sizes(segments, configured)
+    if not is_back_to_back(storage):
+        _check_sizes(segments, configured)
+    _check_neighbours(segments, configured)
     return segments
 
 
@@ -90,13 +107,14 @@ class Listing(NamedTuple):
     findings: list[Finding]
 
 
-def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
+def list_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> Listing:
     """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
 
     Raises StoreError where there is no segment at all.
     """
     findings: list[Finding] = []
     by_start: dict[int, Segment] = {}
+    any_size = is_back_to_back(storage)
     for folder in folders:
         try:
             listed = storage.list(folder)
@@ -113,7 +131,7 @@ def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
                 continue
             if state is None:
                 reason = "is not a regular file"
-            elif start % configured:
+            elif start % configured and not any_size:
                 reason = f"its name is no multiple of mappedFileSizeCommitLog {configured}"
             elif start in by_start:
                 reason = f"is there twice, also as {by_start[start].path}"
@@ -126,7 +144,8 @@ def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
         segments.pop()
     if not segments:
         raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
-    odd = frozenset(i for i, each in enumerate(segments) if each.state.size != configured)
+    wrong = (i for i, each in enumerate(segments) if each.state.size != configured)
+    odd = frozenset(wrong if not any_size else ())
     findings += [
         Finding(
             segments[i].path,
@@ -135,7 +154,10 @@ def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
         for i in sorted(odd)
     ]
     for before, after in pairwise(segments):
-        missing = (after.start - before.start) // configured - 1
+        if any_size:
+            missing = int(before.end != after.start)
+        else:
+            missing = (after.start - before.start) // configured - 1
         if missing:
             findings.append(Finding(after.path, f"a hole before it: {_missing(missing)}"))
     return Listing(segments, odd, findings)
@@ -152,13 +174,16 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
             raise StoreError(
                 f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}"
             )
+
+
+def _check_neighbours(segments: list[Segment], configured: int) -> None:
     for before, after in pairwise(segments):
         if before.start == after.start:
             raise StoreError(f"{after.path}: is there twice, also as {before.path}")
         if before.end != after.start:
             raise StoreError(
                 f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
-                f"{_missing((after.start - before.end) // configured)}; {_REPAIR}"
+                f"{_missing(max((after.start - before.end) // configured, 1))}; {_REPAIR}"
             )
 
 

@@ -46,7 +46,7 @@ class Texts(NamedTuple):
         return np.diff(self.ends)
 
 
-class Rows(NamedTuple):
+class BulkRows(NamedTuple):
     """What differs from message to message, a value each. Times in milliseconds."""
 
     topic: Int32s  # its number among the topics
@@ -118,7 +118,7 @@ def put_crc_property(out: Bytes, start: int, at: int) -> int:
 
 @unlocked
 def encode_rows(
-    first: int, stop: int, rows: Rows, topics: Texts, alike: Alike, to: Destination, out: Bytes
+    first: int, stop: int, rows: BulkRows, topics: Texts, alike: Alike, to: Destination, out: Bytes
 ) -> int:
     """Write rows [first, stop) to out as records from there on; returns the bytes used."""
     host = alike.host

@@ -4,15 +4,18 @@ Each file system has a module here. Those that need a network are imported at th
 """
 
 import re
+from typing import cast
 
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.queue_logs import queue_log
 from reput.store_format.storage.volumes import VolumeStorage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = (
-    "a path, file:, s3://, gs://, abfss://, webhdfs://, swebhdfs://, hdfs:// and dbfs:/ are known"
+    "a path, file:, s3://, gs://, abfss://, webhdfs://, swebhdfs://, hdfs:// and dbfs:/ are known, "
+    "and compacted: and tiered: before one"
 )
 _BY_ARROW = ("gs", "gcs", "abfs", "abfss", "hdfs")
 
@@ -25,6 +28,9 @@ def storage_for(url: str, shared: bool = False) -> Storage:
     The file system is not contacted yet. Each process takes endpoint and credentials from its own
     environment, so that they are in no task's description and in no log.
     """
+    of_queue = queue_log(url, storage_for)
+    if of_queue is not None:
+        return cast(Storage, of_queue)  # it only reads, which is all that is asked of a log
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else "file"
     if scheme in ("s3", "s3a", "s3n"):

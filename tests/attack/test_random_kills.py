@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden_stores
-from tests.attack.test_planted_notes import tree
+from tests.attack.trees import tree
 from tests.rocketmq.judge import difference
 from tests.seeds import seeds
 

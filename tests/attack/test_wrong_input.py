@@ -22,29 +22,7 @@ from reput.store_format.storage.local import LocalReader, LocalStorage
 from reput.store_format.storage.protocol import Listed
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
-
-SEGMENT = 4096
-SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHashSlotNum": "7"}
-
-
-def messages(count: int = 90, **over: Any) -> list[Message]:
-    return [
-        Message(
-            queue_offset=number,
-            body=b"body of some length",
-            properties=properties(("KEYS", f"k{number}")),
-            **over,
-        )
-        for number in range(count)
-    ]
-
-
-def write(root: Path, segments: dict[int, bytes]) -> Path:
-    folder = root / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020d}").write_bytes(content)
-    return root
+from tests.logs.small import SEGMENT, SETTINGS, messages, write
 
 
 @pytest.fixture
@@ -351,7 +329,7 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
 
 UNSUPPORTED = {
     "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "enableDLegerCommitLog": ("true", "DLedger logs"),
+    "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
     "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
 }
 
@@ -382,7 +360,10 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     table = {"T": {"attributes": {"cleanup.policy": "COMPACTION"}}}
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
-    assert summary.warnings == ["topic 'T' is compacted; its compacted files are not derived"]
+    assert summary.warnings == [
+        "topic 'T' is compacted: what its compaction kept is not derived anew; `reput query "
+        "compacted:STORE/compaction/compactionLog/T/0` reads that of queue 0"
+    ]
 
 
 def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.kernels.blocks import BLOCK, find_byte, same_bytes
+from reput.store_format.kernels.blocks import BLOCK, find_byte, first_unlike, same_bytes
 from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
 
 
@@ -60,6 +60,17 @@ def test_texts_are_the_same_if_all_bytes_are(one: bytes, other: bytes, data: st.
     expected = one[at : at + length] == other[other_at : other_at + length]
     buffers = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
     assert same_bytes(buffers[0], at, buffers[1], other_at, length) == expected
+
+
+@given(one=st.binary(max_size=100), at=st.integers(0, 99), by=st.integers(0, 255))
+def test_the_first_byte_that_differs_is_found(one: bytes, at: int, by: int) -> None:
+    other = bytearray(one)
+    if at < len(one):
+        other[at] ^= by
+    wanted = at if at < len(one) and by else len(one)
+    buffers = np.frombuffer(one, np.uint8), np.frombuffer(bytes(other), np.uint8)
+    assert first_unlike(*buffers, len(one)) == wanted
+    assert first_unlike(*buffers, wanted) == wanted
 
 
 @pytest.mark.parametrize("at", [-1, 3])

@@ -1,0 +1,131 @@
+"""`reput compare`: where the logs of a master and its slaves part, and what only one has."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from reput.jobs.console.new_files import new_file
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_broker,
+    add_engine,
+    add_staging,
+    engine_for,
+    options_of_job,
+    show,
+)
+from reput.jobs.console.store_there import check_store
+from reput.jobs.console.voice import add_output
+from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
+from reput.jobs.opening.progress import Progress
+from reput.store_format.faults import StoreError
+
+if TYPE_CHECKING:
+    from reput.jobs.comparing.compare_report import CompareReport
+    from reput.jobs.outputs.output import NewFile
+    from reput.store_format.storage.protocol import Storage
+
+_HELP = """\
+Compares the logs byte by byte, and where they differ record by record: which messages would be lost
+if only the first store were kept, and which if only another were. Then topics, subscription groups,
+consumer offsets and the epoch file of controller mode. Logs may begin at different offsets. Exit
+codes: 0 the same, 1 they differ, 2 wrong usage, 3 the job failed.
+
+examples:
+  reput compare /data/broker-a /data/broker-a-s
+  reput compare /data/broker-a s3://bucket/broker-a-s --messages only.jsonl
+"""
+
+
+@on_engine
+def compare(  # noqa: PLR0913 (a user's options)
+    engine: Engine,
+    store: str,
+    others: Sequence[str],
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    staging_folder: str | None = None,
+    storage: "Storage | None" = None,
+    messages: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> "CompareReport":
+    """Compare stores with the first of them: logs, config/ and epoch files; nothing is written.
+
+    others: one store or more, by paths or URLs; staging_folder: where fingerprints of messages are
+    put where logs differ, by default a temporary folder; on a cluster one that all machines see;
+    storage: stands for that of all stores and of the staging folder; messages: gets each message
+    that only one of a pair has as a JSON line.
+
+    Raises StoreError where a store has no log, SettingError, UnknownRelease, StoreChanged.
+    """
+    from reput.jobs.comparing.compare_stores import compare_stores
+    from reput.store_format.discover.store_at import store_at
+
+    stores = [store_at(path, rocketmq, settings, storage) for path in (store, *others)]
+    return compare_stores(engine, stores, progress or Progress(), staging_folder, storage, messages)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput compare` understands."""
+    parser.epilog = _HELP
+    parser.add_argument(
+        "store", metavar="MASTER", help="a store's root, path or URL: it holds commitlog/"
+    )
+    parser.add_argument(
+        "others", nargs="+", metavar="SLAVE", help="one or more stores to compare with the first"
+    )
+    add_broker(
+        parser, "the release of their broker; without it, as the stores' files show",
+        "one setting by RocketMQ's name, for all stores; the files show sizes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--messages", metavar="FILE",
+        help="write what only one of them has as JSON lines: where each message is, its keys "
+        "counted, and no body",
+    )  # fmt: skip
+    add_engine(parser)
+    add_staging(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, and say what was found: 0 the same; 1 they differ."""
+    options = options_of_job(arguments)
+    for other in arguments.others:
+        check_store(other, options["settings"])
+    file = _messages_file(arguments, options["settings"])
+    with (
+        nullcontext() if file is None else file.writing() as messages,
+        engine_for(arguments) as engine,
+    ):
+        report = compare(
+            engine, arguments.store, arguments.others, staging_folder=arguments.staging,
+            messages=messages, **options,
+        )  # fmt: skip
+    from reput.jobs.console.compare_text import details, text
+
+    show(arguments, report.as_json(), text(report), details(report), report.same)
+    return DONE if report.same else DAMAGE
+
+
+def _messages_file(arguments: argparse.Namespace, settings: Mapping[str, str]) -> "NewFile | None":
+    """The file of --messages, which may lie in none of the stores. Raises StoreError."""
+    file = new_file(arguments, "messages", dict(settings))
+    if file is None:
+        return None
+    from reput.jobs.outputs.output import inputs_of
+    from reput.store_format.discover.store_at import store_at
+
+    stores = [store_at(path, settings=settings) for path in arguments.others]
+    inputs = [each for at in stores for each in inputs_of(at.storage, at.path, settings)]
+    file = replace(file, inputs=(*file.inputs, *inputs))
+    try:
+        file.check()
+    except StoreError as error:
+        raise StoreError(f"--messages {error}") from None
+    return file

@@ -1,0 +1,1 @@
+"""Stores compared: where their logs part, which messages only one has, what else differs."""

@@ -1,0 +1,149 @@
+"""The messages that only one of two stores has, in the spans where their logs differ."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reput.jobs.comparing.parting import staged
+from reput.jobs.comparing.side import Side, Span
+from reput.jobs.engines.engine import Engine, Row
+from reput.jobs.opening.progress import Progress
+from reput.store_format.query.inventory import kind_of
+from reput.udfs.comparing.messages import KINDS as KINDS
+from reput.udfs.comparing.messages import (
+    LISTED,
+    MATCHED,
+    TOLD,
+    ListPrints,
+    MatchPrints,
+    TellMessages,
+    Walked,
+    Walks,
+)
+from reput.udfs.staging import Staging
+
+_SHARE_BYTES = 256 << 20  # of the logs, whose fingerprints a task holds
+_SHARES_MOST = 256
+_SHOWN = 20  # messages of each queue that a report names
+
+
+@dataclass
+class QueueOnly:
+    """Messages of one queue that only one store has; times in milliseconds."""
+
+    topic: str
+    queue_id: int
+    kind: str  # of KINDS
+    messages: int = 0
+    bytes: int = 0
+    least: int = -1  # queueOffsets
+    greatest: int = -1
+    oldest: int = -1  # storeTimestamps
+    newest: int = -1
+
+    def add(self, row: Row) -> None:
+        self.messages += row["messages"]
+        self.bytes += row["bytes"]
+        self.least = _least(self.least, row["least"])
+        self.greatest = max(self.greatest, row["greatest"])
+        self.oldest = _least(self.oldest, row["oldest"])
+        self.newest = max(self.newest, row["newest"])
+
+
+@dataclass
+class Found:
+    """What one of the two has in the spans that differ."""
+
+    same: int = 0  # messages that both have, in the same place of a queue
+    queues: list[QueueOnly] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)  # JSON of the first messages
+    lines: list[str] = field(default_factory=list)  # staging files, in the log's order
+
+    def of_kind(self, kind: str) -> list[QueueOnly]:
+        return [queue for queue in self.queues if queue.kind == kind]
+
+    def count(self, kind: str, system: bool | None = None) -> int:
+        """Messages of a kind; system: of system topics alone, or of all others."""
+        return sum(
+            queue.messages
+            for queue in self.of_kind(kind)
+            if system in (None, kind_of(queue.topic) == "system")
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "same": self.same,
+            **{kind: self.count(kind) for kind in KINDS},
+            "queues": [vars(queue) for queue in self.queues],
+        }
+
+
+def find_messages(
+    engine: Engine, staging: Staging, sides: tuple[Side, Side], spans: Sequence[Span],
+    progress: Progress, lines: bool,
+) -> tuple[Found, Found]:  # fmt: skip
+    """What each of two sides has in these spans that the other has not.
+
+    lines: all of these messages are wanted as JSON lines too. Raises StoreChanged, OSError,
+    EngineFailed.
+    """
+    walks = Walks(tuple(side.log for side in sides), tuple(_walks(sides, spans)))
+    count = len(walks.walks)
+    found = Found(), Found()
+    if not count:
+        return found
+    total = sum(min(b, side.end) - max(a, side.start)
+                for side in sides for a, b in spans if a < side.end)  # fmt: skip
+    shares = min(max(-(-total // _SHARE_BYTES), 1), _SHARES_MOST)
+    numbers = range(count)
+    with staged(engine, progress, "matched messages", total, "bytes"):
+        matched = (
+            engine.numbers(numbers)
+            .run(ListPrints(walks, staging, shares), LISTED)
+            .by_key(shares, ["share"], ["log", "name", "at"])
+            .run(MatchPrints(staging, (0, 1)), MATCHED)
+            .collect()
+        )
+    places: tuple[list[tuple[str, int]], ...] = ([], [])
+    for row in matched:
+        found[row["log"]].same += row["same"]
+        if row["count"]:
+            places[row["log"]].append((row["name"], row["count"]))
+    if any(places):
+        told = TellMessages(
+            walks, staging, tuple(side.path for side in sides), tuple(map(tuple, places)), _SHOWN,
+            lines,
+        )  # fmt: skip
+        with staged(engine, progress, "counted messages", total, "bytes"):
+            rows = engine.numbers(numbers).run(told, TOLD).collect()
+        _add_up(rows, found)
+    return found
+
+
+def _add_up(rows: list[Row], found: tuple[Found, Found]) -> None:
+    queues: dict[tuple[int, str, int, int], QueueOnly] = {}
+    for row in sorted(rows, key=lambda row: row["walk"]):
+        key = row["log"], row["topic"], row["queue_id"], row["kind"]
+        into = queues.setdefault(key, QueueOnly(key[1], key[2], KINDS[key[3]]))
+        into.add(row)
+        side = found[row["log"]]
+        side.first = (side.first + row["first"])[: _SHOWN * len(KINDS)]
+        if row["lines"]:
+            side.lines.append(row["lines"])
+    for key in sorted(queues):
+        found[key[0]].queues.append(queues[key])
+
+
+def _walks(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
+    for number, side in enumerate(sides):
+        for n, segment in enumerate(side.log.segments):
+            stop = min(segment.end, side.end)
+            here = tuple((max(a, segment.start), min(b, stop))
+                         for a, b in spans if a < stop and segment.start < b)  # fmt: skip
+            if here:
+                yield Walked(number, n, here)
+
+
+def _least(one: int, other: int) -> int:
+    """The least of two numbers that are -1 where they are not known."""
+    return max(one, other) if min(one, other) < 0 else min(one, other)

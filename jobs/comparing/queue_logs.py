@@ -1,0 +1,158 @@
+"""A queue's own log (`compacted:`, `tiered:`) compared with the queue file that stands beside it.
+
+The entries are derived from the log as a ConsumeQueue's are, and compared one by one. What a
+compaction has left out of a log is not known any more, so nobody can say what is missing in both.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from reput.jobs.judging.differences import MISSING, MISSING_AT_END, ONE_TOO_MANY, Difference
+from reput.jobs.judging.verify_report import Report
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.sources.opened_log import discover_for_reading
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import End, Runs, ScanRules, scan
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import REASONS, Fault
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from reput.store_format.log.segments import Segment, Stretch
+from reput.store_format.storage.queue_logs import CompactedLog, QueueLog, TieredLog
+
+Entries = Any  # structured arrays
+_NAMES = ("physicalOffset", "size", "tagsCode", "storeTimestamp", "baseOffset", "batchSize")
+
+
+class _OfSegment(NamedTuple):
+    """The entries that a segment's records give (BATCH_QUEUE_ENTRY), and why its walk ended."""
+
+    entries: Entries
+    end: int
+    fault: Fault
+
+
+def verify_queue_log(at: StoreAt) -> Report:
+    """Compare a queue's log with its queue file. Raises StoreError, SettingError, OSError."""
+    plan = make_plan(at, discover_for_reading(at), tolerant=True, even_rocksdb=True)
+    rules = replace(scan_rules(plan.profile, plan.settings, ()), times=True)
+    storage = cast(QueueLog, plan.storage)
+    found = [_entries_of(plan, segment, rules) for segment in plan.segments]
+    report = Report(plan.store, plan.store, plan.profile.release, found[-1].end, "")
+    report.discovered, report.releases = plan.discovered.as_json(), plan.discovered.releases
+    report.warnings = [f"{each.path}: {each.reason}" for each in plan.findings]
+    report.differences = list(_breaks(plan, found))
+    if isinstance(storage, CompactedLog):
+        for segment, derived in zip(plan.segments, found, strict=True):
+            report.files += storage.is_there(segment.state)
+            report.differences += _compare_compacted(storage, segment, derived.entries)
+    else:
+        assert isinstance(storage, TieredLog)
+        entries = np.concatenate([each.entries for each in found])
+        report.files, differences = _compare_tiered(storage, plan.store, entries)
+        report.differences += differences
+    report.differences.sort(key=lambda each: each.path)
+    return report
+
+
+def _entries_of(plan: Plan, segment: Segment, rules: ScanRules) -> _OfSegment:
+    reader = plan.storage.open(segment.path, segment.state)
+    stretch = Stretch(segment.start, segment.end, segment.start, segment.end, segment.start)
+    parts, end = [np.zeros(0, BATCH_QUEUE_ENTRY)], End()
+    try:
+        for part in scan(segment.read_by(reader), stretch, rules):
+            if isinstance(part, Runs):
+                parts += _batch_entries(part)
+            elif isinstance(part, End):
+                end = part
+    finally:
+        reader.close()
+    entries = np.concatenate(parts)
+    return _OfSegment(entries[np.argsort(entries["physicalOffset"])], end.next, end.fault)
+
+
+def _batch_entries(part: Runs) -> Iterator[Entries]:
+    runs = part.runs
+    times_at = np.cumsum(runs.count) - runs.count
+    for i in range(len(part.queues)):
+        count, at = int(runs.count[i]), int(runs.entries_at[i])
+        some = decode_entries(runs.entries[at : at + count * QUEUE_ENTRY_BYTES])
+        entries = np.zeros(count, BATCH_QUEUE_ENTRY)
+        for name in some.dtype.names or ():
+            entries[name] = some[name]
+        where = int(runs.offsets_at[i])
+        entries["baseOffset"] = (
+            runs.first[i] + np.arange(count) if where < 0 else runs.offsets[where : where + count]
+        )
+        entries["storeTimestamp"] = runs.times[times_at[i] : times_at[i] + count]
+        entries["batchSize"] = 1
+        yield entries
+
+
+def _breaks(plan: Plan, found: list[_OfSegment]) -> Iterator[Difference]:
+    """Where records break off, though more must follow."""
+    sound = (Fault.NONE, Fault.BLANK)
+    tiered = isinstance(plan.storage, TieredLog)
+    for number, (segment, each) in enumerate(zip(plan.segments, found, strict=True)):
+        whole = tiered and each.end == segment.end
+        last = number == len(found) - 1 and each.fault == Fault.ZEROS and not tiered
+        if each.fault in sound or whole or last:
+            continue
+        name, reason = REASONS[each.fault]
+        yield Difference(segment.path, each.end - segment.start, f"{name}: {reason}", None, None)
+
+
+def _compare_compacted(
+    storage: CompactedLog, segment: Segment, wanted: Entries
+) -> Iterator[Difference]:
+    path, raw = storage.queue_file(segment.path)
+    if raw is None:
+        if len(wanted):
+            yield Difference(path, 0, MISSING, None, None)
+        return
+    there = decode_entries(raw, batch=True)
+    there = there[(there["size"] > 0) & (there["batchSize"] > 0)]
+    yield from _first_difference(path, there, wanted, _NAMES, BATCH_QUEUE_ENTRY.itemsize, 0)
+
+
+def _compare_tiered(
+    storage: TieredLog, store: str, wanted: Entries
+) -> tuple[int, list[Difference]]:
+    files = storage.queue_files(store)
+    found: list[Difference] = []
+    for (_, start, size), (_, after, _) in pairwise(files):
+        if start + size != after:
+            found.append(Difference(files[0][0], 0, f"a hole before {after}", start + size, after))
+    for path, start, _ in files:
+        there = decode_entries(storage.storage.read_bytes(path))
+        first = start // QUEUE_ENTRY_BYTES
+        within = (wanted["baseOffset"] >= first) & (wanted["baseOffset"] < first + len(there))
+        names = ("physicalOffset", "size", "tagsCode")
+        mine = there[np.isin(first + np.arange(len(there)), wanted["baseOffset"])]
+        found += _first_difference(path, mine, wanted[within], names, QUEUE_ENTRY_BYTES, 0)
+        if len(there) > len(mine):
+            found.append(Difference(path, 0, ONE_TOO_MANY, len(there), len(mine)))
+    last = files[-1][1] + files[-1][2] if files else 0
+    if len(wanted) and int(wanted["baseOffset"][-1]) >= last // QUEUE_ENTRY_BYTES:
+        path = files[-1][0] if files else store
+        found.append(Difference(path, 0, MISSING_AT_END, None, None))
+    return len(files), found
+
+
+def _first_difference(
+    path: str, there: Entries, wanted: Entries, names: tuple[str, ...], size: int, start: int
+) -> Iterator[Difference]:
+    common = min(len(there), len(wanted))
+    for number in range(common):
+        for name in names:
+            if there[name][number] != wanted[name][number]:
+                values = int(there[name][number]), int(wanted[name][number])
+                yield Difference(path, start + number * size, f"entry {number} {name}", *values)
+                return
+    if len(there) != len(wanted):
+        what = MISSING_AT_END if len(there) < len(wanted) else ONE_TOO_MANY
+        yield Difference(path, common * size, what, len(there), len(wanted))

@@ -1,0 +1,25 @@
+"""One planted bug for each rule of a comparison."""
+
+from tests.planting import Bug
+
+_TEST = ("tests/jobs/comparing/test_compare_stores.py",)
+_TASKS = "udfs/comparing/messages.py"
+
+BUGS = (
+    Bug("a record that reaches into what differs is compared", _TASKS,
+        '(places + step.rows["size"] > starts[after])', "(places >= starts[after])", _TEST),
+    Bug("a message that was sent again is lost by neither choice", _TASKS,
+        'np.where(among(ours["message"], theirs["message"]), AGAIN, ONLY)',
+        'np.full(len(ours), ONLY)', _TEST),
+    Bug("a damaged body that the other has whole is told", _TASKS,
+        'damaged = (ours["bad"] != 0) & whole', 'damaged = (ours["bad"] != 0) & ~there', _TEST),
+    Bug("what has expired on one side is no difference", "jobs/comparing/parting.py",
+        "if a >= begun]", "if a >= 0]", _TEST),
+    Bug("the first byte that differs is named, not its block", "store_format/kernels/blocks.py",
+        "            return int(at + alike)\n", "            return at\n", _TEST),
+    Bug("a slave cuts at the least of both ends of an epoch", "store_format/log/epochs.py",
+        "return min(ends[entry], starts[entry])", "return max(ends[entry], starts[entry])",
+        ("tests/store_format/log/test_epochs.py",)),
+    Bug("a fingerprint is of the queueOffset", "store_format/log/prints.py",
+        "    hashed = _mixed(hashed, row.queueOffset, factor)\n", "", _TEST),
+)  # fmt: skip

@@ -1,0 +1,82 @@
+"""What a person reads of a comparison, and what the command answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reput.jobs import cli
+from reput.jobs.compare import compare
+from reput.jobs.console.compare_text import details, text
+from tests.jobs.comparing.pairs import MASTER, SLAVE, compared, message, store
+from tests.jobs.comparing.test_compare_stores import COMMON, pair, places
+from tests.logs.encoder import Message, encode
+from tests.store_format.log.test_epochs import file_of
+
+OURS = [*COMMON[:41], *(message(n, sender="B", topic="Pay") for n in range(41, 50))]
+THEIRS = [*COMMON[:41], message(41, sender="C"), message(42, sender="B\x1b[1m", topic="N\ned")]
+
+
+def written(folder: Path, name: str, messages: list[Message]) -> Path:
+    for path, content in store(name, messages).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder / name
+
+
+def test_the_summary_says_what_either_choice_loses() -> None:
+    files = pair(OURS, THEIRS)
+    files[f"{MASTER}/epochFileCheckpoint"] = file_of("1-0")
+    files[f"{SLAVE}/epochFileCheckpoint"] = file_of("1-0", f"2-{places(OURS)[41] + 7}")
+    report = compared(files)
+    lines = text(report).split("\n")
+    at = f"{places(OURS)[41]:,}"
+    assert lines[0] == f"compared master (master) with slave (slave): they PART at {at}"
+    assert f"  master    at {at}: Pay/0 at queueOffset 41, id B00000041, 2 keys, " in lines[3]
+    assert f"  slave     at {at}: T/0 at queueOffset 41, id C00000041, 2 keys, " in lines[4]
+    assert lines[5] == (
+        "  keep      master: 2 messages would be lost that only slave has (N\\ned 1, T 1)"
+    )
+    assert lines[6] == "  keep      slave: 9 messages would be lost that only master has (Pay 9)"
+    assert f"behind {at} where the logs part: it would keep bytes that differ" in lines[9]
+    assert all(line.isprintable() for line in (*lines, *details(report)))
+    assert any(
+        "master only: Pay/0, 9 messages, queueOffsets 41 to 49" in d for d in details(report)
+    )
+
+
+def test_a_slave_that_is_behind_is_named_so() -> None:
+    lines = text(compared(pair(COMMON, COMMON[:50]))).split("\n")
+    many = places(COMMON)[59] + len(encode(COMMON[59], 0)) - places(COMMON)[50]
+    assert lines[0].endswith(f": slave is behind by {many:,} bytes, 10 messages")
+    assert "  next      keep master: it has all that slave has" in lines
+
+
+def test_the_command_answers_by_its_exit_code_and_writes_the_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master, slave = written(tmp_path, "a", OURS), written(tmp_path, "b", COMMON[:41])
+    again = written(tmp_path, "c", OURS)
+    size = ("--set", "mappedFileSizeCommitLog=4096", "--rocketmq", "5.3.3")
+    assert cli.main(["compare", str(master), str(again), "--json", *size]) == 0
+    assert json.loads(capsys.readouterr().out)["same"] is True
+    lines = tmp_path / "only.jsonl"
+    words = ["compare", str(master), str(slave), "--messages", str(lines), *size]
+    assert cli.main(words) == 1
+    assert capsys.readouterr().out.startswith(f"compared {master} (master) with {slave} (slave): ")
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [row["queueOffset"] for row in rows] == list(range(41, 50))
+    inside = str(slave / "only.jsonl")
+    assert cli.main(["compare", str(master), str(slave), "--messages", inside, *size]) == 2
+    assert "which is read: nothing is written there" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
+    master, slave = written(tmp_path, "a", OURS), written(tmp_path, "b", THEIRS)
+    found = [
+        compare(engine, str(master), [str(slave)], rocketmq="5.3.3").as_json()["compared"]  # type: ignore[arg-type]
+        for engine in (None, spark)
+    ]
+    assert found[0] == found[1]
+    assert found[0][0]["messages"][0]["only"] == 9

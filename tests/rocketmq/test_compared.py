@@ -1,0 +1,154 @@
+"""Pairs of a real master and slave that kills made diverge: what `compare` says of them is what
+their clients were acknowledged, and what clients read from either.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.compare import compare
+from reput.jobs.comparing.compare_report import BEHIND, PARTED, SAME, CompareReport
+from reput.jobs.engines.local_engine import local_engine
+from reput.store_format.log.epochs import read_epochs
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import as_text
+from tests.rocketmq.driver import Driver, JobFailedError
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.test_failovers import ends, is_master, stopped, two_brokers
+from tests.rocketmq.test_replicas import SLAVE, until
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
+VERSION = "5.3.3"
+_ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
+
+
+def large(count: int, first: int) -> list[dict[str, Any]]:
+    """More bytes than the sockets between two brokers hold."""
+    return [{**each, "b": 100_000} for each in messages(count, first=first)]
+
+
+def acknowledged(client: Client, some: list[dict[str, Any]]) -> set[str]:
+    """Send these; their UNIQ_KEYs. On a busy machine a new name server may answer too late for the
+    first of them: then nothing was sent, and all of them are sent again.
+    """
+    for left in reversed(range(5)):
+        try:
+            return {each[_ID] for each in client.send(some)}
+        except JobFailedError as error:
+            if not left or "updateTopicRouteInfo" not in str(error):
+                raise
+    raise AssertionError
+
+
+def found_by(master: Path, slave: Path) -> tuple[CompareReport, list[dict[str, Any]]]:
+    lines = io.BytesIO()
+    with local_engine(2) as engine:
+        report = compare(
+            engine, str(master), [str(slave)], settings=as_text(SETTINGS), messages=lines
+        )
+    return report, [json.loads(line) for line in lines.getvalue().splitlines()]
+
+
+def ids_only_of(store: Path, lines: list[dict[str, Any]]) -> set[str]:
+    return {line["uniqueKey"] for line in lines if line["store"] == str(store)}
+
+
+def read_ids(store: Path) -> set[str]:
+    """The UNIQ_KEYs of what a client reads from a broker that starts on the store."""
+    with Broker(VERSION, store) as broker, Driver(VERSION) as driver:
+        found = Client(driver, broker.namesrv).read(TOPICS)
+        broker.stop()
+    return {message[_ID] for message in found}
+
+
+@contextmanager
+def master_and_slave(folder: Path) -> Iterator[tuple[Broker, Broker, Client]]:
+    with Broker(VERSION, folder / "master") as master, Driver(VERSION) as driver:
+        options = {**SLAVE, "haMasterAddress": f"127.0.0.1:{master.port + 1}"}
+        with Broker(VERSION, folder / "slave", namesrv=master.namesrv, **options) as slave:
+            yield master, slave, Client(driver, master.namesrv)
+
+
+def test_a_master_that_was_killed_before_its_slave_had_all(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(VERSION)
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    with master_and_slave(tmp_path) as (first, second, client):
+        both = acknowledged(client, messages(3000))
+        assert until(lambda: ends(second) == ends(first))
+        with stopped(second):
+            late = acknowledged(client, large(300, 3000))
+            first.driver.kill()
+        second.driver.kill()
+    report, lines = found_by(master, slave)
+    assert report.pairs[0].verdict == BEHIND
+    behind = ids_only_of(master, lines)
+    assert behind
+    assert behind <= late  # some may have been in the sockets already
+    with Broker(VERSION, slave) as promoted, Driver(VERSION) as driver:  # as a master now
+        client = Client(driver, promoted.namesrv)
+        after = acknowledged(client, messages(1500, first=5000))
+        promoted.driver.kill()
+    report, lines = found_by(master, slave)
+    (pair,) = report.pairs
+    assert pair.verdict == PARTED
+    assert ids_only_of(master, lines) == behind
+    assert ids_only_of(slave, lines) == after
+    assert [found.count("only", False) for found in pair.found] == [len(behind), len(after)]
+    assert pair.there is not None
+    assert [there.reason for there in pair.there] == ["", ""]
+    assert pair.there[0].physical_offset == pair.there[1].physical_offset == pair.at
+    of_master, of_slave = read_ids(master), read_ids(slave)
+    assert of_master == both | late
+    assert of_master - of_slave == behind
+    assert of_slave - of_master == after
+
+
+def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(VERSION)
+    with two_brokers(tmp_path) as (master, slave, client, slave_store):
+        (master_store,) = {tmp_path / "0", tmp_path / "1"} - {slave_store}
+        both = acknowledged(client, messages(3000))
+        assert until(lambda: ends(slave) == ends(master))
+        with stopped(slave):
+            late = acknowledged(client, large(300, 3000))
+            master.driver.kill()
+        assert until(lambda: is_master(slave), 120)
+        after = acknowledged(client, messages(1500, first=5000))
+        slave.driver.kill()
+    report, lines = found_by(master_store, slave_store)
+    (pair,) = report.pairs
+    assert pair.verdict == PARTED
+    behind = ids_only_of(master_store, lines)
+    assert behind
+    assert behind <= late
+    assert ids_only_of(slave_store, lines) == after
+    assert not behind & both
+    epochs = [read_epochs(LocalStorage(), str(store)) for store in (master_store, slave_store)]
+    assert all(epochs)
+    assert pair.epochs.differ
+    assert pair.epochs.point == pair.at
+
+
+def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(VERSION)
+    with master_and_slave(tmp_path) as (master, slave, client):
+        acknowledged(client, messages(2000))
+        assert until(lambda: ends(slave) == ends(master))
+        slave.stop()
+        master.stop()
+    report, lines = found_by(tmp_path / "master", tmp_path / "slave")
+    assert report.pairs[0].verdict == SAME
+    assert lines == []

@@ -1,0 +1,1 @@
+"""Tasks of a comparison of two stores' logs."""

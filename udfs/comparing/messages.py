@@ -1,0 +1,274 @@
+"""Finds the messages that only one of two logs has: three tasks, with fingerprints in staging.
+
+`ListPrints` writes those of the records in ranges that differ, in shares by fingerprint;
+`MatchPrints` looks for those of one log among those of the other, share by share; `TellMessages`
+reads the records again that have no partner, counts them by queue and writes what they are.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reput.store_format.log.prints import PRINT, Prints, among, make_prints
+from reput.store_format.log.properties import new_spans
+from reput.store_format.log.reader import records_of
+from reput.store_format.log.records import bad_bodies
+from reput.store_format.log.walk import Step
+from reput.store_format.query.stored_message import StoredMessage
+from reput.udfs.schemas import ids_of, in_batches, rows_of, schema
+from reput.udfs.staging import LineFile, Staging, attempt_name, read_range
+from reput.udfs.table.log_parts import LogPart, LogParts
+
+_PRINTS_HELD = 1 << 20
+
+# One row for each share of fingerprints that a task wrote: `count` PRINTs from byte `at` on.
+LISTED = schema(
+    share=pa.int64(), log=pa.int32(), name=pa.string(), at=pa.int64(), count=pa.int64(),
+)  # fmt: skip
+# What is said of a record of one log: the other log has it not at all; has the message, but at
+# another place in a queue; has the record whole, whose body is damaged here.
+KINDS = ("only", "again", "damaged")
+ONLY, AGAIN, DAMAGED = range(len(KINDS))
+# One row for each log and share: `count` FOUND_PLACEs in a staging file; same: records that both
+# logs have, and that are whole here.
+MATCHED = schema(log=pa.int32(), name=pa.string(), count=pa.int64(), same=pa.int64())
+FOUND_PLACE = np.dtype([("place", "<i8"), ("kind", "<i8")])
+# One row for each queue and kind; times in milliseconds. `first` has the first of these messages as
+# JSON, `lines` the name of a staging file that has all of a walk's (in the walk's first row).
+TOLD = schema(
+    log=pa.int32(), walk=pa.int64(), topic=pa.string(), queue_id=pa.int32(), kind=pa.int32(),
+    messages=pa.int64(), bytes=pa.int64(), least=pa.int64(), greatest=pa.int64(),
+    oldest=pa.int64(), newest=pa.int64(), first=pa.list_(pa.string()), lines=pa.string(),
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+class Walked(NamedTuple):
+    """Records of one segment of a log that reach into one of these spans."""
+
+    log: int
+    segment: int  # its number in the log
+    spans: tuple[tuple[int, int], ...]  # [start, end), physical offsets, in order and apart
+
+
+@dataclass(frozen=True)
+class Walks:
+    """What each of a number of walks goes through. A walk may be given up and done again."""
+
+    logs: tuple[LogParts, ...]
+    walks: tuple[Walked, ...]
+
+    def steps(self, number: int) -> Iterator[Step]:
+        """The live records of a walk, as `rebuild --on-damage salvage` has them."""
+        _, segment, spans = self.walks[number]
+        log = self.log(number)
+        start = log.segments[segment].start
+        starts, ends = (np.array(each) for each in zip(*spans, strict=True))
+        for step in log.steps(LogPart(segment, start, start, spans[-1][1])):
+            places = step.rows["physicalOffset"]
+            after = np.searchsorted(ends, places, side="right")  # the first span not before it
+            after = np.minimum(after, len(ends) - 1)
+            reaches = (places < ends[after]) & (places + step.rows["size"] > starts[after])
+            if reaches.all():
+                yield step
+            elif reaches.any():
+                yield step._replace(rows=step.rows[reaches])
+
+    def log(self, number: int) -> LogParts:
+        return self.logs[self.walks[number].log]
+
+
+@dataclass(frozen=True)
+class ListPrints:
+    """Turns numbers of walks into LISTED rows."""
+
+    walks: Walks
+    staging: Staging
+    shares: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_batches((r for n in ids_of(batches) for r in self._listed(n)), LISTED)
+
+    def _listed(self, number: int) -> Iterator[Row]:
+        held: list[Prints] = []
+        many = 0
+        for step in self.walks.steps(number):
+            held.append(_prints(step, self.walks.log(number)))
+            many += len(held[-1])
+            if many >= _PRINTS_HELD:
+                yield from self._write(number, np.concatenate(held))
+                held, many = [], 0
+        if many:
+            yield from self._write(number, np.concatenate(held))
+
+    def _write(self, number: int, prints: Prints) -> Iterator[Row]:
+        shares = (prints["message"][:, 0] & 0x7FFFFFFF) % self.shares
+        order = np.argsort(shares, kind="stable")
+        name = attempt_name("prints")
+        _stage(self.staging, name, prints[order])
+        counts = np.bincount(shares, minlength=self.shares)
+        at = 0
+        for share in np.flatnonzero(counts).tolist():
+            count = int(counts[share])
+            yield {"share": share, "log": self.walks.walks[number].log, "name": name, "at": at,
+                   "count": count}  # fmt: skip
+            at += count * PRINT.itemsize
+
+
+def _prints(step: Step, log: LogParts) -> Prints:
+    out = np.zeros(len(step.rows), PRINT)
+    split = log.rules.dispatch.split_properties
+    make_prints(step.window, step.rows, log.rules.records, split, new_spans(), out)
+    out["bad"] = bad_bodies(step.window, step.rows)
+    return out
+
+
+def _stage(staging: Staging, name: str, rows: npt.NDArray[Any]) -> None:
+    output = staging.storage.create(staging.path(name))
+    output.write(rows.view(np.uint8))
+    output.finish(rows.nbytes)
+
+
+@dataclass(frozen=True)
+class MatchPrints:
+    """Turns LISTED rows, those of a share together, into MATCHED rows.
+
+    logs: the numbers of the two.
+    """
+
+    staging: Staging
+    logs: tuple[int, int]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_batches(self._matched(rows_of(batches)), MATCHED)
+
+    def _matched(self, rows: Iterable[Row]) -> Iterator[Row]:
+        shares: dict[int, dict[int, list[Row]]] = {}
+        for row in rows:
+            shares.setdefault(row["share"], {}).setdefault(row["log"], []).append(row)
+        for by_log in shares.values():
+            one, other = (self._prints(by_log.get(log, [])) for log in self.logs)
+            yield from self._found(self.logs[0], one, other)
+            yield from self._found(self.logs[1], other, one)
+
+    def _prints(self, rows: list[Row]) -> Prints:
+        parts = [
+            read_range(self.staging, row["name"], row["at"], row["count"] * PRINT.itemsize)
+            for row in rows
+        ]
+        return np.concatenate([np.zeros(0, np.uint8), *parts]).view(PRINT)
+
+    def _found(self, log: int, ours: Prints, theirs: Prints) -> Iterator[Row]:
+        if not len(ours):
+            return
+        there = among(ours["record"], theirs["record"])
+        whole = among(ours["record"], theirs["record"][theirs["bad"] == 0])
+        kind = np.where(among(ours["message"], theirs["message"]), AGAIN, ONLY)
+        damaged = (ours["bad"] != 0) & whole
+        kind[damaged] = DAMAGED
+        told = ~there | damaged
+        found = np.zeros(np.count_nonzero(told), FOUND_PLACE)
+        found["place"], found["kind"] = ours["place"][told], kind[told]
+        name = ""
+        if len(found):
+            name = attempt_name("found")
+            _stage(self.staging, name, found)
+        yield {"log": log, "name": name, "count": len(found),
+               "same": int(np.count_nonzero(there & ~damaged))}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TellMessages:
+    """Turns numbers of walks into TOLD rows.
+
+    names: of the logs; found: of each log, the files of FOUND_PLACEs; first: so many messages of
+    each row are shown; lines: whether all are written as JSON lines.
+    """
+
+    walks: Walks
+    staging: Staging
+    names: tuple[str, ...]
+    found: tuple[tuple[tuple[str, int], ...], ...]
+    first: int
+    lines: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_batches((r for n in ids_of(batches) for r in self._told(n)), TOLD)
+
+    def _told(self, number: int) -> Iterator[Row]:
+        log, walked = self.walks.log(number), self.walks.walks[number]
+        places = self._places(walked, log)
+        if not len(places):
+            return
+        lines = LineFile(self.staging)
+        told: dict[tuple[str, int, int], Row] = {}
+        split = log.rules.dispatch.split_properties
+        for step in self.walks.steps(number):
+            at = np.searchsorted(places["place"], step.rows["physicalOffset"])
+            at = np.minimum(at, len(places) - 1)
+            mine = np.flatnonzero(places["place"][at] == step.rows["physicalOffset"])
+            kinds = places["kind"][at[mine]].tolist()
+            for kind, record in zip(kinds, records_of(step, mine, log.rules.records), strict=True):
+                message = StoredMessage(record, split, lambda _: b"")
+                row = told.setdefault((record.topic, record.queue_id, kind), _new())
+                _count(row, message)
+                line = {
+                    "store": self.names[walked.log],
+                    "kind": KINDS[kind],
+                    **message_line(message),
+                }
+                if len(row["first"]) < self.first:
+                    row["first"].append(json.dumps(line))
+                if self.lines:
+                    lines.add(line)
+        name = lines.finish()
+        for (topic, queue_id, kind), row in told.items():
+            yield {"log": walked.log, "walk": number, "topic": topic, "queue_id": queue_id,
+                   "kind": kind, **row, "lines": name}  # fmt: skip
+            name = ""
+
+    def _places(self, walked: Walked, log: LogParts) -> npt.NDArray[Any]:
+        """FOUND_PLACEs of the walk's segment, in order."""
+        segment = log.segments[walked.segment]
+        parts = [np.zeros(0, FOUND_PLACE)]
+        for name, count in self.found[walked.log]:
+            part = read_range(self.staging, name, 0, count * FOUND_PLACE.itemsize)
+            places: npt.NDArray[Any] = part.view(FOUND_PLACE)
+            at = places["place"]
+            parts.append(places[(at >= segment.start) & (at < segment.end)])
+        found = np.concatenate(parts)
+        return found[np.argsort(found["place"], kind="stable")]
+
+
+def _new() -> Row:
+    return {"messages": 0, "bytes": 0, "least": -1, "greatest": -1, "oldest": -1, "newest": -1,
+            "first": []}  # fmt: skip
+
+
+def _count(row: Row, message: StoredMessage) -> None:
+    row["messages"] += 1
+    row["bytes"] += message.record.size
+    for least, greatest, value in (
+        ("least", "greatest", message.queue_offset), ("oldest", "newest", message.store_timestamp),
+    ):  # fmt: skip
+        row[least] = value if row[least] < 0 else min(row[least], value)
+        row[greatest] = max(row[greatest], value)
+
+
+def message_line(message: StoredMessage) -> Row:
+    """What is said of one message: where it is and what it is called, and nothing that it says."""
+    return {
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "physicalOffset": message.physical_offset,
+        "size": message.record.size,
+        "storeTimestamp": message.store_timestamp,
+        "uniqueKey": message.unique_key,
+        "keys": len(message.keys),
+    }

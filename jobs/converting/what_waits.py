@@ -4,10 +4,10 @@ from collections import Counter
 
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.convert.changes import TRANSACTIONS, Changes, Fate
-from reput.store_format.fate.answers import ENDED
-from reput.store_format.fate.transactions import State
+from reput.store_format.fate.fate_rows import ENDED
+from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import (
     ROCKSDB_HALF_TOPIC,
@@ -46,13 +46,13 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
     if topics & TRANSACTIONS:
         pending = Counter(
             row.topic for row in store.transactions()
-            if row.state == State.PENDING and taken(row.topic)
+            if row.state == TransactionState.PENDING and taken(row.topic)
         )  # fmt: skip
         for topic, count in pending.most_common(1):
             raise StoreError(
                 f"{plan.store}: {counted(count, 'pending transaction')} of topic "
-                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` ends "
-                "them"
+                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` "
+                "ends them"
             )
     if TIMER_TOPIC in topics:
         waiting = Counter(

@@ -217,7 +217,7 @@ class _Stream:
     def _steps(self, piece: Piece, placed: Placed, window: Bytes, room: Rows) -> Iterator[_Rows]:
         """The steps of records of one piece."""
         segment = piece.segment
-        at, stop = int(placed.offsets[0]) - self.log.head, int(placed.offsets[-1]) + 1
+        at, stop = int(placed.offsets[0]), int(placed.offsets[-1]) + 1
         reader = open_ahead(
             self.log.storage, segment.path, segment.state, at - segment.start,
             stop - segment.start + len(window), self.log.end - self.log.start,
@@ -227,7 +227,7 @@ class _Stream:
             walk = Walk(
                 segment.read_by(reader), segment.end, self.log.rules, NO_CHECKS, window, room
             )
-            for step in walk.steps(at, stop):
+            for step in walk.steps(at - walk.head, stop):
                 if step.fault not in (Fault.NONE, Fault.BLANK):
                     break
                 for rows, looked in self._taken(step.window, step.rows):

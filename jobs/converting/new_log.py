@@ -52,11 +52,14 @@ def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
     return records
 
 
-def piece_of(job: Pipeline, row: Row, at: int) -> Piece:
-    """The piece that a MEASURED row becomes. at: where the new log ends before."""
+def piece_of(job: Pipeline, row: Row, records: Any, at: int) -> Piece:
+    """The piece that a MEASURED row becomes, with its MEASURED_RECORD rows. at: where the new log
+    ends before.
+    """
     splits = job.plan.splits
+    start = splits.stretch(row["split"]).start
     return Piece(
-        splits.stretch(row["split"]).start, row["run"], row["taken"], at,
+        start, start + int(records["offset"][0]), row["run"], row["taken"], at,
         splits.segment(row["split"]), row["longest"],
     )  # fmt: skip
 
@@ -84,7 +87,7 @@ def place_records(
     for row in measured.rows:
         if row["taken"]:
             records = records_of(job, row, segment_bytes)
-            pieces.append(piece_of(job, row, at))
+            pieces.append(piece_of(job, row, records, at))
             places, indices, at = placed(records, at, segment_bytes)
             begins += [(int(places[i]), len(pieces) - 1, i) for i in indices.tolist()]
     old = old_log(job, measured, changes, pieces, False)

@@ -97,7 +97,7 @@ class _Feed:
             ours[each["number"]] = self._indices.get(new, -1)
         self.queues = ours[order["queue"].astype(np.int64)]
         self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.sizes)
-        self.pieces.append(piece_of(job, row, 0))
+        self.pieces.append(piece_of(job, row, records, 0))
         return True
 
     def finish_split(self) -> None:

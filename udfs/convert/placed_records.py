@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from reput.store_format.convert.changes import Changes
 from reput.store_format.convert.places import place
-from reput.store_format.layouts import DLEDGER_HEAD_BYTES
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Storage
@@ -28,6 +27,7 @@ class Piece(NamedTuple):
     """A split of an old log, of which records are taken."""
 
     start: int  # the physical offset of the split in its log
+    first: int  # of its first record that is taken
     run: str  # the name of its files in staging
     taken: int  # records
     at: int  # where the new log ends before the first of them
@@ -69,7 +69,7 @@ class PlacedRecords:
     def __init__(self, staging: Staging, log: OldLog, segment_bytes: int) -> None:
         """segment_bytes: of the new log's segments."""
         self._staging, self._log, self._segment_bytes = staging, log, segment_bytes
-        self._starts = np.array([piece.start for piece in log.pieces], np.int64)
+        self._starts = np.array([piece.first for piece in log.pieces], np.int64)
         self._held: OrderedDict[int, Placed] = OrderedDict()
 
     def of(self, number: int) -> Placed:
@@ -107,8 +107,7 @@ class PlacedRecords:
         places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
         log = self._log
         asked = np.flatnonzero((offsets >= max(log.start, 1)) & (offsets < log.end))
-        heads = np.where(offsets[asked] >= log.rules.heads_from, DLEDGER_HEAD_BYTES, 0)
-        numbers = np.searchsorted(self._starts, offsets[asked] - heads, "right") - 1
+        numbers = np.searchsorted(self._starts, offsets[asked], "right") - 1
         places[asked] = 0
         for number in np.unique(numbers[numbers >= 0]).tolist():
             records = self.of(number)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.process_tree import run
 from benchmarks.stores import RELEASE, Rebuilt, cache_folder, checked, said
-from tests.test_cluster import ROOT, SMALL, SPARK_HOME, daemon, environment
+from tests.clusters import ROOT, SMALL, SPARK_HOME, daemon, environment
 
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 

@@ -26,8 +26,8 @@ from benchmarks.stores import (
     said,
     theirs,
 )
+from tests.package_source import package_source
 from tests.rocketmq.driver import remove_derived
-from tests.test_installed import package_source
 
 Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.jobs.test_check import run_check
+from tests.jobs.checking import run_check
 from tests.logs.encoder import Message, encode
 
 SEGMENT_BYTES = 64 << 20

@@ -19,7 +19,7 @@ from benchmarks.stores import bench, said
 from reput.broker.writer.one_core import one_core
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.release.writer_settings import writer_settings_from
-from reput.udfs.append import append_arrow
+from reput.udfs.message_rows import append_arrow
 
 _SECONDS = 3
 

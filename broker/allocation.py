@@ -85,7 +85,7 @@ def _room(broker_name: str) -> str | None:
 def consistent_hash(
     client: str, queues: Queues, clients: Sequence[str], nodes: int = VIRTUAL_NODES
 ) -> list[MessageQueue]:
-    """CONSISTENT_HASH: each client has so many places on a ring, and each queue belongs to the
+    """CONSISTENT_HASH: each client has a number of places on a ring, and each queue belongs to the
     first place at or after its own (ConsistentHashRouter). Raises CannotAllocate.
     """
     if nodes < 0:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.broker.writer.copies import Copied, Wanted, copy_messages
+from reput.broker.writer.copies import Copied, CopyChoice, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.addresses import host_port
 from reput.jobs.console.full_disk import room_of
@@ -28,14 +28,14 @@ from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.streams import complain
 from reput.jobs.console.voice import add_output
 from reput.jobs.exporting.append_exported import FromExport, append_exported
-from reput.jobs.exporting.append_sources import Line, Rows, segments_of, source_of
-from reput.jobs.opening.changeable import (
+from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
+from reput.jobs.opening.change_refusals import (
     refuse_shared_files,
     refuse_what_is_no_store,
 )
 from reput.jobs.opening.open_writer import local_store, open_writer
 from reput.jobs.opening.progress import Done
-from reput.jobs.outputs.counted import counted as plain_count
+from reput.jobs.outputs.count_text import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
@@ -49,7 +49,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.append import BadRow, append_arrow, message_from
+from reput.udfs.message_rows import BadRow, append_arrow, message_from
 
 
 class Appended(NamedTuple):
@@ -73,7 +73,7 @@ class Counted:
         self._stop, self._wait = stop, wait
 
     def add(self, messages: int) -> None:
-        """Count so many more messages, which were just appended. Raises Stopped, NotReplicated."""
+        """Count messages that were just appended. Raises Stopped, NotReplicated."""
         self.messages += messages
         self._stop.check()
         self._wait()
@@ -268,9 +268,9 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
     return [Input(storage_for(arguments.source), arguments.source)]
 
 
-def _wanted(arguments: argparse.Namespace) -> Wanted:
-    everything = Wanted()
-    return Wanted(
+def _wanted(arguments: argparse.Namespace) -> CopyChoice:
+    everything = CopyChoice()
+    return CopyChoice(
         arguments.topic,
         everything.since if arguments.since is None else arguments.since,
         everything.until if arguments.until is None else arguments.until,
@@ -278,12 +278,12 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
 
 
 def _append_all(
-    writer: CommitLogWriter, source: Iterator[Line | Rows | FromExport], counted: Counted
+    writer: CommitLogWriter, source: Iterator[Line | NumberedRows | FromExport], counted: Counted
 ) -> None:
     """Append what a source yields. Raises Refused at the first refusal, naming line or row."""
     try:
         for item in source:
-            if isinstance(item, Rows):
+            if isinstance(item, NumberedRows):
                 append_arrow(writer, item.batch, item.first, counted.add)
             elif isinstance(item, FromExport):
                 append_exported(writer, item.where, item.row)

@@ -85,10 +85,12 @@ def _to_output(
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
     from reput.store_format.disk.files import StoreInUse
+    from reput.store_format.log.dledger import refuse_heads
     from reput.store_format.storage.listing import listed
 
     storage, store = source.storage, source.path
     plan = make_plan(source, discover(source))
+    refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in listed(storage, store)):
@@ -109,7 +111,7 @@ def _in_place(
     progress: Progress, confirm: Callable[[str], None],
 ) -> "CaughtUp":  # fmt: skip
     from reput.jobs.in_place.catch_up_store import catch_up_in_place
-    from reput.jobs.opening.changeable import refuse_log_elsewhere
+    from reput.jobs.opening.change_refusals import refuse_log_elsewhere
     from reput.jobs.opening.plan import make_plan
     from reput.store_format.discover.store import discover
 
@@ -135,13 +137,13 @@ def follow(  # noqa: PLR0913 (a user's options)
     confirm: Callable[[str], None] = lambda _: None,
     said: Callable[["CaughtUp"], None] = lambda _: None,
 ) -> "CaughtUp | None":
-    """Catch up with a local store's log while it is copied in, `every` so many seconds.
+    """Catch up with a local store's log while it is copied in, every `every` seconds.
 
     It may be killed at any point.
 
-    every: seconds from one look to the next; idle: it ends when nothing new has come for so many
-    seconds (None: never); said: is given each round's report. The last one is returned. Raises as
-    catch_up does.
+    every: seconds from one look to the next; idle: seconds without anything new
+    after which it ends (None: never); said: is given each round's report. The last report is
+    returned. Raises as catch_up does.
     """
     from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on

@@ -50,6 +50,8 @@ _GROUPS = {
         "export":
             "write messages as Parquet, JSON lines, a Delta table or a store of their own",
         "append": "append messages to a local store",
+        "convert":
+            "write a store anew: files of other sizes, another release",
         "replicate":
             "copy a store's log, and go on as it grows, to a store that a broker starts on",
     },
@@ -78,7 +80,7 @@ _EXAMPLES = {
 }
 
 # Those that work on an engine whatever their options are.
-_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "repair", "recover")
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
 
 # So many objects are made before Python looks for garbage. The 700 that it has itself cost 0.1 s of
 # a start, as imports make many objects and no garbage.
@@ -197,7 +199,7 @@ def _start_workers(words: Sequence[str]) -> None:
     """Have what tasks need loaded, half a second's work, while the command reads its words. Where
     it turns out that Spark does the work, or nobody, it was in vain and ends.
     """
-    from reput.jobs.engines.choose import start_early
+    from reput.jobs.engines.engine_choice import start_early
 
     start_early(words)
 

@@ -2,11 +2,11 @@
 
 import argparse
 
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.console.texts import duration
 from reput.jobs.opening.open_store import Store
-from reput.store_format.fate.answers import DelayedRow
+from reput.store_format.fate.fate_rows import DelayedRow
 
 _EPILOG = """\
 state: waiting; late (due before the log's last record); delivered, will be again (the broker's
@@ -20,14 +20,14 @@ examples:
   reput delayed s3://bucket/store --all --format csv
 """
 _COLUMNS = (
-    Shown("state", lambda row: row.state, True),
-    Shown("due (UTC)", lambda row: at(row.due), True),
-    Shown("late", lambda row: None if row.late is None else duration(row.late)),
-    Shown("by", lambda row: f"level {row.level}" if row.level else "timer", True),
-    Shown("queueOffset", lambda row: row.queue_offset),
-    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    Shown("unique key", lambda row: row.unique_key, True),
-    Shown("physicalOffset", lambda row: row.physical_offset),
+    OutputColumn("state", lambda row: row.state, True),
+    OutputColumn("due (UTC)", lambda row: at(row.due), True),
+    OutputColumn("late", lambda row: None if row.late is None else duration(row.late)),
+    OutputColumn("by", lambda row: f"level {row.level}" if row.level else "timer", True),
+    OutputColumn("queueOffset", lambda row: row.queue_offset),
+    OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    OutputColumn("unique key", lambda row: row.unique_key, True),
+    OutputColumn("physicalOffset", lambda row: row.physical_offset),
 )
 
 

@@ -15,7 +15,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
-    from reput.broker.services.due import Plan, Until
+    from reput.broker.services.due_messages import DeliveryPlan, Until
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
     from reput.store_format.query.opened_store import OpenedStore
@@ -91,13 +91,13 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     UnknownRelease, OSError.
     """
     from reput.broker.services.deliver import deliver
-    from reput.broker.services.due import Until, plan_delivery
+    from reput.broker.services.due_messages import Until, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.in_rocksdb import has_rows
     from reput.store_format.fate import delays
-    from reput.store_format.fate.answers import gathered_delays
-    from reput.store_format.release.foreign import STORE_DB
+    from reput.store_format.fate.fate_rows import gathered_delays
+    from reput.store_format.release.foreign_files import STORE_DB
     from reput.store_format.release.writer_settings import writer_settings_from
 
     now = time.time_ns() // 1_000_000
@@ -108,7 +108,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     wanted = Until(now if until is None else until, now, missed, precision)
     shown = progress or Progress()
 
-    def plan(look: "Look") -> "tuple[Plan, Until, int]":
+    def plan(look: "Look") -> "tuple[DeliveryPlan, Until, int]":
         gathered, levels, read = gathered_delays(look.store, look.notes)
         refuse_damage(gathered, look.store)
         if look.stopped is not None:
@@ -123,7 +123,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
             )
         return planned, wanted, read.timer_read
 
-    def question(planned: "tuple[Plan, Until, int]") -> str:
+    def question(planned: "tuple[DeliveryPlan, Until, int]") -> str:
         made = planned[0]
         if made.due:
             return f"deliver {len(made.due)} messages"
@@ -132,7 +132,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     report = DeliverReport(store, wanted.time)
 
     def act(
-        writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[Plan, Until, int]"
+        writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[DeliveryPlan, Until, int]"
     ) -> None:
         with one_by_one(shown, "deliver", len(planned[0].due), "messages") as work:
             made = deliver(writer, opened, *planned, work.go_on)

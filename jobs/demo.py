@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console import voice
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
-from reput.jobs.engines.choose import LOCAL, SPARK
+from reput.jobs.engines.engine_choice import LOCAL, SPARK
 from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
 
@@ -46,7 +46,7 @@ What to try next:
 """
 
 
-class Compared(NamedTuple):
+class DemoFiles(NamedTuple):
     """Rebuilt files beside RocketMQ's own. bytes: their lengths; written: what disks hold of it."""
 
     files: int
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if same and repaired else FAILED
 
 
-def _tour(folder: Path, on_spark: bool) -> tuple[Compared, bool]:
+def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
     """All steps, in a folder where they may leave what they make. on_spark: rebuild there too."""
     _say(
         f"The store of a live RocketMQ {_RELEASE} broker. Its queues and index are derived from\n"
@@ -191,7 +191,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def compare(expected: Path, rebuilt: Path) -> Compared:
+def compare(expected: Path, rebuilt: Path) -> DemoFiles:
     """Compare with RocketMQ's files, reading both anew; index names are times, so by order."""
     wanted, made = _derived(expected), _derived(rebuilt)
     differing: list[Any] = [
@@ -201,7 +201,7 @@ def compare(expected: Path, rebuilt: Path) -> Compared:
     ]
     differing += [f"{len(made)} files for {len(wanted)}"] * (len(wanted) != len(made))
     states = [path.stat() for path in made]
-    return Compared(
+    return DemoFiles(
         len(made), sum(each.st_size for each in states),
         sum(each.st_blocks * _BLOCK for each in states), differing,
     )  # fmt: skip

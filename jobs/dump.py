@@ -1,4 +1,4 @@
-"""`reput dump FILE`: what stands in one file of a store, as a table or as JSON lines.
+"""`reput dump FILE`: what stands in one file of a store, or a RocksDB, as a table or as JSON lines.
 
 Reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
 into messages (bodies, properties) is shown only where it is asked for.
@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import chain
 from typing import Any
 
@@ -29,32 +29,39 @@ from reput.store_format.describe.file_kinds import (
     kind_of,
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
-from reput.store_format.describe.log import Shown, describe_segment
+from reput.store_format.describe.log import ShownContent, describe_segment
+from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.describe.tiered_index import describe_tiered_index
+from reput.store_format.discover.in_rocksdb import has_database
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
+from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_start
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
+from reput.store_format.storage.rocksdb import open_database
 
 PARTS = ("header", "entries", "slots")
-_LISTED = ("record", "entry", "slot")  # what --limit counts
+_LISTED = ("record", "entry", "slot", "row")  # what --limit counts
 _SMALL_MAX = 1 << 20
 
 _EPILOG = """\
 --from and --limit count, by the kind of file: physical offsets and records (commitlog), positions
 in the queue and entries (consumequeue, batchconsumequeue), entry numbers or, with --part slots,
-slots (index). A file's first position follows from its name.
+slots (index). A file's first position follows from its name. A folder with a RocksDB is shown row
+by row.
 
 examples:
   reput dump /data/store/consumequeue/Orders/0/00000000000000000000 --limit 5
   reput dump /data/store/commitlog/00000000000000000000 --properties --json
+  reput dump /data/store/consumequeue --limit 5
 
 exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file,
 3 the file could not be read, or changed meanwhile
@@ -69,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput dump`."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("file", metavar="FILE", help="a file of a store")
+    parser.add_argument(
+        "file", metavar="FILE", help="a file of a store, or a folder with a RocksDB"
+    )
     parser.add_argument(
         "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
@@ -78,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="first", type=_number, metavar="N", help="begin at this offset or number"
     )
-    parser.add_argument("--limit", type=_number, metavar="N", help="list at most so many")
+    parser.add_argument("--limit", type=_number, metavar="N", help="list at most N")
     parser.add_argument("--part", choices=PARTS, help="of an index file, only this part")
     parser.add_argument("--bodies", action="store_true", help="show message bodies")
     parser.add_argument("--properties", action="store_true", help="show message properties")
@@ -116,26 +125,40 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         _ = reader.state
     except (OSError, StoreError):
         if _is_folder(storage, path):
+            if has_database(storage, path):
+                return _dump_database(args, storage, path, write)
             raise DumpError(f"{args.file}: is a folder; dump takes one file of a store") from None
         raise
     try:
         kind = _kind(args, path, reader)
-        items = _items(args, kind, path, reader)
-        show: Callable[[Item], str] = TextTable().show
-        if args.format == CSV:
-            show = CsvLines().show
-        elif args.json:
-            show = _json_line
-        damaged = False
-        for item in _limited(items, args.limit):
-            damaged |= item["kind"] == "damage"
-            write(show(item))
-        return DAMAGE if damaged else DONE
+        return _show(args, _items(args, kind, path, reader), write)
     finally:
         reader.close()
 
 
-def _is_folder(storage: Storage, path: str) -> bool:
+def _dump_database(
+    args: argparse.Namespace, storage: InputStorage, path: str, write: Callable[[str], Any]
+) -> int:  # fmt: skip
+    if args.kind or args.part or args.bodies or args.first is not None:
+        raise DumpError(f"{path}: is a RocksDB: without --kind, --part, --bodies and --from")
+    with closing(open_database(storage, path)) as database:
+        return _show(args, describe_database(database, args.properties), write)
+
+
+def _show(args: argparse.Namespace, items: Iterator[Item], write: Callable[[str], Any]) -> int:
+    show: Callable[[Item], str] = TextTable().show
+    if args.format == CSV:
+        show = CsvLines().show
+    elif args.json:
+        show = _json_line
+    damaged = False
+    for item in _limited(items, args.limit):
+        damaged |= item["kind"] == "damage"
+        write(show(item))
+    return DAMAGE if damaged else DONE
+
+
+def _is_folder(storage: InputStorage, path: str) -> bool:
     try:
         storage.list(path)
     except (OSError, StoreError):
@@ -215,9 +238,11 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
         def read(at: int, buffer: npt.NDArray[np.uint8]) -> None:
             reader.read_into(at - start, buffer)
 
-        shown = Shown(args.bodies, args.properties)
+        shown = ShownContent(args.bodies, args.properties)
         first = start if args.first is None else args.first
-        return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
+        heads = start if is_dledger(path.split("/")) else NO_HEADS
+        scanned = scan_rules(rules, settings, (), heads_from=heads)
+        return describe_segment(read, start, end, first, scanned, shown)
     if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         batch = kind == FileKind.BATCH_CONSUME_QUEUE
         start = _first_of_queue(path)
@@ -238,8 +263,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
 
 def _release_found(path: str, args: argparse.Namespace) -> str:
     """The release that the file's store tells; else the newest, which reads every sound log."""
-    folder, _, _ = path.rpartition("/")
-    store, _, _ = folder.rpartition("/")
+    store = path.rsplit("/", 3 if is_dledger(path.split("/")) else 2)[0]
     with suppress(UnknownRelease, OSError, StoreError):
         return discover(
             StoreAt(storage_for(path), store, None, parse_assignments(args.assignments))

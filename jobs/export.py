@@ -16,12 +16,12 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.console.voice import OlderForms
-from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import LOCAL, SPARK, on_engine
 from reput.jobs.opening.progress import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.exporting.export_report import Compared, Exported
+    from reput.jobs.exporting.export_report import ComparedExport, Exported
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
@@ -157,7 +157,7 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
-) -> "Compared":
+) -> "ComparedExport":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
     What was chosen stands in the export's manifest.

@@ -14,11 +14,11 @@ from reput.broker.allocation import (
     allocation,
     strategies,
 )
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
-from reput.store_format.query.in_flight import InFlightRow
 from reput.store_format.query.inventory import GroupRow
+from reput.store_format.query.pop_leftovers import InFlightRow
 from reput.store_format.release.settings import SettingError
 
 _EPILOG = """\
@@ -28,23 +28,23 @@ examples:
   reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
 """
 _COLUMNS = (
-    Shown("group", lambda row: row.group, True),
-    Shown("topic", lambda row: row.topic, True),
-    Shown("queue", lambda row: row.queue_id),
-    Shown("consumed", lambda row: row.consumer_offset),
-    Shown("end", lambda row: row.max_offset),
-    Shown("lag", lambda row: row.lag),
+    OutputColumn("group", lambda row: row.group, True),
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("queue", lambda row: row.queue_id),
+    OutputColumn("consumed", lambda row: row.consumer_offset),
+    OutputColumn("end", lambda row: row.max_offset),
+    OutputColumn("lag", lambda row: row.lag),
 )
 
 
 _IN_FLIGHT_COLUMNS = (
-    Shown("group", lambda row: row.group, True),
-    Shown("topic", lambda row: row.topic, True),
-    Shown("parent", lambda row: row.parent or "", True),
-    Shown("queue", lambda row: row.queue_id),
-    Shown("offset", lambda row: row.offset),
-    Shown("popped (UTC)", lambda row: at(row.since), True),
-    Shown("again (UTC)", lambda row: at(row.until), True),
+    OutputColumn("group", lambda row: row.group, True),
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("parent", lambda row: row.parent or "", True),
+    OutputColumn("queue", lambda row: row.queue_id),
+    OutputColumn("offset", lambda row: row.offset),
+    OutputColumn("popped (UTC)", lambda row: at(row.since), True),
+    OutputColumn("again (UTC)", lambda row: at(row.until), True),
 )
 
 
@@ -59,11 +59,11 @@ class Share(NamedTuple):
 
 
 _SHARE_COLUMNS = (
-    Shown("group", lambda share: share.group, True),
-    Shown("topic", lambda share: share.topic, True),
-    Shown("strategy", lambda share: share.strategy, True),
-    Shown("client", lambda share: share.client, True),
-    Shown("queues", lambda share: " ".join(map(str, share.queues)), True),
+    OutputColumn("group", lambda share: share.group, True),
+    OutputColumn("topic", lambda share: share.topic, True),
+    OutputColumn("strategy", lambda share: share.strategy, True),
+    OutputColumn("client", lambda share: share.client, True),
+    OutputColumn("queues", lambda share: " ".join(map(str, share.queues)), True),
 )
 
 

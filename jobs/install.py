@@ -6,6 +6,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,9 +31,10 @@ from reput.jobs.in_place.convert_config import (
     to_convert,
 )
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
+from reput.jobs.opening.change_refusals import refuse_group_log
 from reput.jobs.opening.plan import refuse_foreign_store
 from reput.jobs.opening.queue_kind import ROCKSDB
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.store_format.derive.rules import scan_rules
@@ -45,11 +47,12 @@ from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONFIG, CONSUME_QUEUE, MANIFEST
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign import CURRENT, STORE_DB
+from reput.store_format.release.foreign_files import CURRENT, STORE_DB
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.part_reads import read_part
 
 # What of a manifest a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
@@ -107,6 +110,7 @@ def install_set(
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
+    refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
     about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
@@ -254,16 +258,11 @@ def as_text(settings: dict[str, Any]) -> dict[str, str]:
 def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str, Any]) -> bool:
     batch = batch_topics(storage, note["store"], Notes())
     rules = scan_rules(profile(note["rocketmq"]), settings_from(as_text(note["settings"])), batch)
-    reader = storage.open(segment.path)
     # a stretch of one byte: no more than the first record is read
     stretch = Stretch(segment.start, segment.end, at, at + 1, at)
-    try:
-        for part in scan(segment.read_by(reader), stretch, rules):
-            if isinstance(part, End):
-                return part.records > 0
-    finally:
-        reader.close()
-    return False
+    with closing(storage.open(segment.path)) as reader:
+        parts = scan(segment.read_by(reader), stretch, rules)
+        return any(part.records > 0 for part in parts if isinstance(part, End))
 
 
 def _check_belongs(
@@ -274,10 +273,7 @@ def _check_belongs(
     for path, at, size in _last_entries(source, paths):
         for segment in segments:
             if segment.start <= at < segment.end:
-                head = np.empty(RECORD_HEAD.itemsize, np.uint8)
-                reader = storage.open(segment.path)
-                reader.read_into(at - segment.start, head)
-                reader.close()
+                head = read_part(storage, segment.path, at - segment.start, RECORD_HEAD.itemsize)
                 record = np.frombuffer(head, RECORD_HEAD)[0]
                 if (int(record["physicalOffset"]), int(record["totalSize"])) != (at, size):
                     raise StoreError(
@@ -289,16 +285,15 @@ def _check_belongs(
 def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, int, int]]:
     """(path, physicalOffset, size) of the last entry of some queues, or of some of their files."""
     if f"{CONSUME_QUEUE}/{CURRENT}" in paths:
-        queues = RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
-        try:
+        with closing(
+            RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
+        ) as queues:
             names = sorted(queues.maxima)
             for topic, queue_id in names[:: max(len(names) // _SAMPLED, 1)]:
                 queue = queues.open(topic, queue_id, False)
                 last = queue.last()
                 if last is not None:
                     yield queue.folder, last.physical_offset, last.size
-        finally:
-            queues.close()
         return
     sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
     for path in sample[:: max(len(sample) // _SAMPLED, 1)]:

@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max", dest="most", type=number, metavar="N",
-        help="so many at most: of a key the newest; it is said where there are more",
+        help="N messages at most, of a key the newest; it is said where there are more",
     )  # fmt: skip
     parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
     parser.add_argument(
@@ -175,7 +175,7 @@ def _show_first(
             break
     if more:
         least = "more than " if time.monotonic() > until else ""
-        remark(f"{least}{more:,} more: --all shows them, --count N so many")
+        remark(f"{least}{more:,} more: --all shows them, --count N shows N")
     return many
 
 

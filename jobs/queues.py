@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
 from reput.store_format.query.inventory import QueueRow
@@ -13,15 +13,15 @@ examples:
   reput queues /data/store --topic Orders --json
 """
 _COLUMNS = (
-    Shown("topic", lambda row: row.topic, True),
-    Shown("queue", lambda row: row.queue_id),
-    Shown("first", lambda row: row.min_offset),
-    Shown("end", lambda row: row.max_offset),
-    Shown("messages", lambda row: row.messages),
-    Shown("bytes", lambda row: row.bytes),
-    Shown("oldest (UTC)", lambda row: at(row.min_timestamp), True),
-    Shown("newest (UTC)", lambda row: at(row.max_timestamp), True),
-    Shown("", lambda row: "batch" if row.batch else "", True),
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("queue", lambda row: row.queue_id),
+    OutputColumn("first", lambda row: row.min_offset),
+    OutputColumn("end", lambda row: row.max_offset),
+    OutputColumn("messages", lambda row: row.messages),
+    OutputColumn("bytes", lambda row: row.bytes),
+    OutputColumn("oldest (UTC)", lambda row: at(row.min_timestamp), True),
+    OutputColumn("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    OutputColumn("", lambda row: "batch" if row.batch else "", True),
 )
 
 

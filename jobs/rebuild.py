@@ -16,8 +16,8 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format import faults
 
@@ -66,9 +66,9 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     names, as text (`{"maxIndexNum": "400"}`); what these two do not say the store tells
     (reput.store_format.discover.store); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
-    live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
-    at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
-    the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
+    live records follow damage; `truncate` ends the log there as RocketMQ's recovery does, but also
+    at a record whose physicalOffset is not its place, where RocketMQ goes on; `salvage` goes on at
+    the next intact record (docs/damage.md). ranges: with `salvage`, gets every range
     and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
     their records say that they are, not by their names; queues, index: `files` or `rocksdb`, by
     default as the store has them (index: as the settings say).

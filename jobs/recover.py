@@ -19,9 +19,9 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.opening.changeable import refuse_shared_segments
+from reput.jobs.engines.engine_choice import on_engine
+from reput.jobs.opening.change_refusals import refuse_group_log, refuse_shared_segments
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.release.settings import settings_from
@@ -108,6 +108,7 @@ def _refuse(store: str, settings: Mapping[str, str]) -> None:
         raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
     if os.path.islink(f"{store}/{CUT}"):
         raise StoreError(f"{store}/{CUT}: is a link; recover keeps there what it cuts")
+    refuse_group_log(store)
     refuse_shared_segments(store)
 
 

@@ -15,8 +15,8 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
@@ -77,6 +77,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
     from reput.jobs.opening.log_state import check_unchanged
+    from reput.jobs.opening.queue_kind import FILES, kind_of_index, kind_of_queues
     from reput.jobs.outputs.manifest import manifest_text
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
@@ -85,12 +86,15 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.jobs.salvaging.restoration import restorations, restored
     from reput.store_format.discover.store_at import store_at
+    from reput.store_format.log.dledger import refuse_heads
 
     found = find_store(
         engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
-        tolerant=True, assume_names=assume_names, one_release=True,
+        tolerant=True, assume_names=assume_names, one_release=True, even_rocksdb=True,
     )  # fmt: skip
     plan = found.plan
+    refuse_heads(plan.segments, "repair")
+    kinds = kind_of_queues(plan, None, output, of_both=FILES), kind_of_index(plan, None, output)
     if plan.in_use:
         raise StoreError(f"{plan.store}: a broker has it: a store is repaired when it is stopped")
     place = found.output(output, REPAIRED, replace_output, output_storage or storage)
@@ -115,7 +119,7 @@ def repair(  # noqa: PLR0913 (a user's options)
         target = place.storage.begin_set(folder, place.path, place.may_go)
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
-        _derive(found, job.staging, target, summary)
+        _derive(found, job.staging, place.storage, target, summary, kinds)
         raw = manifest_text(summary.manifest())
         place.storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = found.seconds()
@@ -125,22 +129,27 @@ def repair(  # noqa: PLR0913 (a user's options)
 def _derive(
     found: "FoundStore",
     staging: "Staging",
+    storage: "Storage",
     target: str,
     summary: "RepairSummary",
+    kinds: tuple[str, str],
 ) -> None:
-    """Derive the repaired log's files. Raises StoreError where damage is left in it.
+    """Derive the repaired log's files. kinds: of queues and index, FILES or ROCKSDB; an index in
+    RocksDB is left to the broker where the log is read past queueOffsets that are outvoted. Raises
+    StoreError where damage is left in it.
 
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
     from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.opening.queue_kind import FILES
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
     from reput.store_format.discover.store_at import StoreAt
 
-    storage, derived = staging.storage, staging.path("derived")
+    derived = staging.path("derived")
     known = found.plan.discovered.settings  # of the copy nothing but the log tells
     settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
     repaired = find_store(
@@ -149,12 +158,16 @@ def _derive(
         cut=found.cut,
         progress=found.progress,
         tolerant=summary.on_damage == SALVAGE,
+        even_rocksdb=True,
     )
     output = repaired.output(derived, REBUILT, False, storage)
     no_room = frozenset(
         (gap["topic"], gap["queue_id"], gap["before"]) for gap in summary.not_filled
     )
-    built = derive_set(repaired, output, on_damage=summary.on_damage, no_room=no_room)
+    built = derive_set(
+        repaired, output, on_damage=summary.on_damage, no_room=no_room, queues=kinds[0],
+        index=FILES if summary.on_damage == SALVAGE else kinds[1],
+    )  # fmt: skip
     left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")

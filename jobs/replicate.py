@@ -68,7 +68,7 @@ def replicate(  # noqa: PLR0913 (a user's options)
     source: a store, path or URL; target: a local folder; to_offset: no record that ends behind this
     physical offset; to_time: none from the first one on that was stored after this time
     (milliseconds); follow: go on while the source grows; every: seconds from one look to the next;
-    idle: `follow` ends when nothing has come for so many seconds (None: never); derive: queues and
+    idle: seconds without anything new after which `follow` ends (None: never); derive: queues and
     index too; derive_every: seconds from one time to the next, while following; rate: bytes a
     second; verify: compare all that the replica holds with the source before it goes on, not its
     ends alone. confirm: asked before a store that is no replica yet is gone on with; raises
@@ -129,7 +129,7 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
     it is asked where the log begins, for sizes, release and config/; "" : it is not asked.
     from_offset: where the log begins, if nobody tells; controller: the master is under a controller
     (5.x); target: a local folder; to_offset, to_time: as for `replicate`; follow: go on while the
-    master's log grows; idle: it ends when nothing has come for so many seconds (None: never);
+    master's log grows; idle: seconds without anything new after which it ends (None: never);
     derive: queues and index too; derive_every: seconds from one time to the next, while following;
     rate: bytes a second; confirm: asked before a store that is no replica yet is gone on with;
     raises StoreError to stop.
@@ -216,7 +216,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --follow: end when nothing new has come for so long",
     )  # fmt: skip
     parser.add_argument(
-        "--rate", metavar="BYTES", help="so many bytes a second at most (also 500K, 50M, 1G)"
+        "--rate", metavar="BYTES", help="bytes a second at most (also 500K, 50M, 1G)"
     )
     parser.add_argument(
         "--no-derived", action="store_true", help="only the log: no queues, no index"

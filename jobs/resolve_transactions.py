@@ -12,7 +12,7 @@ from reput.store_format.faults import StoreError
 
 if TYPE_CHECKING:
     from reput.broker.services.decisions import Decisions
-    from reput.broker.services.resolve import Plan
+    from reput.broker.services.resolve import ResolutionPlan
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
     from reput.store_format.query.opened_store import OpenedStore
@@ -106,7 +106,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.in_rocksdb import config_in_rocksdb
     from reput.store_format.fate import transactions
-    from reput.store_format.fate.answers import gathered_transactions
+    from reput.store_format.fate.fate_rows import gathered_transactions
     from reput.store_format.release.writer_settings import writer_settings_from
 
     given = settings or {}
@@ -115,7 +115,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     shown = progress or Progress()
     report = ResolveReport(store)
 
-    def plan(look: "Look") -> "Plan":
+    def plan(look: "Look") -> "ResolutionPlan":
         if not look.store.profile.half_topic:
             raise StoreError(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
@@ -126,14 +126,14 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
                 "cannot be written: it could discard what is committed here"
             )
-        gathered, position = gathered_transactions(look.store, look.notes)
+        gathered, position, rows = gathered_transactions(look.store, look.notes)
         refuse_damage(gathered, look.store)
         return plan_resolution(
-            look.store.log, transactions.resolve(gathered, position), decisions, discarded,
+            look.store.log, transactions.resolve(gathered, position, rows), decisions, discarded,
             checks_most, position, look.store.profile.split_properties,
         )  # fmt: skip
 
-    def question(planned: "Plan") -> str:
+    def question(planned: "ResolutionPlan") -> str:
         if not planned.needed:
             return ""
         return (
@@ -141,7 +141,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
             f"{len(planned.discards)} transactions"
         )
 
-    def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "Plan") -> None:
+    def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "ResolutionPlan") -> None:
         many = len(planned.commits) + len(planned.rollbacks) + len(planned.discards)
         with one_by_one(shown, "resolve", many, "transactions") as work:
             made = resolve_planned(writer, opened, planned, work.go_on)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store, number
 from reput.jobs.opening.open_store import Store
 from reput.store_format.query.inventory import RateRow, TopicRow
@@ -17,20 +17,20 @@ examples:
   reput topics /data/store --rates 24
 """
 _COLUMNS = (
-    Shown("topic", lambda row: row.topic, True),
-    Shown("kind", lambda row: row.kind, True),
-    Shown("queues", lambda row: row.queues),
-    Shown("messages", lambda row: row.messages),
-    Shown("bytes", lambda row: row.bytes),
-    Shown("oldest (UTC)", lambda row: at(row.min_timestamp), True),
-    Shown("newest (UTC)", lambda row: at(row.max_timestamp), True),
-    Shown("", lambda row: "not configured" if row.configured is False else "", True),
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("kind", lambda row: row.kind, True),
+    OutputColumn("queues", lambda row: row.queues),
+    OutputColumn("messages", lambda row: row.messages),
+    OutputColumn("bytes", lambda row: row.bytes),
+    OutputColumn("oldest (UTC)", lambda row: at(row.min_timestamp), True),
+    OutputColumn("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    OutputColumn("", lambda row: "not configured" if row.configured is False else "", True),
 )
 _RATE_COLUMNS = (
-    Shown("topic", lambda row: row.topic, True),
-    Shown("from (UTC)", lambda row: at(row.begin), True),
-    Shown("span s", lambda row: f"{row.width / 1000:g}"),
-    Shown("messages in each span", lambda row: " ".join(map(str, row.messages)), True),
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("from (UTC)", lambda row: at(row.begin), True),
+    OutputColumn("span s", lambda row: f"{row.width / 1000:g}"),
+    OutputColumn("messages in each span", lambda row: " ".join(map(str, row.messages)), True),
 )
 
 

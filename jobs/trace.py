@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
 from reput.store_format.fate.trace import Event
@@ -18,12 +18,12 @@ examples:
   reput trace /data/store --message-id AC11000100002A9F0000000000000003 --json
 """
 _COLUMNS = (
-    Shown("stored (UTC)", lambda row: at(row.store_timestamp), True),
-    Shown("event", lambda row: row.event, True),
-    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    Shown("queueOffset", lambda row: row.queue_offset),
-    Shown("physicalOffset", lambda row: row.physical_offset),
-    Shown("", lambda row: _details(row), True),
+    OutputColumn("stored (UTC)", lambda row: at(row.store_timestamp), True),
+    OutputColumn("event", lambda row: row.event, True),
+    OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    OutputColumn("queueOffset", lambda row: row.queue_offset),
+    OutputColumn("physicalOffset", lambda row: row.physical_offset),
+    OutputColumn("", lambda row: _details(row), True),
 )
 
 

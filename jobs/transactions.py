@@ -2,11 +2,11 @@
 
 import argparse
 
-from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.console.texts import duration
 from reput.jobs.opening.open_store import Store
-from reput.store_format.fate.answers import TransactionRow
+from reput.store_format.fate.fate_rows import TransactionRow
 
 _EPILOG = """\
 state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the
@@ -19,15 +19,15 @@ examples:
   reput transactions /data/store --all --json
 """
 _COLUMNS = (
-    Shown("state", lambda row: row.state, True),
-    Shown("born (UTC)", lambda row: at(row.born_timestamp), True),
-    Shown("age", lambda row: duration(row.age)),
-    Shown("checks", lambda row: row.checks),
-    Shown("copies", lambda row: row.copies),
-    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    Shown("producer group", lambda row: row.producer_group, True),
-    Shown("unique key", lambda row: row.unique_key, True),
-    Shown("physicalOffset", lambda row: row.physical_offset),
+    OutputColumn("state", lambda row: row.state, True),
+    OutputColumn("born (UTC)", lambda row: at(row.born_timestamp), True),
+    OutputColumn("age", lambda row: duration(row.age)),
+    OutputColumn("checks", lambda row: row.checks),
+    OutputColumn("copies", lambda row: row.copies),
+    OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    OutputColumn("producer group", lambda row: row.producer_group, True),
+    OutputColumn("unique key", lambda row: row.unique_key, True),
+    OutputColumn("physicalOffset", lambda row: row.physical_offset),
 )
 
 

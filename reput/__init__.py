@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
     from reput.jobs.compare import compare as compare
+    from reput.jobs.convert import convert as convert
     from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
@@ -62,6 +63,7 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "compare": "reput.jobs.compare",
     "repair": "reput.jobs.repair",
+    "convert": "reput.jobs.convert",
     "recover": "reput.jobs.recover",
     "report": "reput.jobs.report",
     "catch_up": "reput.jobs.catch_up",

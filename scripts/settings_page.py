@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from reput.store_format.release.setting_table import SETTINGS, Known, Status
+from reput.store_format.release.setting_table import SETTINGS, KnownSetting, Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
@@ -63,29 +63,29 @@ def page() -> str:
     return text
 
 
-def _row(known: Known) -> str:
+def _row(known: KnownSetting) -> str:
     return (
         f"| {_names(known)} | {_releases(known)} | {_kind(known)} | {_default(known)} "
         f"| {known.derive} | {known.append} | {known.reason} |\n"
     )
 
 
-def _names(known: Known) -> str:
+def _names(known: KnownSetting) -> str:
     older = "".join(f", {each.since} to {each.until} `{each.name}`" for each in known.older)
     return f"`{known.name}`{older}"
 
 
-def _releases(known: Known) -> str:
+def _releases(known: KnownSetting) -> str:
     if not known.since:
         return "none"
     return f"{known.since} to {known.until}" if known.until else f"from {known.since}"
 
 
-def _kind(known: Known) -> str:
+def _kind(known: KnownSetting) -> str:
     return known.kind.replace("|", ", ")
 
 
-def _default(known: Known) -> str:
+def _default(known: KnownSetting) -> str:
     if known.default is None:
         return "..."
     return f"`{known.default}`" if known.default else ""

@@ -45,6 +45,12 @@ class Fault(IntEnum):
     # and what its own IndexFiles contradict there (udfs/old_index)
     KEYS = 27
     STORED = 28
+    # of the head that a DLedger group's log has before each record
+    HEAD_MAGIC = 29
+    HEAD_SIZE = 30
+    HEAD_PLACE = 31
+    HEAD_INDEX = 32
+    HEAD_TERM = 33
 
 
 # fault -> (the field at fault, the reason)
@@ -74,9 +80,23 @@ REASONS = {
     Fault.ELSEWHERE: ("queueId/topic/queueOffset", "is not what a ConsumeQueue says of the record"),
     Fault.KEYS: ("topic/KEYS/UNIQ_KEY", "have not the hash that its IndexFile entry has"),
     Fault.STORED: ("storeTimestamp", "is not in the second that its IndexFile entry has"),
+    Fault.HEAD_MAGIC: ("magic", "not the magic number of a DLedger entry"),
+    Fault.HEAD_SIZE: ("size/bodyLength", "a DLedger head's lengths and totalSize do not agree"),
+    Fault.HEAD_PLACE: ("pos", "is not the place where the DLedger entry stands"),
+    Fault.HEAD_INDEX: ("index", "does not go on from the DLedger entry before"),
+    Fault.HEAD_TERM: ("term", "is lower than that of the DLedger entry before"),
     Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
 
+# Of the head that a DLedger log has before each record, which may be sound all the same.
+HEAD_FAULTS = (
+    Fault.HEAD_MAGIC, Fault.HEAD_SIZE, Fault.HEAD_PLACE, Fault.HEAD_INDEX, Fault.HEAD_TERM,
+)  # fmt: skip
+# Those of a DLedger head of which its own field's value is shown, and not a size.
+HEAD_FIELDS = {
+    fault: REASONS[fault][0]
+    for fault in (Fault.HEAD_MAGIC, Fault.HEAD_PLACE, Fault.HEAD_INDEX, Fault.HEAD_TERM)
+}
 
 # Faults of what a checksum covers: where nothing else is wrong, repair makes the checksum anew.
 CRC_FAULTS = (Fault.BODY_CRC, Fault.PROPERTY_CRC)

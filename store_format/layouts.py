@@ -118,6 +118,43 @@ PROPERTY_NAME_END = 0x01  # MessageDecoder.NAME_VALUE_SEPARATOR
 PROPERTY_END = 0x02  # MessageDecoder.PROPERTY_SEPARATOR
 CRC_PROPERTY_BYTES = 20  # `__CRC32#` 01, 10 digits, 02: CommitLog.CRC32_RESERVED_LEN
 
+# --- the log of a DLedger group (DLedgerEntryCoder, MmapFileList, DLedgerMmapFileStore) --------
+
+# What stands before each record; the record is the entry's body (DLedgerEntry.BODY_OFFSET 48).
+DLEDGER_HEAD = np.dtype(
+    [
+        ("magic", ">i4"),  # DLEDGER_NORMAL, or DLEDGER_BLANK: size is then the rest of the file
+        ("size", ">i4"),  # of head and body
+        ("index", ">i8"),  # one more than the entry before has
+        ("term", ">i8"),  # of the leader that appended it; never lower than before
+        ("pos", ">i8"),  # where the head stands in the log
+        ("channel", ">i4"),  # 0
+        ("chainCrc", ">i4"),  # 0: nothing sets it
+        ("bodyCrc", ">i4"),  # 0: nothing sets it
+        ("bodyLength", ">i4"),
+    ]
+)
+assert DLEDGER_HEAD.itemsize == 48
+DLEDGER_NORMAL, DLEDGER_BLANK = 1, -1  # DLedgerEntryType.NORMAL, MmapFileList.BLANK_MAGIC_CODE
+# What ends a segment: the other way round than in a plain log.
+DLEDGER_BLANK_LAYOUT = np.dtype(DLEDGER_HEAD.descr[:2])
+assert DLEDGER_BLANK_LAYOUT.itemsize == BLANK_BYTES
+
+# A unit of dledger-<id>/index, at 32 times the entry's index (DLedgerMmapFileStore).
+DLEDGER_INDEX_UNIT = np.dtype(
+    [
+        ("magic", ">i4"),
+        ("pos", ">i8"),
+        ("size", ">i4"),
+        ("index", ">i8"),
+        ("term", ">i8"),
+    ]
+)
+assert DLEDGER_INDEX_UNIT.itemsize == 32
+
+DLEDGER_HEAD_BYTES = DLEDGER_HEAD.itemsize
+DLEDGER_AT = _offsets("DLedgerAt", DLEDGER_HEAD)
+
 # --- ConsumeQueue (ConsumeQueue, BatchConsumeQueue) -----------------------------------------
 
 QUEUE_ENTRY = np.dtype(

@@ -137,3 +137,14 @@ def copy_input(store: GoldenStore, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-r", "--sparse=always", str(store.input), str(target)], check=True)
     return target
+
+
+def as_left(name: str, folder: Path) -> Path:
+    """A golden store as its broker left it: the log, and what was derived from it."""
+    golden, store = unpack(name), folder / "store"
+    copy_input(golden, store)
+    for each in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
+        if (golden.expect / each).exists() and not (store / each).is_file():
+            source = f"{golden.expect}/{each}"
+            subprocess.run(["cp", "-rT", "--sparse=always", source, str(store / each)], check=True)
+    return store

@@ -17,7 +17,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.outputs.summary import Summary
 from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
@@ -62,7 +62,7 @@ class Session(Engine):
 
 
 @dataclass(frozen=True)
-class Made(Rows):
+class Made(TaskRows):
     """Rows in partitions: nothing runs before collect."""
 
     engine: Session
@@ -105,7 +105,7 @@ class Made(Rows):
 
         return self._then(change, self.schema)
 
-    def also(self, other: Rows) -> "Made":
+    def also(self, other: TaskRows) -> "Made":
         assert isinstance(other, Made)
         assert self.schema == other.schema
         there = other.partitions
@@ -135,10 +135,6 @@ class Made(Rows):
         lists = (each for row in rows for each in row.values() if isinstance(each, list))
         self.engine.rows_collected += len(rows) + sum(map(len, lists))
         return pa.Table.from_pylist(rows, self.schema).to_pylist()
-
-
-class functions:  # noqa: N801
-    """Nothing any more; to be removed where it is still named."""
 
 
 def _batches(

@@ -4,6 +4,7 @@ tests/ledger/mutants.tsv has each bug's last verdict, its commit and what it was
 whose module or tests have changed since is due again.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,13 +41,54 @@ lines anew. The bugs themselves are in `tests/mutants.py` and the four tables th
 
 
 class Bug(NamedTuple):
-    """In `module`, a path below the root, the first `sound` becomes `broken`."""
+    """In what `module` names, a path below the root, the first `sound` becomes `broken`.
+
+    module: of the rule's own function PATH::FUNCTION, PATH::CLASS.METHOD or PATH::NAME (of what is
+    assigned there): what stands elsewhere in the file may change. Only PATH: the whole file.
+    """
 
     name: str
     module: str
     sound: str
     broken: str
     tests: tuple[str, ...]  # what pytest is given
+
+    @property
+    def path(self) -> str:
+        return self.module.partition("::")[0]
+
+    def planted_in(self, source: str) -> str:
+        """The module's source with the bug in it. Raises LookupError where its place is gone."""
+        _, _, name = self.module.partition("::")
+        for start, end in _spans(source, name) if name else [(0, len(source))]:
+            at = source.find(self.sound, start, end)
+            if at >= 0:
+                return source[:at] + self.broken + source[at + len(self.sound) :]
+        raise LookupError(f"{self.name}: its place is gone from {self.module}")
+
+
+def _spans(source: str, name: str) -> Iterator[tuple[int, int]]:
+    """Where what has a qualified name begins and ends: functions, classes, what is assigned."""
+    lines = [0]
+    for line in source.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    for found, node in qualified(ast.parse(source).body):
+        if found == name:
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+            yield lines[first - 1], lines[node.end_lineno or node.lineno]
+
+
+def qualified(body: Iterable[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """The statements that give names, those of classes too, each with its qualified name."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield f"{above}{node.name}", node
+        if isinstance(node, ast.ClassDef):
+            yield from qualified(node.body, f"{above}{node.name}.")
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name):
+                yield f"{above}{target.id}", node
 
 
 def plant(bug: Bug) -> str | None:
@@ -64,10 +106,8 @@ def plant(bug: Bug) -> str | None:
         ):
             shutil.rmtree(copy / stores)
             (copy / stores).symlink_to(ROOT / stores)
-        path = copy / bug.module
-        source = path.read_text()
-        assert bug.sound in source, f"{bug.name}: its place is gone from {bug.module}"
-        path.write_text(source.replace(bug.sound, bug.broken, 1))
+        path = copy / bug.path
+        path.write_text(bug.planted_in(path.read_text()))
         done = _run(copy, ["-m", "not long", *bug.tests])
         if done.returncode == _NO_TESTS:
             done = _run(copy, list(bug.tests))
@@ -100,8 +140,8 @@ def due(bugs: Iterable[Bug], tree: sources.Tree | None = None) -> list[Bug]:
 
 
 def _digest(bug: Bug, tree: sources.Tree) -> str:
-    files = [bug.module, *(word.partition("::")[0] for word in bug.tests)]
-    reported = repr((bug, [tree.blobs.get(path) for path in files]))
+    files = [bug.path, *(word.partition("::")[0] for word in bug.tests)]
+    reported = repr((bug._replace(module=bug.path), [tree.blobs.get(path) for path in files]))
     return hashlib.sha1(reported.encode()).hexdigest()[:8]
 
 
@@ -170,7 +210,7 @@ def plant_all(
 def _note(bug: Bug, test: str) -> None:
     """Write the bug's line on the page, in the place of an earlier one."""
     name, test = (text.replace("|", "\\|") for text in (bug.name, test))
-    start, line = f"| {name} |", f"| {name} | `{bug.module}` | `{test}` |\n"
+    start, line = f"| {name} |", f"| {name} | `{bug.path}` | `{test}` |\n"
     lines = PAGE.read_text().splitlines(keepends=True) if PAGE.exists() else []
     rows = [row for row in lines[_HEAD.count("\n") :] if not row.startswith(start)]
     PAGE.write_text(_HEAD + "".join(sorted([*rows, line])))

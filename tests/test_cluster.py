@@ -4,23 +4,19 @@ The workers' Python has what reput depends on, and nothing of reput.
 """
 
 import json
-import os
-import re
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import pyspark
 import pytest
 
-from reput.jobs.spark.java import find_java_home
 from tests import golden_stores
-from tests.attack.test_kills import in_cluster
+from tests.attack.killing import in_cluster
+from tests.clusters import ROOT, SMALL, SPARK_HOME, daemon, environment
 from tests.golden_stores import GoldenStore
 from tests.jobs.sources.reading import places
 from tests.rocketmq.judge import difference
@@ -28,8 +24,6 @@ from tests.rocketmq.judge import difference
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-ROOT = Path(__file__).parents[1]
-SPARK_HOME = Path(pyspark.__file__).parent
 SITE_PACKAGES = SPARK_HOME.parent
 # A cluster brings its own pyspark; .pth files point to this checkout.
 NOT_ON_WORKERS = ("reput", "pyspark", "__editable__")
@@ -45,59 +39,6 @@ class Cluster(NamedTuple):
             worker.name: sum(1 for app in worker.glob("app-*") for _ in app.iterdir())
             for worker in self.folder.iterdir()
         }
-
-
-def environment(**more: str) -> dict[str, str]:
-    """No Spark, Java or Python settings of the machine's, but ours."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    kept.pop("PYTHONPATH", None)
-    return {
-        **kept,
-        "JAVA_HOME": str(find_java_home().home),
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        **more,
-    }
-
-
-@contextmanager
-def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
-    """A Spark daemon, with `more` in its environment.
-
-    Yields what the pattern `says` found in its log, when it is there.
-    """
-    folder.mkdir(parents=True)
-    log = folder.with_suffix(".log")
-    options = {
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *words],
-            cwd=folder,
-            env=environment(**{**options, **more}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        for _ in range(600):
-            found = re.search(says, log.read_text(errors="replace"))
-            if found:
-                break
-            assert process.poll() is None, log.read_text(errors="replace")
-            time.sleep(0.1)
-        else:
-            pytest.fail(f"{words[0]} has not started: {log.read_text(errors='replace')}")
-        yield found[1]
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -148,22 +89,6 @@ def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.stdout == "none\n", done.stderr
     return python
-
-
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-SMALL = [
-    word
-    for setting in (
-        "spark.cores.max=2",  # one on each worker
-        "spark.executor.memory=768m",
-        "spark.driver.memory=512m",
-        "spark.driver.host=127.0.0.1",
-        "spark.ui.enabled=false",
-        f"spark.driver.extraJavaOptions={_JVM}",
-        f"spark.executor.extraJavaOptions={_JVM}",
-    )
-    for word in ("--conf", setting)
-]
 
 
 def submit(

@@ -14,10 +14,10 @@ import pytest
 from reput.jobs.page.html import BEGINS
 from reput.jobs.sources.derived_sources import ConsumeQueueSource
 from tests import golden_stores
+from tests.clusters import daemon, environment
+from tests.jobs.sources.derived_table import table as derived_table
 from tests.jobs.sources.reading import table
-from tests.jobs.sources.test_derived import table as derived_table
 from tests.rocketmq.judge import difference
-from tests.test_cluster import daemon, environment
 
 ROOT = Path(__file__).parent.parent
 _NEEDS = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")  # pyspark[connect]

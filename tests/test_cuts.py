@@ -17,6 +17,7 @@ from reput.jobs.pipeline.link import Rescan, link
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
+from tests.against_reference import difference
 from tests.golden_stores import GoldenStore
 from tests.in_process import Session, as_text, rebuild_log
 from tests.logs import Log, logs
@@ -24,7 +25,6 @@ from tests.logs.encoder import Message, build_log, encode, properties
 from tests.logs.packed import PackedLog, packed
 from tests.reference import derive
 from tests.rocketmq.judge import difference as files_difference
-from tests.test_against_reference import difference
 
 CUTS = (1, 2, 7, 64)
 MEMORY = settings(

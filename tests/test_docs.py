@@ -17,16 +17,13 @@ import reput
 from reput.jobs import cli
 from scripts import flowchart, pictures, site_pages
 from tests import golden_stores
-from tests.store_format.discover.test_store import as_left
+from tests.golden_stores import as_left
+from tests.pages import _TEXTS, PAGES, ROOT, blocks
 
-ROOT = Path(__file__).parent.parent
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
-_BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
 _OF_THE_ROOT = {"commands.md", "changes.md", "security.md", "contributing.md"}
-_TEXTS = {p: p.read_text("utf-8") for p in PAGES}
 # test_docs.py of tests/store_format/query and of fate run these, each on stores of its own
 _RUN_THERE = (ROOT / "docs/query.md", ROOT / "docs/fate.md")
 _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
@@ -57,13 +54,6 @@ def test_sentences_that_nobody_understood_are_gone() -> None:
                  "what a queue holds already is told", "nothing was written here",
                  "what is there already is told", "Two things at the end of a log"):  # fmt: skip
         assert [str(p) for p in shown if text in p.read_text("utf-8")] == [], text
-
-
-def blocks(page: Path, language: str | None = None) -> Iterator[str]:
-    """Code between fences, of one language or of all, without the indent of a list."""
-    for indent, name, code in _BLOCK.findall(_TEXTS[page]):
-        if language in (None, name):
-            yield "\n".join(line.removeprefix(indent) for line in code.splitlines())
 
 
 def commands(page: Path) -> Iterator[list[str]]:

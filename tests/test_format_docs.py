@@ -2,8 +2,7 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,23 +11,19 @@ from reput.store_format import layouts, names
 from reput.store_format.faults import REASONS
 from reput.store_format.release import profiles
 from tests import golden_stores
+from tests.format_pages import FIELD_ROW, FOLDER, fields, text_of
 
-FOLDER = Path(__file__).parent.parent / "docs" / "formats"
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
 QUEUE_LOGS = ("compaction", "tiered")
 HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
-FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
-
-
-def text_of(page: str) -> str:
-    return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
-    about_all = {"README", "learned", "remoting", "replication", "rocksdb", *QUEUE_LOGS}
-    # these too are decoded: tests/remoting, tests/jobs/replicating/test_frames.py,
-    # tests/store_format/rocksdb/test_docs.py, tests/store_format/storage/test_queue_log_docs.py
+    about_all = {"README", "learned", "remoting", "replication", "rocksdb", "dledger", *QUEUE_LOGS}
+    # these too are decoded: tests/remoting, tests/broker/replication/test_frames.py,
+    # tests/store_format/rocksdb/test_docs.py, tests/store_format/storage/test_queue_log_docs.py,
+    # tests/store_format/log/test_dledger_docs.py
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 
 
@@ -99,12 +94,6 @@ LAYOUTS = {
     ],
     "checkpoint": [layouts.CHECKPOINT],
 }  # fmt: skip
-
-
-def fields(layout: np.dtype[Any]) -> list[tuple[int, int, str]]:
-    """(offset, bits, name) of each field."""
-    assert layout.fields is not None
-    return [(offset, 8 * kind.itemsize, name) for name, (kind, offset, *_) in layout.fields.items()]
 
 
 @pytest.mark.parametrize("page", LAYOUTS)

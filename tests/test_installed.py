@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.spark.java import java_version
-from tests.store_format.discover.test_store import as_left
+from tests.golden_stores import as_left
+from tests.package_source import ROOT, package_source
 
-ROOT = Path(__file__).parent.parent
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
 
 
@@ -32,15 +32,6 @@ def python_of(version: str) -> str:
         if done.stdout.startswith(f"{version}."):
             return found
     pytest.skip(f"there is no {name}")
-
-
-def package_source(to: Path) -> Path:
-    """Copy all that a wheel is built from; returns `to`."""
-    for name in ("reput", "jobs", "udfs", "broker", "store_format"):
-        shutil.copytree(ROOT / name, to / name, symlinks=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, to / name)
-    return to
 
 
 @pytest.fixture(scope="module")

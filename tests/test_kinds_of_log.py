@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
+from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import HOST, Message, build_log, key_with_hash, properties
 from tests.logs.fields import MALFORMED, MIN_VALUE, ODD_BYTES, _malform
 from tests.reference import Derivation, derive
 from tests.reference.javatext import hash_code
-from tests.test_against_reference import difference
 
 SETTINGS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 4096,

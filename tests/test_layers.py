@@ -1,5 +1,6 @@
 """Which folder may import which; docs/imports.md is drawn from the same look at the code."""
 
+import ast
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ LAYERS = (
     "store_format/java",
     "store_format/log",
     "store_format/derive store_format/derived store_format/message",
-    "store_format/rocksdb",
+    "store_format/convert store_format/rocksdb",
     "store_format/damage store_format/describe store_format/discover store_format/filter",
     "store_format/query",
     "store_format/fate",
@@ -25,7 +26,7 @@ LAYERS = (
     "broker/change broker/replication broker/services broker/serving",
     "udfs",
     "udfs/rebuild",
-    "udfs/damage",
+    "udfs/convert udfs/damage",
     "udfs/table",
     "udfs/comparing",
     "jobs/spark",
@@ -37,6 +38,7 @@ LAYERS = (
     "jobs/deriving jobs/judging jobs/sources",
     "jobs/comparing jobs/exporting jobs/in_place",
     "jobs/replicating",
+    "jobs/converting",
     "jobs/console",
     "jobs/page jobs/serve",
     "jobs",
@@ -92,3 +94,14 @@ def test_no_command_imports_another(imports: Any) -> None:
 
 def test_the_page_is_current(imports: Any, arrows: dict[str, set[str]]) -> None:
     assert imports.PAGE.read_text("utf-8") == imports.page(arrows), "run `make imports`"
+
+
+def test_tests_take_their_helpers_from_modules_that_are_no_tests() -> None:
+    """A module of tests can then be moved, split or run alone, and its fixtures stay its own."""
+    for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/**/*.py")):
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+                from_tests = [n for n in named if n.startswith("tests.") and ".test_" in n]
+                assert not from_tests, f"{own}, line {node.lineno}: {from_tests[0]}"

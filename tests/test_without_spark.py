@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.store_format.discover.test_store import as_left
+from tests.golden_stores import as_left
 
 ROOT = Path(__file__).parent.parent
 

@@ -98,7 +98,7 @@ def range_rows(staging: Staging, run: str) -> Iterator[np.ndarray]:
 
 
 def read_ranges(staging: Staging, run: str, most: int | None = None) -> Iterator[Damage]:
-    """The ranges of a scanned segment, at most so many from the first on."""
+    """The first ranges of a scanned segment, at most `most`."""
     return islice((d for rows in range_rows(staging, run) for d in damages(rows)), most)
 
 

@@ -56,6 +56,7 @@ SCANNED = schema(
     last_put=pa.int64(),
     last_timestamp=pa.int64(),
     last_dispatched=pa.int64(),
+    sequence=pa.list_(pa.int64()),  # of a DLedger log, see Walk.sequence
     unsafe_topics=pa.list_(pa.string()),  # left out, escaped, at most a few
 )
 

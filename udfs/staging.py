@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import Storage, Writer
+from reput.store_format.storage.protocol import StagingStorage, Writer
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,7 +37,7 @@ PAST = ".past"  # an empty file, whose name says how far a scan past damage is
 class Staging(NamedTuple):
     """The staging folder of one job and the storage that it is on."""
 
-    storage: Storage
+    storage: StagingStorage
     folder: str
 
     def path(self, name: str) -> str:
@@ -126,7 +126,7 @@ class LineFile:
 
 
 def past_name(run: str, done: int, ranges: int) -> str:
-    """The name of a file that says: so many bytes of the segment are done, with so many ranges."""
+    """The name that says: `done` bytes of the segment are searched and have `ranges` ranges."""
     return f"{run}.{done}.{ranges}{PAST}"
 
 

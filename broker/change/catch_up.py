@@ -14,14 +14,15 @@ In a store this is done in place, under the file `abort`, and each step can be k
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from reput.broker.change.install import read_note as read_own_note
 from reput.broker.change.new_messages import New, Rules
-from reput.broker.change.position import Log, Position, QueueEnd
-from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.change.position import DispatchedLog, Position, QueueEnd
+from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.log_recovery import LogRecovery
-from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.reput_service import Reput
 from reput.store_format.derived.checkpoint import (
     Checkpoint,
@@ -30,7 +31,7 @@ from reput.store_format.derived.checkpoint import (
     read_checkpoint,
 )
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import replace_small
+from reput.store_format.disk.small_files import replace_small, write_small
 from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
@@ -46,14 +47,19 @@ class CatchUp:
     """Writes what is new to the derived files below a root; the log is only read."""
 
     def __init__(
-        self, files: Files, log: Log, recovery: LogRecovery, rules: Rules, clock: Callable[[], int]
+        self,
+        files: Files,
+        log: DispatchedLog,
+        recovery: LogRecovery,
+        rules: Rules,
+        clock: Callable[[], int],
     ) -> None:
         """recovery: knows the log's segments. clock: milliseconds, for the names of index files."""
         self.files, self.log, self.recovery, self.rules = files, log, recovery, rules
         self.checkpoint = read_checkpoint(files)
         settings = rules.settings
-        self.queues = QueueFiles(files, settings, rules.places)
-        self.index = IndexFiles(files, rules.profile, settings, clock, self._vouch)
+        self.queues = QueueWriter(files, settings, rules.places)
+        self.index = IndexWriter(files, rules.profile, settings, clock, self._vouch)
         self._indexes = settings.builds_index
 
     # --- a set that nobody uses --------------------------------------------------------------
@@ -98,7 +104,7 @@ class CatchUp:
         self._write_abort()
 
     def is_of(self, note: dict[str, Any]) -> bool:
-        """Whether a note tells of the store as it is: no broker has run since."""
+        """Whether a note is of the store as it is: no broker has run since."""
         return is_noted(self.checkpoint, note)
 
     def noted(self, note: dict[str, Any]) -> Position:
@@ -174,11 +180,8 @@ class CatchUp:
         """What is indexed is durable first: a power cut must not leave keys of lost messages."""
         start = self.log.segment_of(new.position.first)
         for segment in range(start, new.ahead.end, self.log.segment_bytes):
-            file = self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
-            try:
+            with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")) as file:
                 file.sync()
-            finally:
-                file.close()
 
     def _vouch(self, timestamp: int) -> None:
         if timestamp > self.checkpoint.index_msg_timestamp:
@@ -229,11 +232,8 @@ class CatchUp:
         _put(self.files, NOTE, json.dumps(note).encode(), own=True)
 
     def _write_abort(self) -> None:
-        file = self.files.create(ABORT)
-        if self.rules.profile.abort_process_id:
-            file.write_at(0, str(os.getpid()).encode())
-        file.sync()
-        file.close()
+        process = str(os.getpid()) if self.rules.profile.abort_process_id else ""
+        write_small(self.files, ABORT, process.encode())
         self.files.sync_folder("")
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ def read_note(files: Files) -> dict[str, Any] | None:
 
 
 def is_noted(checkpoint: Checkpoint, note: dict[str, Any]) -> bool:
-    """Whether a note tells of the store that has this checkpoint: no broker has run since."""
+    """Whether a note is of the store that has this checkpoint: no broker has run since."""
     return [checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp] in note["checkpoints"]
 
 

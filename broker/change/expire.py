@@ -7,6 +7,7 @@ a store that a broker may leave too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -152,8 +153,7 @@ def _of_queue(
 
 def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
     """The physicalOffset that stands in a file's last entry. Raises StoreError."""
-    file = files.open_read(path)
-    try:
+    with closing(files.open_read(path)) as file:
         if file.length() != usual:
             setting = "mapperFileSizeBatchConsumeQueue" if batch else "mappedFileSizeConsumeQueue"
             raise StoreError(
@@ -161,8 +161,6 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
             )
         raw = np.empty(entry_bytes(batch), np.uint8)
         file.read_at(usual - len(raw), raw)
-    finally:
-        file.close()
     at = QUEUE_AT.physicalOffset  # a batch entry begins the same
     return int(raw[at : at + 8].view(">i8")[0])
 
@@ -170,15 +168,12 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
 def _of_index(files: Files, log_start: int) -> Iterator[Going]:
     for name in files.names(INDEX)[:-1]:
         path = f"{INDEX}/{name}"
-        file = files.open_read(path)
-        try:
+        with closing(files.open_read(path)) as file:
             length = file.length()
             if length < INDEX_HEADER_BYTES:
                 return
             raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
             file.read_at(0, raw)
-        finally:
-            file.close()
         end = decode_header(raw).end_offset
         if end >= log_start:
             return

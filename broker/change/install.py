@@ -12,7 +12,7 @@ All paths are relative to the folder that holds the store.
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
 from reput.store_format.disk.exchange import NotDurable, put_in_place
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import read_small
+from reput.store_format.disk.small_files import add_folders, read_small
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -30,7 +30,7 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
 )
-from reput.store_format.release.foreign import CURRENT, ROCKSDB_QUEUES, STORE_DB
+from reput.store_format.release.foreign_files import CURRENT, ROCKSDB_QUEUES, STORE_DB
 
 # With queues in RocksDB, CONSUME_QUEUE has its files, or the second of ROCKSDB_QUEUES.
 DERIVED = tuple(dict.fromkeys((*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)))
@@ -111,7 +111,7 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
         queues = {file.path.rpartition("/")[0] for file in copied}
         in_rocksdb = any(file.path == f"{CONSUME_QUEUE}/{CURRENT}" for file in copied)
         for queue in () if in_rocksdb else expired_queues(files, store, queues, log_start):
-            _ensure(files, root, queue.rpartition("/")[0])
+            add_folders(files, root, queue.rpartition("/")[0])
             _link_tree(files, f"{store}/{queue}", f"{root}/{queue}")
         _swap(files, store, staging, note)
 
@@ -127,7 +127,7 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
         root = _begin(files, store, staging, other)
         for path in _entries(files, kept, other):
             if path in (*DERIVED, *other):
-                _ensure(files, root, path.rpartition("/")[0])
+                add_folders(files, root, path.rpartition("/")[0])
                 _link_tree(files, f"{kept}/{path}", f"{root}/{path}")
         _swap(files, store, staging, note)
 
@@ -256,12 +256,9 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
     """
     batch = path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE]
     layout = layout_of(batch)
-    file = files.open_read(path)
-    try:
+    with closing(files.open_read(path)) as file:
         raw = np.empty(file.length() // layout.itemsize * layout.itemsize, np.uint8)
         file.read_at(0, raw)
-    finally:
-        file.close()
     entries = decode_entries(raw, batch)
     used: npt.NDArray[np.void] = entries[(entries["size"] > 0) & ~is_pre_blank(entries)]
     return used
@@ -294,17 +291,8 @@ def _link_tree(files: Files, path: str, to: str) -> None:
 
 def _copy_set(files: Files, source: Files, root: str, wanted: Iterable[SetFile]) -> None:
     for file in wanted:
-        _ensure(files, root, file.path.rpartition("/")[0])
+        add_folders(files, root, file.path.rpartition("/")[0])
         _copy(source, file, files, f"{root}/{file.path}")
-
-
-def _ensure(files: Files, root: str, folder: str) -> None:
-    """Make a folder below the root; nothing is durable before the roots are exchanged."""
-    parts = folder.split("/") if folder else []
-    for depth in range(1, len(parts) + 1):
-        path = f"{root}/{'/'.join(parts[:depth])}"
-        if not files.exists(path):
-            files.add_folder(path)
 
 
 def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from reput.broker.change.position import Ahead, Log, Position, QueueEnd, look_ahead
+from reput.broker.change.position import DispatchedLog, LogRest, Position, QueueEnd, look_ahead
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.store_format.derive.queue_runs import PositionRules, start_position
 from reput.store_format.derive.scan import Buffers, QueueKey, Runs, ScanRules, scan
@@ -38,7 +38,7 @@ class New:
     """What the log has that the derived files lack."""
 
     position: Position
-    ahead: Ahead
+    ahead: LogRest
     queues: set[QueueKey] = field(default_factory=set)  # that get entries
     left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
     unsafe: set[QueueKey] = field(default_factory=set)
@@ -100,8 +100,8 @@ class _Sorting:
 
 
 def find_new(
-    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
-    settled: bool = True, topics: Collection[str] | None = None,
+    log: DispatchedLog, recovery: LogRecovery, position: Position, rules: Rules,
+    growing: bool = False, settled: bool = True, topics: Collection[str] | None = None,
 ) -> New:  # fmt: skip
     """Read what is new once: where the log ends, and what comes.
 
@@ -113,7 +113,7 @@ def find_new(
     Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
     and for a queue that has lost its last entries, so that the next ones had no place.
     """
-    new = New(position, Ahead(position.first, position.first))
+    new = New(position, LogRest(position.first, position.first))
     sorting = _Sorting(new)
     new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
     missing = set() if growing else _without_files(log, position, rules.scan)
@@ -129,7 +129,7 @@ def find_new(
     ahead = new.ahead
     if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
         before = replace(log, stop=max(ahead.last_record, position.first))
-        new = New(position, Ahead(position.first, position.first))
+        new = New(position, LogRest(position.first, position.first))
         new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
     new.lacking = [
         f"{_folder(key)}: {each.count:,} messages, the first at physical offset {each.place}, are "
@@ -161,7 +161,7 @@ class _Lost:
     count: int = 0
 
 
-def _without_files(log: Log, position: Position, rules: ScanRules) -> set[QueueKey]:
+def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> set[QueueKey]:
     """Queues without an entry that have messages in the last stretch of what the queues hold."""
     found: set[QueueKey] = set()
     buffers = Buffers(min(_STRETCH_BYTES, log.segment_bytes))
@@ -187,7 +187,11 @@ def _is_safe(topic: str) -> bool:
 
 
 def _find_lost(
-    log: Log, position: Position, rules: ScanRules, sorting: _Sorting, missing: set[QueueKey]
+    log: DispatchedLog,
+    position: Position,
+    rules: ScanRules,
+    sorting: _Sorting,
+    missing: set[QueueKey],
 ) -> dict[QueueKey, _Lost]:
     """The queues in doubt that lack what the log has of them, before what is new.
 
@@ -242,7 +246,7 @@ def _folder(key: QueueKey) -> QueuePath:
     return QueuePath(kind, key.topic, key.queue_id)
 
 
-def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:
+def _ends_in_zeros(log: DispatchedLog, ahead: LogRest) -> bool:
     """Whether the log ends where zeros begin, and all later segments begin with zeros too.
 
     A broker prepares a segment ahead: to read all of its zeros would take as long as all else.

@@ -29,14 +29,14 @@ from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Stretch
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _WINDOW_BYTES = 16 << 10  # most records are shorter; a longer one is read all the same
 _OTHER_LOG = "the derived files are not of this log, or hold more than it does"
 
 
 @dataclass(frozen=True)
-class Log:
+class DispatchedLog:
     """A log to be dispatched: how it is read, and where it is. Offsets are physical.
 
     stop: where its last segment ends, or where a log in use ended. there: what is behind is not
@@ -87,7 +87,7 @@ class Dispatched(NamedTuple):
 
 
 def find_position(
-    storage: Storage, store: str, log: Log, settings: Settings, rules: ScanRules
+    storage: InputStorage, store: str, log: DispatchedLog, settings: Settings, rules: ScanRules
 ) -> Position:
     """Where dispatch goes on for the derived files at `store`.
 
@@ -121,7 +121,7 @@ def find_position(
 class _Asked:
     """Dispatches single records."""
 
-    def __init__(self, log: Log, rules: ScanRules) -> None:
+    def __init__(self, log: DispatchedLog, rules: ScanRules) -> None:
         self._log, self._rules = log, rules
         self._buffers = Buffers(1, window_bytes=_WINDOW_BYTES)
 
@@ -156,7 +156,7 @@ def _entries(out: Runs) -> dict[QueueKey, Entries]:
     return found
 
 
-def _check_queue(store: str, queue: QueueTail, log: Log, asked: _Asked) -> int:
+def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked) -> int:
     """The store time of the record of a queue's last entry; 0 where it has expired or is none."""
     if queue.greatest_offset < log.start:
         return 0
@@ -184,7 +184,7 @@ def _check_queue(store: str, queue: QueueTail, log: Log, asked: _Asked) -> int:
 
 
 def _check_index(
-    storage: Storage, newest: IndexTail, log: Log, settings: Settings, asked: _Asked
+    storage: InputStorage, newest: IndexTail, log: DispatchedLog, settings: Settings, asked: _Asked
 ) -> tuple[int, int]:
     """Where the index has its last message, and its store time; (-1, 0) where it has none."""
     header = newest.header
@@ -213,7 +213,7 @@ def _check_index(
 
 
 @dataclass
-class Ahead:
+class LogRest:
     """What stands in the log behind a position, up to its end. Offsets are physical."""
 
     start: int
@@ -234,14 +234,18 @@ class Ahead:
 
 
 def look_ahead(
-    log: Log, position: Position, rules: ScanRules, seen: Callable[[Runs], None], stretch_bytes: int
-) -> Ahead:
+    log: DispatchedLog,
+    position: Position,
+    rules: ScanRules,
+    seen: Callable[[Runs], None],
+    stretch_bytes: int,
+) -> LogRest:
     """Scan the log from a position on to its end, or its first fault; keeps nothing.
 
     seen: is given the runs of what the queues lack, to refuse one.
     """
     buffers = Buffers(min(stretch_bytes, log.segment_bytes))
-    ahead = Ahead(position.first, position.first)
+    ahead = LogRest(position.first, position.first)
     while ahead.end < log.stop:
         at, segment = ahead.end, log.segment_of(ahead.end)
         # of a segment that is being copied no more is there: a record that goes on is none yet
@@ -269,7 +273,7 @@ def look_ahead(
     return ahead
 
 
-def _count(ahead: Ahead, end: End) -> None:
+def _count(ahead: LogRest, end: End) -> None:
     ahead.end, ahead.fault = end.next, end.fault
     ahead.records += end.records
     if end.records:

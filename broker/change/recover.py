@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import replace_small
+from reput.store_format.disk.small_files import add_folders, replace_small, write_small
 from reput.store_format.names import ABORT, CHECKPOINT
 
 CUT = "reput-cut"
@@ -32,13 +32,13 @@ def apply(
     abort: what the file of that name holds, where there is none yet. Raises OSError: run again.
     """
     if not files.exists(ABORT):
-        _write(files, ABORT, abort)
+        write_small(files, ABORT, abort)
         files.sync_folder("")
     log.cut(end, CUT)
     if placed:
         files.sync_all("")  # what the files hold, before they have their names
     for file in placed:
-        _ensure(files, file.path.rpartition("/")[0])
+        add_folders(files, "", file.path.rpartition("/")[0])
         files.rename(file.staged, file.path)
     for path in removed:
         files.remove(path)
@@ -48,20 +48,3 @@ def apply(
     files.sync_folder("")
     files.remove(ABORT)
     files.sync_folder("")
-
-
-def _ensure(files: Files, folder: str) -> None:
-    parts = folder.split("/") if folder else []
-    for depth in range(1, len(parts) + 1):
-        path = "/".join(parts[:depth])
-        if not files.exists(path):
-            files.add_folder(path)
-
-
-def _write(files: Files, path: str, content: bytes) -> None:
-    file = files.create(path)
-    try:
-        file.write_at(0, content)
-        file.sync()
-    finally:
-        file.close()

@@ -32,7 +32,7 @@ class Frames:
         self._held = bytearray()
         self._at = 0  # where the next frame begins
         self._passed_over: Command | None = None  # its body is being passed over
-        self._to_pass = 0  # so many bytes of that are still to come
+        self._to_pass = 0  # bytes of the refused frame that are still to come
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take more bytes; `next` gives what is whole by now."""
@@ -97,7 +97,7 @@ def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
 
 
 def frame_head(command: Command, body_bytes: int) -> bytes:
-    """All of a frame before its body, which has so many bytes."""
+    """All of a frame before its body of `body_bytes` bytes."""
     binary = command.serialization == Serialization.ROCKETMQ
     header = encode_binary(command) if binary else encode_json(command)
     marked = command.serialization << 24 | len(header)

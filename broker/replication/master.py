@@ -7,7 +7,7 @@ the log and not its last file only (#9580).
 
 from typing import NamedTuple, Protocol
 
-from reput.broker.replication.frames import (
+from reput.broker.replication.ha_frames import (
     ProtocolError,
     ReportReader,
     encode_header,
@@ -33,7 +33,7 @@ class Send(NamedTuple):
     size: int = 0
 
 
-class Log(NamedTuple):
+class MasterLog(NamedTuple):
     """The log as it is now. Offsets are physical."""
 
     start: int
@@ -41,15 +41,15 @@ class Log(NamedTuple):
     segment_bytes: int
 
 
-class Connection(Protocol):
+class SlaveConnection(Protocol):
     """One slave's connection. acked: up to where the slave has the log, -1 before it says so."""
 
     acked: int
 
-    def receive(self, data: bytes, log: Log, now: float) -> None:
+    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
         """Take what the slave sent. Raises ProtocolError."""
 
-    def next(self, log: Log, now: float) -> Send | None:
+    def next(self, log: MasterLog, now: float) -> Send | None:
         """What to send now; None where nothing is due."""
 
     def silent(self, now: float) -> bool:
@@ -66,7 +66,7 @@ class _Common:
     def silent(self, now: float) -> bool:
         return now - self._heard_at > HOUSEKEEPING_SECONDS
 
-    def _reported(self, offset: int, log: Log) -> None:
+    def _reported(self, offset: int, log: MasterLog) -> None:
         """Raises ProtocolError where the slave has what the master has not (since 4.9.5)."""
         if offset > log.end:
             raise ProtocolError(
@@ -80,7 +80,7 @@ class _Common:
                     f"report: the slave stands at {offset}, but the log now begins at {log.start}"
                 )
 
-    def _size(self, log: Log) -> int:
+    def _size(self, log: MasterLog) -> int:
         """How many bytes go next: never over a segment's end, which a slave could not append."""
         left = log.segment_bytes - self._next % log.segment_bytes
         return max(min(log.end - self._next, left, self._batch), 0)
@@ -96,13 +96,13 @@ class DefaultConnection(_Common):
         super().__init__(now, batch)
         self._reader = ReportReader()
 
-    def receive(self, data: bytes, log: Log, now: float) -> None:
+    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
         self._heard_at = now
         offset = self._reader.feed(data)
         if offset is not None:
             self._reported(offset, log)
 
-    def next(self, log: Log, now: float) -> Send | None:
+    def next(self, log: MasterLog, now: float) -> Send | None:
         if self._next < 0:
             return None
         size = self._size(log)
@@ -123,7 +123,7 @@ class SwitchConnection(_Common):
         self._reader = SwitchSlaveReader()
         self._epochs, self._hello_due = epochs, False
 
-    def receive(self, data: bytes, log: Log, now: float) -> None:
+    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
         self._heard_at = now
         for each in self._reader.feed(data):
             if isinstance(each, SlaveHello):
@@ -131,7 +131,7 @@ class SwitchConnection(_Common):
                 continue
             self._reported(each.offset, log)
 
-    def next(self, log: Log, now: float) -> Send | None:
+    def next(self, log: MasterLog, now: float) -> Send | None:
         epochs = self._epochs or (Epoch(1, log.start),)
         if self._hello_due:
             self._hello_due, self._sent_at = False, now

@@ -8,8 +8,8 @@ record's size, which is 0 in every record below 16 MB; the record's lengths show
 
 from typing import Protocol
 
-from reput.broker.replication.frames import (
-    Part,
+from reput.broker.replication.ha_frames import (
+    LogChunk,
     ProtocolError,
     TransferReader,
     encode_report,
@@ -38,7 +38,7 @@ class Slave(Protocol):
     def hello(self, now: float) -> bytes:
         """What is sent when the connection stands. now: seconds of any clock, as everywhere."""
 
-    def receive(self, data: bytes, now: float) -> list[Part]:
+    def receive(self, data: bytes, now: float) -> list[LogChunk]:
         """The log's bytes in what came, without heartbeats. Raises ProtocolError."""
 
     def report(self, end: int, now: float) -> bytes:
@@ -65,7 +65,7 @@ class _Common:
         self._reported, self._sent_at = max(end, self._reported), now
         return True
 
-    def _log(self, part: Part) -> bool:
+    def _log(self, part: LogChunk) -> bool:
         """Whether these are the log's next bytes; False for a heartbeat. Raises WrongOffset."""
         if part.offset != self._next and (part.data or part.offset >= 0):
             raise WrongOffset(
@@ -88,12 +88,12 @@ class DefaultSlave(_Common):
         self._sent_at = self._heard_at = now
         return encode_report(self._reported)
 
-    def receive(self, data: bytes, now: float) -> list[Part]:
+    def receive(self, data: bytes, now: float) -> list[LogChunk]:
         self._heard_at = now
         parts = [part for part in self._reader.feed(data) if self._log(part)]
         if parts and self._unsent:
             self._unsent = False
-            parts.insert(0, Part(0, b"\0", False))
+            parts.insert(0, LogChunk(0, b"\0", False))
         return parts
 
     def report(self, end: int, now: float) -> bytes:
@@ -118,7 +118,7 @@ class SwitchSlave(_Common):
         self._sent_at = self._heard_at = now
         return encode_slave_hello(SlaveHello(False, True, 0))
 
-    def receive(self, data: bytes, now: float) -> list[Part]:
+    def receive(self, data: bytes, now: float) -> list[LogChunk]:
         self._heard_at = now
         parts = []
         for each in self._reader.feed(data):

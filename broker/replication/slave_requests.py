@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reput.broker.remoting.codes import Language, RequestCode
 from reput.broker.remoting.command import BadFrame, Command, Serialization
 from reput.broker.remoting.frames import Frames, frame
-from reput.broker.replication.frames import ProtocolError
+from reput.broker.replication.ha_frames import ProtocolError
 
 CONFIG_FILES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: "topics.json",
@@ -21,7 +21,7 @@ CONFIG_FILES = {
 _VERSION = 399
 
 
-class Answer(NamedTuple):
+class SlaveAnswer(NamedTuple):
     """A response: its code (0: success), what it says besides, its body."""
 
     code: int
@@ -34,7 +34,7 @@ def encode_question(code: int, opaque: int) -> bytes:
     return frame(Command(code, opaque, version=_VERSION, language=Language.OTHER))
 
 
-def decode_answer(frames: Frames) -> Answer | None:
+def decode_answer(frames: Frames) -> SlaveAnswer | None:
     """The answer in what was fed, its header as JSON; None where it is not whole yet.
 
     Raises ProtocolError.
@@ -47,7 +47,7 @@ def decode_answer(frames: Frames) -> Answer | None:
         return None
     if found.serialization != Serialization.JSON:
         raise ProtocolError(f"answer: a header of kind {found.serialization}, JSON was asked for")
-    return Answer(found.code, found.remark or "", found.body or b"")
+    return SlaveAnswer(found.code, found.remark or "", found.body or b"")
 
 
 def runtime_info(body: bytes) -> dict[str, str]:

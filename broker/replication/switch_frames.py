@@ -7,7 +7,7 @@ master began at which offset. A slave whose epochs differ has records that were 
 import struct
 from typing import NamedTuple
 
-from reput.broker.replication.frames import FRAME_MOST, Part, ProtocolError
+from reput.broker.replication.ha_frames import FRAME_MOST, LogChunk, ProtocolError
 
 HANDSHAKE, TRANSFER = 1, 2  # HAConnectionState's ordinals
 SLAVE_HANDSHAKE_BYTES = 16
@@ -17,7 +17,7 @@ _SLAVE_REPORT = struct.Struct(">iq")
 _MASTER_HEAD = struct.Struct(">iiqi")  # of both kinds of frame
 _MASTER_REST = struct.Struct(">qq")  # of a transfer: epochStartOffset, confirmOffset
 _ENTRY = struct.Struct(">iq")
-EPOCHS_MOST = 1000  # handShakeBuffer has room for so many
+EPOCHS_MOST = 1000  # handShakeBuffer has room for no more
 
 
 class Epoch(NamedTuple):
@@ -113,16 +113,16 @@ class SwitchMasterReader:
         self._rest = b""
         self._at, self._left = 0, 0
 
-    def feed(self, data: bytes) -> list[MasterHello | Transfer | Part]:
+    def feed(self, data: bytes) -> list[MasterHello | Transfer | LogChunk]:
         """What is whole now, in order; the log's bytes as they come. Raises ProtocolError."""
-        found: list[MasterHello | Transfer | Part] = []
+        found: list[MasterHello | Transfer | LogChunk] = []
         view = memoryview(data)
         while len(view):
             if self._left:
                 taken = bytes(view[: self._left])
                 view = view[len(taken) :]
                 self._left -= len(taken)
-                found.append(Part(self._at, taken, not self._left))
+                found.append(LogChunk(self._at, taken, not self._left))
                 self._at += len(taken)
                 continue
             wanted = max(self._wanted() - len(self._rest), 1)
@@ -147,7 +147,7 @@ class SwitchMasterReader:
             )
         return _MASTER_HEAD.size + int(size)
 
-    def _frame(self, found: list[MasterHello | Transfer | Part]) -> None:
+    def _frame(self, found: list[MasterHello | Transfer | LogChunk]) -> None:
         frame, self._rest = self._rest, b""
         state, size, offset, epoch = _MASTER_HEAD.unpack_from(frame)
         if state == HANDSHAKE:
@@ -162,4 +162,4 @@ class SwitchMasterReader:
         found.append(Transfer(offset, size, Epoch(epoch, start), confirmed))
         self._at, self._left = offset, size
         if not size:
-            found.append(Part(offset, b"", True))
+            found.append(LogChunk(offset, b"", True))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
-from reput.broker.services.due import Due, Plan, Until, Waiting
+from reput.broker.services.due_messages import DeliveryPlan, Due, Until, Waiting
 from reput.broker.services.timer_log import (
     UNIT_FILE_LEAST,
     InWheel,
@@ -20,12 +20,13 @@ from reput.broker.services.timer_log import (
     replace_timer_files,
     units_of,
 )
-from reput.broker.writer.records_back import Stored, stored_at, with_body
+from reput.broker.writer.records_back import stored_at
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.timer_units import timer_log_names, write_times
 from reput.store_format.faults import StoreError
 from reput.store_format.java.text import hash_text
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import (
     HALF_TOPIC,
     QUEUE_ID_MAX,
@@ -50,7 +51,7 @@ class Delivered(NamedTuple):
 
 
 def deliver(
-    writer: CommitLogWriter, store: OpenedStore, plan: Plan, until: Until, read_before: int,
+    writer: CommitLogWriter, store: OpenedStore, plan: DeliveryPlan, until: Until, read_before: int,
     go_on: Callable[[], bool],
 ) -> Delivered:  # fmt: skip
     """Deliver as planned, and tell the broker's files.
@@ -120,7 +121,7 @@ def _still_waiting(left: Sequence[Due]) -> list[Waiting]:
 
 
 def _put(
-    writer: CommitLogWriter, record: Stored, written: int | None, until: Until, timer: bool
+    writer: CommitLogWriter, record: Record, written: int | None, until: Until, timer: bool
 ) -> None:
     """Put one message into its real queue. Raises Refused.
 
@@ -172,7 +173,7 @@ def _tell_wheel(
 
     def in_wheel(place: int, out: int, recalls: bool) -> InWheel:
         record = store.log.record_at(place)
-        topic = properties_of(writer, with_body(record, b"")).get("REAL_TOPIC", "")
+        topic = properties_of(writer, record).get("REAL_TOPIC", "")
         return InWheel(place, record.size, out, recalls, hash_text(topic), written.get(place))
 
     turned = Turned(

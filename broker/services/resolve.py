@@ -16,12 +16,13 @@ from typing import NamedTuple
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
 from reput.broker.services.decisions import Decision, Decisions
 from reput.broker.writer.half_messages import Transactions
-from reput.broker.writer.records_back import Stored, stored_at
+from reput.broker.writer.records_back import stored_at
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.marks import hash_text
-from reput.store_format.fate.transactions import State, Transaction
+from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
+from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
@@ -31,11 +32,17 @@ from reput.store_format.query.opened_store import OpenedStore
 
 CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
-_ENDED = {State.COMMITTED: Decision.COMMIT, State.ROLLED_BACK: Decision.ROLLBACK}
-_GIVEN_UP = (State.DISCARDED, State.ABANDONED)  # no broker asks about them any more
+_ENDED = {
+    TransactionState.COMMITTED: Decision.COMMIT,
+    TransactionState.ROLLED_BACK: Decision.ROLLBACK,
+}
+_GIVEN_UP = (
+    TransactionState.DISCARDED,
+    TransactionState.ABANDONED,
+)  # no broker asks about them any more
 
 
-class Plan(NamedTuple):
+class ResolutionPlan(NamedTuple):
     """What is to be done, in the log's order, and what was found besides."""
 
     commits: list[Transaction]
@@ -69,14 +76,14 @@ class Resolved(NamedTuple):
 def plan_resolution(
     log: LogReader, found: Iterable[Transaction], decisions: Decisions, discarded: bool,
     checks_most: int, half_position: int, split: bool,
-) -> Plan:  # fmt: skip
+) -> ResolutionPlan:  # fmt: skip
     """The plan of what `fate.transactions.resolve` has found.
 
     discarded: also those that a broker has given up, and those that it would discard now.
     checks_most: transactionCheckMax; half_position: up to where the broker has checked. Raises
     StoreError for a name that no transaction has, or two of them.
     """
-    plan = Plan([], [], [], [], [], 0, [], half_position, False)
+    plan = ResolutionPlan([], [], [], [], [], 0, [], half_position, False)
     names = _Names(log, decisions, split)
     given_up, behind = 0, False
     for each in found:
@@ -84,7 +91,6 @@ def plan_resolution(
             names.tell_of(each)  # before 4.3.0: no broker's service ends it any more
             continue
         named = names.decision(each)
-        _refuse_in_rocksdb(each, named or decisions.default)
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
@@ -94,11 +100,15 @@ def plan_resolution(
         elif each.state in _GIVEN_UP and not (discarded or named):
             given_up += 1
             # the discarded message is there, and the broker does not know of it
-            behind |= each.state == State.DISCARDED and each.half_offset >= half_position
+            behind |= each.state == TransactionState.DISCARDED and each.half_offset >= half_position
         elif decision is None:
             plan.undecided.append(each)
+        elif each.in_rocksdb:
+            raise _known_by_rocksdb(each)
         elif (
-            each.state == State.PENDING and each.checks >= checks_most and not (discarded or named)
+            each.state == TransactionState.PENDING
+            and each.checks >= checks_most
+            and not (discarded or named)
         ):
             plan.discards.append(each)
         else:
@@ -107,16 +117,14 @@ def plan_resolution(
     return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
 
 
-def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
-    """Raise StoreError where one is to be ended that a broker would still find in RocksDB.
-
-    How often it was checked, which the committed message says, stands only there.
+def _known_by_rocksdb(each: Transaction) -> StoreError:
+    """Why one is not ended here that RocksDB tells a broker of: how often it was checked, which
+    the committed message says, stands only there.
     """
-    if each.in_rocksdb and each.state == State.PENDING and decision is not None:
-        raise StoreError(
-            f"physical {each.first}: a pending half message of transRocksDBEnable, which only its "
-            "broker or producer can end; --decide FILE decides the others"
-        )
+    return StoreError(
+        f"physical {each.first}: a {each.state} half message of transRocksDBEnable, which only its "
+        "broker or producer can end; --decide FILE decides the others"
+    )
 
 
 class _Names:
@@ -177,7 +185,7 @@ class _Names:
 
 
 def resolve_planned(
-    writer: CommitLogWriter, store: OpenedStore, plan: Plan, go_on: Callable[[], bool]
+    writer: CommitLogWriter, store: OpenedStore, plan: ResolutionPlan, go_on: Callable[[], bool]
 ) -> Resolved:
     """End transactions as planned, and tell the broker's file.
 
@@ -253,7 +261,7 @@ class _Ends:
         self._offsets, self._bytes = [], 0
 
 
-def _commit(transactions: Transactions, half: Stored) -> None:
+def _commit(transactions: Transactions, half: Record) -> None:
     properties = properties_of(transactions.writer, half)
     queue_id = properties.get("REAL_QID", "")
     if "REAL_TOPIC" not in properties or not (queue_id.isascii() and queue_id.isdigit()):
@@ -261,7 +269,7 @@ def _commit(transactions: Transactions, half: Stored) -> None:
     transactions.put_committed(half, properties)
 
 
-def _discard(writer: CommitLogWriter, half: Stored) -> None:
+def _discard(writer: CommitLogWriter, half: Record) -> None:
     """DefaultTransactionalMessageCheckListener.resolveDiscardMsg; the topic has one queue."""
     text = text_of(writer, properties_of(writer, half))
     put_again(writer, half, CHECK_MAX_TOPIC, 0, text, half.transaction)

@@ -12,6 +12,7 @@ whole of timerlog is what it is made of.
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 
 _WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-# timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
+# timerRollWindowSlot: what is due in more ticks is put back into the topic meanwhile.
 _ROLL_SLOTS = 2 * 24 * 3600
 UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
@@ -126,13 +127,10 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
     remove_folder(files, STAGED)
     files.add_folder(STAGED)
     for name, content in timer_log_files(units, file_bytes, turned.precision):
-        file = files.create(f"{STAGED}/{name}")
-        try:
+        with closing(files.create(f"{STAGED}/{name}")) as file:
             file.set_length(file_bytes)
             file.write_at(0, content)
             file.sync()
-        finally:
-            file.close()
     files.sync_folder(STAGED)
     files.make_folder(CONFIG)
     # From here on a broker makes the wheel of the whole timerlog, of either.

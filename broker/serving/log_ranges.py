@@ -12,13 +12,13 @@ from reput.store_format.disk.local_files import fill_from
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.reader import NotInLog
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 
 
 class LogFile:
     """An open segment. It is closed when nobody holds it any more: an answer on its way may."""
 
-    def __init__(self, storage: Storage, segment: Segment) -> None:
+    def __init__(self, storage: InputStorage, segment: Segment) -> None:
         self.start = segment.start
         self.reader: Reader = storage.open(segment.path, segment.state)
         fileno = getattr(self.reader, "fileno", None)
@@ -52,7 +52,7 @@ class LogRange(NamedTuple):
 class LogFiles:
     """The segments of a log; each is opened when it is first asked for, and stays open."""
 
-    def __init__(self, storage: Storage, segments: list[Segment]) -> None:
+    def __init__(self, storage: InputStorage, segments: list[Segment]) -> None:
         self._storage = storage
         self._open: dict[str, LogFile] = {}
         self.relist(segments)

@@ -27,6 +27,7 @@ from reput.broker.serving.pop_checks import illegal_queue, no_topic
 from reput.broker.serving.served_store import bounds
 
 _NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_INVISIBLE_MOST = 3 * 24 * 3_600_000 + 1000  # milliseconds: timerMaxDelaySec, ackTimeInterval
 _ACKS_MOST = 1 << 12  # positions of one batch; a client acknowledges what one answer had
 _NAMES = {
     "c": "consumerGroup", "t": "topic", "r": "retry", "so": "startOffset", "q": "queueId",
@@ -115,6 +116,8 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
         return found(
             popTime=handle.pop_time, invisibleTime=until - handle.pop_time, reviveQid=ORDER_QUEUE
         )
+    if invisible > _INVISIBLE_MOST:  # a broker's timer takes no check point for later
+        return refused(ResponseCode.SYSTEM_ERROR, "a message can stay invisible for three days")
     key = queue_id, handle.start, handle.pop_time
     visible = caller.now + max(invisible, 1)
     try:

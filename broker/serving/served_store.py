@@ -11,6 +11,7 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import head_bytes
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.rocksdb import RocksDBError
@@ -100,7 +101,9 @@ class ServedStore:
 
     def earliest_time(self) -> int:
         """When the log's first message was stored, in milliseconds; -1 where there is none."""
-        return self.log.store_timestamp(self.log.start, RECORD_FIXED_BYTES)
+        log = self.log
+        first = log.start + head_bytes(log.segments[0].end, log.rules)
+        return log.store_timestamp(first, RECORD_FIXED_BYTES)
 
     def served_end(self) -> int:
         """Behind the last message that a queue has: what follows in the log is not served."""

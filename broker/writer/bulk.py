@@ -1,7 +1,7 @@
 """Appends many messages at once, from columns; one kernel makes the same records as `append`.
 
 A column is a numpy array. A text or binary column consists of two: the values' bytes one after the
-other, and where each value ends, as in Arrow. `reput.udfs.append` makes columns from a table.
+other, and where each value ends, as in Arrow. `reput.udfs.message_rows` makes columns from a table.
 """
 
 import itertools
@@ -25,10 +25,10 @@ from reput.store_format.log.records import needs_v2, record_bytes
 from reput.store_format.message.bulk_records import (
     NAMES,
     Alike,
+    BulkRows,
     Destination,
     Int32s,
     Int64s,
-    Rows,
     Texts,
     encode_rows,
 )
@@ -125,7 +125,7 @@ class _Bulk:
 
     def run(self, progress: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)
-        writer.check_usable()
+        writer.guard.check_usable()
         queues, first_rows, queue_of = self._queues()
         rows = self._rows(queue_of)
         biggest = int(self.sizes.max(initial=0))
@@ -232,9 +232,9 @@ class _Bulk:
         ]
         return queues, first, queue_of.astype(np.int64)
 
-    def _rows(self, queue_of: Int64s) -> Rows:
+    def _rows(self, queue_of: Int64s) -> BulkRows:
         c = self.columns
-        return Rows(
+        return BulkRows(
             c.topic, c.queue_id, c.flag, c.born_timestamp, c.body, c.tags, c.keys, c.properties,
             self.sizes, queue_of,
         )  # fmt: skip

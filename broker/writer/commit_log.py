@@ -9,6 +9,7 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ class _Waiting:
         self.counts = 0  # by how much the log grows with them: a BLANK counts its segment's rest
 
 
-class Pool(NamedTuple):
+class TransientPool(NamedTuple):
     """The segments that wait in memory until `commit` (transientStorePoolEnable)."""
 
     buffers: int  # how many may wait, 0 for none
@@ -43,7 +44,7 @@ class Pool(NamedTuple):
     fast_fail: bool
 
 
-class Ahead(NamedTuple):
+class Preparation(NamedTuple):
     """What is done to segments before their records come."""
 
     prepare: bool  # the next segment is made while this one is filled
@@ -64,8 +65,8 @@ class CommitLog:
         segment_bytes: int,
         start: int,
         end: int,
-        pool: Pool,
-        ahead: Ahead,
+        pool: TransientPool,
+        ahead: Preparation,
     ) -> None:
         """A log from `start` to `end`, which recovery has found; all of it is durable."""
         self.files, self.segment_bytes = files, segment_bytes
@@ -220,11 +221,8 @@ class CommitLog:
             if file is not None:
                 file.read_at(at - segment, buffer)
                 return
-        file = self.files.open(_path(segment))
-        try:
+        with closing(self.files.open(_path(segment))) as file:
             file.read_at(at - segment, buffer)
-        finally:
-            file.close()
 
     def _close_old(self, below: int) -> None:
         """Close the segments that end at or before an offset."""
@@ -269,14 +267,11 @@ class CommitLog:
 
     def _create(self, segment: int) -> None:
         """Create a segment. Its full length and its name are durable before a record is written."""
-        file = self.files.create(_path(segment))
-        try:
+        with closing(self.files.create(_path(segment))) as file:
             file.set_length(self.segment_bytes)
             if self._warm:
                 self._write_zeros(file)
             file.sync()
-        finally:
-            file.close()
         self.files.sync_folder(COMMIT_LOG)
 
     def _write_zeros(self, file: OpenFile) -> None:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.broker.writer.records_back import Stored, with_body
 from reput.broker.writer.reput_records import put_again
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.faults import Fault
@@ -21,7 +20,7 @@ _WINDOW_BYTES = 8 << 20
 _CRC_NAME = b"__CRC32#\x01"
 
 
-class Wanted(NamedTuple):
+class CopyChoice(NamedTuple):
     """Which messages to copy: those of one topic ('' for all), stored in [since, until) (ms)."""
 
     topic: str = ""
@@ -47,7 +46,7 @@ class Copied(NamedTuple):
 
 
 def copy_messages(
-    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: Wanted,
+    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: CopyChoice,
     skip: int = 0, done: Callable[[int], None] | None = None,
 ) -> Copied:  # fmt: skip
     """Append the wanted messages, in the log's order, each to its topic and queue.
@@ -71,7 +70,8 @@ def copy_messages(
                     skip -= 1
                     continue
                 record = record_of(step, number, rules)
-                append_stored(writer, with_body(record, _body(segment, step, number, record)))
+                body = _body(segment, step, number, record)
+                append_stored(writer, record._replace(body=body))
                 copied += 1
                 if done is not None:
                     done(1)
@@ -115,13 +115,12 @@ def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt
     return mask
 
 
-def append_stored(writer: CommitLogWriter, record: Stored) -> None:
+def append_stored(writer: CommitLogWriter, record: Record) -> None:
     """Append a message that was read from a log. Raises Refused, WriterFailed."""
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
         properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made
-    topic = record.topic.decode("utf-8", "replace")
     put_again(
-        writer, record, topic, record.queue_id, properties, record.transaction,
+        writer, record, record.topic, record.queue_id, properties, record.transaction,
         record.prepared_offset,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reput.broker.writer.appender import Appender, Request
 from reput.broker.writer.commit_log import CommitLog
-from reput.broker.writer.flush import Due, GroupCommit, Periodic
+from reput.broker.writer.flush import FlushDue, GroupCommit, Periodic
 from reput.store_format.message.refusals import PUT_OK
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.writer_settings import WriterSettings
@@ -27,10 +27,10 @@ class Durability:
         self._appender, self._check, self._fail = appender, check, fail
         self._timeout = settings.sync_flush_timeout / 1000
         self._group = GroupCommit(self.sync, fail, self._write_group)
-        self._commit_due = Due(
+        self._commit_due = FlushDue(
             settings.commit_commit_log_least_pages, settings.commit_commit_log_thorough_interval
         )
-        self._flush_due = Due(
+        self._flush_due = FlushDue(
             settings.flush_commit_log_least_pages, settings.flush_commit_log_thorough_interval
         )
         self._last_commit = self._last_flush = clock()

@@ -232,8 +232,8 @@ def _tell_next(request: Request | None) -> None:
         request.done.release()
 
 
-class Due(NamedTuple):
-    """When a periodic flush or commit is due: after so many pages, or, for any bytes, after a while
+class FlushDue(NamedTuple):
+    """When a periodic flush or commit is due: after a number of pages, or any bytes after a time
     (flushPhysicQueueLeastPages, flushPhysicQueueThoroughInterval and their like).
     """
 

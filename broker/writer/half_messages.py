@@ -7,11 +7,12 @@ broker's to check back.
 
 from collections.abc import Mapping, Sequence
 
-from reput.broker.writer.records_back import Stored, read_stored
+from reput.broker.writer.records_back import read_stored
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import (
     HALF_TOPIC,
     OP_TOPIC,
@@ -76,7 +77,7 @@ class Transactions:
         self._end(half)
         return result
 
-    def put_committed(self, half: Stored, properties: Mapping[str, str]) -> AppendResult:
+    def put_committed(self, half: Record, properties: Mapping[str, str]) -> AppendResult:
         """Append a half message to its real queue (EndTransactionProcessor.endMessageTransaction).
 
         properties: `put_again.properties_of` it. Raises Refused, WriterFailed.
@@ -99,20 +100,20 @@ class Transactions:
         half, _ = self._half(physical_offset)
         return self._end(half)
 
-    def _half(self, at: int) -> tuple[Stored, dict[str, str]]:
+    def _half(self, at: int) -> tuple[Record, dict[str, str]]:
         log = self.writer.log
         record = None
         if log.start <= at < log.committed:
             segment_end = at - at % log.segment_bytes + log.segment_bytes
             record = read_stored(log.read, at, segment_end, self._records)
-        if record is None or record.topic != HALF_TOPIC.encode():
+        if record is None or record.topic != HALF_TOPIC:
             raise NotPrepared(f"there is no half message at offset {at}")
         properties = properties_of(self.writer, record)
         if "REAL_TOPIC" not in properties or "REAL_QID" not in properties:
             raise NotPrepared(f"the half message at offset {at} lacks its real topic or queue")
         return record, properties
 
-    def _end(self, half: Stored) -> AppendResult:
+    def _end(self, half: Record) -> AppendResult:
         return self.end(half.queue_id, [half.queue_offset])
 
     def end(self, queue_id: int, half_offsets: Sequence[int]) -> AppendResult:

@@ -20,13 +20,14 @@ beginning up to some message, and no part of one more. So
 
 import errno
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.derived.index_header import decode_header
-from reput.store_format.disk.files import Files, OpenFile
+from reput.store_format.disk.files import Bytes, Files, OpenFile
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -65,8 +66,7 @@ class IndexFolder:
         return found
 
     def _header(self, name: str, previous: Header | None) -> Header:
-        file = self.files.open_read(f"{INDEX}/{name}")
-        try:
+        with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
             if file.length() >= INDEX_HEADER_BYTES:
                 file.read_at(0, raw)
@@ -77,8 +77,6 @@ class IndexFolder:
                 entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
                 file.read_at(self.entry_at(last), entry)
                 ends = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
-        finally:
-            file.close()
         end = head.end_offset
         marked = ends >= 0 and end == ends + 1
         return Header(
@@ -89,6 +87,28 @@ class IndexFolder:
             head.next_entry,
             marked,
         )
+
+    def read(self, name: str, at: int, length: int) -> Bytes:
+        """Bytes of a file of `index/`."""
+        part = np.empty(length, np.uint8)
+        with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
+            file.read_at(at, part)
+        return part
+
+    def count_held(self, headers: list[Header], last: int) -> int:
+        """How many of the last entries belong to the message at physical offset `last`, whose keys
+        a crash may have written in part. They may begin in a file before the last.
+        """
+        held = 0
+        entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+        for about in reversed(headers):
+            with closing(self.files.open_read(f"{INDEX}/{about.name}")) as file:
+                for number in range(about.next_entry - 1, 0, -1):
+                    file.read_at(self.entry_at(number), entry)
+                    if int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"]) != last:
+                        return held
+                    held += 1
+        return held
 
     def entry_at(self, number: int) -> int:
         return INDEX_HEADER_BYTES + self.slots * 4 + number * INDEX_ENTRY_BYTES
@@ -157,12 +177,9 @@ class IndexFolder:
 
     def write_header(self, name: str, raw: bytes) -> None:
         """Write a file's header in place, durably; within one sector, so there or not."""
-        file = self.files.open(f"{INDEX}/{name}")
-        try:
+        with closing(self.files.open(f"{INDEX}/{name}")) as file:
             file.write_at(0, raw)
             file.sync()
-        finally:
-            file.close()
 
     def remove(self, names: list[str]) -> None:
         """Remove files, last ones first, durably."""

@@ -1,16 +1,12 @@
-"""Finds where a log ends, and cuts off what a crash left behind that (CommitLog.recoverAbnormally).
-
-All sound records are kept. The rest of the last segment is filled with zeros and later segments are
-removed, so that nothing that was cut can come back. RocketMQ only moves its write position, and
-some of the old records do come back.
-"""
+"""Finds where a log ends when a store is opened (CommitLog.recoverAbnormally)."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from reput.broker.writer.log_cutter import LogCutter, segment_path
 from reput.broker.writer.torn_records import first_torn
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.derived.after_crash import vouched_for, was_durable
@@ -20,7 +16,7 @@ from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.log.property_crc import first_bad_property_crc
 from reput.store_format.log.records import RECORD_ROW, Rows
 from reput.store_format.log.walk import Step, Walk, most_rows
-from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+from reput.store_format.names import COMMIT_LOG, parse_segment_name
 
 _WINDOW_BYTES = 8 << 20
 
@@ -99,9 +95,8 @@ class LogRecovery:
         empty: list[int] = []
         segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
         for number, segment in enumerate(segments):
-            path = _path(segment)
-            file = self.files.open_read(path)
-            try:
+            path = segment_path(segment)
+            with closing(self.files.open_read(path)) as file:
                 length = file.length()
                 last = number == len(segments) - 1
                 if length == 0 and last:
@@ -113,20 +108,15 @@ class LogRecovery:
                         f"{path}: has {length} bytes, but mappedFileSizeCommitLog "
                         f"is {self.segment_bytes}"
                     )
-            finally:
-                file.close()
             if segment != segments[0] + number * self.segment_bytes:
                 raise StoreError(f"{path}: a hole before it; segments are missing")
         self._empty = empty
         return [segment for segment in segments if segment not in empty]
 
     def _complete(self, path: str) -> None:
-        file = self.files.open(path)
-        try:
+        with closing(self.files.open(path)) as file:
             file.set_length(self.segment_bytes)
             file.sync()
-        finally:
-            file.close()
 
     def _first_to_check(self) -> int:
         """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
@@ -171,7 +161,7 @@ class LogRecovery:
 
     @contextmanager
     def _open_walk(self, segment: int) -> Iterator[Walk]:
-        file = self.files.open_read(_path(segment))
+        file = self.files.open_read(segment_path(segment))
 
         def read(at: int, buffer: Bytes) -> None:
             file.read_at(at - segment, buffer)
@@ -228,8 +218,8 @@ class LogRecovery:
             field, reason = REASONS[fault]
             segment = self.segments[number]
             raise DamageFound(
-                f"{_path(segment)}: at offset {end.end}: {field}: {reason}; live records follow "
-                f"from {at} on. A writer would cut them off: use `reput recover` first"
+                f"{segment_path(segment)}: at offset {end.end}: {field}: {reason}; live records "
+                f"follow from {at} on. A writer would cut them off: use `reput recover` first"
             )
 
     def _record_after(self, number: int, fault_at: int) -> tuple[int, int] | None:
@@ -245,8 +235,7 @@ class LogRecovery:
 
     def to_cut(self, end: LogEnd) -> int:
         """How many bytes after the end are not zero, so that `cut` would cut them off."""
-        after = [s for s in self.segments if s + self.segment_bytes > end.end]
-        return sum(self._non_zero(segment, max(segment, end.end)) for segment in after)
+        return self._cutter().to_cut(end.end)
 
     def cut(self, end: LogEnd, keep: str = "") -> None:
         """Leave nothing after the end, and make all up to it durable.
@@ -254,103 +243,16 @@ class LogRecovery:
         keep: a folder where what is cut off is kept, in files named by their physical offset.
         """
         for segment in self._empty:
-            self.files.remove(_path(segment))
+            self.files.remove(segment_path(segment))
             self.files.sync_folder(COMMIT_LOG)
         if not self.segments:
             return
-        number = max(n for n, s in enumerate(self.segments) if n == 0 or s < end.end)
-        if end.end in self.segments and end.fault != Fault.BLANK:
-            number = self.segments.index(end.end)
-        for segment in reversed(self.segments[number + 1 :]):
-            used = self._non_zero(segment, segment)
-            if used or segment > end.end + self.segment_bytes:
-                end.cut_bytes += used
-                if keep and used:
-                    self.files.make_folder(keep)
-                    self.files.rename(_path(segment), self._new_name(keep, segment))
-                    self.files.sync_folder(keep)
-                else:
-                    self.files.remove(_path(segment))
-                self.segments.remove(segment)
-                self.files.sync_folder(COMMIT_LOG)
-        segment = self.segments[number]
-        if end.end < segment + self.segment_bytes:
-            used = self._non_zero(segment, end.end)
-            if used:
-                end.cut_bytes += used
-                if keep:
-                    self._keep(keep, segment, end.end)
-                self._zero(segment, end.end)
+        end.cut_bytes += self._cutter(keep).cut(end.end, end.fault == Fault.BLANK)
         if self.checkpoint is not None:
             for segment in self.segments:
                 if segment >= end.checked_from:
-                    file = self.files.open(_path(segment))
-                    file.sync()
-                    file.close()
+                    with closing(self.files.open(segment_path(segment))) as file:
+                        file.sync()
 
-    def _new_name(self, folder: str, offset: int) -> str:
-        """A name that nothing has yet: what is cut is never lost for what was cut before."""
-        name, number = f"{folder}/{segment_name(offset)}", 0
-        while self.files.exists(name if not number else f"{name}.{number}"):
-            number += 1
-        return f"{name}.{number}" if number else name
-
-    def _keep(self, folder: str, segment: int, at: int) -> None:
-        """Copy what stands from a place to the segment's end into a file; it is durable then."""
-        self.files.make_folder(folder)
-        part = f"{folder}/{segment_name(at)}.part"
-        if self.files.exists(part):  # of a run that was killed here
-            self.files.remove(part)
-        source, kept = self.files.open_read(_path(segment)), self.files.create(part)
-        try:
-            used = 0
-            for start in range(at, segment + self.segment_bytes, len(self._window)):
-                window = self._window[: segment + self.segment_bytes - start]
-                source.read_at(start - segment, window)
-                if window.any():
-                    used = start - at + int(np.flatnonzero(window)[-1]) + 1
-                    kept.write_at(start - at, window)
-            kept.set_length(used)
-            kept.sync()
-        finally:
-            source.close()
-            kept.close()
-        self.files.rename(part, self._new_name(folder, at))
-        self.files.sync_folder(folder)
-
-    def _zero(self, segment: int, at: int) -> None:
-        """Write zeros from a place to the segment's end, where there are others.
-
-        The segment is never shorter meanwhile: its length tells the next open its size.
-        """
-        file = self.files.open(_path(segment))
-        try:
-            while at < segment + self.segment_bytes:
-                window = self._window[: segment + self.segment_bytes - at]
-                file.read_at(at - segment, window)
-                other = np.flatnonzero(window)
-                if len(other):
-                    low, high = int(other[0]), int(other[-1]) + 1
-                    file.write_at(at - segment + low, np.zeros(high - low, np.uint8))
-                at += len(window)
-            file.sync()
-        finally:
-            file.close()
-
-    def _non_zero(self, segment: int, at: int) -> int:
-        """How many bytes from a place to the segment's end are not zero."""
-        file = self.files.open_read(_path(segment))
-        used = 0
-        try:
-            while at < segment + self.segment_bytes:
-                window = self._window[: segment + self.segment_bytes - at]
-                file.read_at(at - segment, window)
-                used += int(np.count_nonzero(window))
-                at += len(window)
-        finally:
-            file.close()
-        return used
-
-
-def _path(segment: int) -> str:
-    return f"{COMMIT_LOG}/{segment_name(segment)}"
+    def _cutter(self, keep: str = "") -> LogCutter:
+        return LogCutter(self.files, self.segments, self.segment_bytes, self._window, keep)

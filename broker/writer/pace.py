@@ -10,7 +10,7 @@ BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once
 _SLOW_BYTES = BEHIND_BYTES // 10  # less between two looks is left to the thread
 
 
-class Pace:
+class DispatchPace:
     """Keeps dispatch close behind the log.
 
     Two busy threads share Python's interpreter lock badly. Each time the dispatching thread

@@ -1,6 +1,7 @@
 """The ConsumeQueues of an open store: each queue's next position, and its files."""
 
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ class QueueState:
     end: int  # the greatest physicalOffset + size among its entries, -1 for none
 
 
-class QueueFiles:
+class QueueWriter:
     """All queues of a store. With `writes` False only their positions are kept."""
 
     def __init__(
@@ -94,8 +95,7 @@ class QueueFiles:
 
     def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
         """How many entries at a file's start are of records before the cut, by bisection."""
-        file = self.files.open(f"{path}/{segment_name(start)}")
-        try:
+        with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             low, high = 0, file.length() // entry_bytes(batch)
             while low < high:
                 middle = (low + high) // 2
@@ -107,15 +107,10 @@ class QueueFiles:
             if low and _read_entry(file, low - 1, batch)["size"] == 0x7FFFFFFF:
                 return 0  # nothing but what fills a first file up to its first entry
             return low
-        finally:
-            file.close()
 
     def _read(self, path: str, start: int, number: int, batch: bool) -> np.void:
-        file = self.files.open(f"{path}/{segment_name(start)}")
-        try:
+        with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             return _read_entry(file, number, batch)
-        finally:
-            file.close()
 
     def _cut(
         self, path: str, starts: list[int], kept: int, used: int, file_size: int, batch: bool
@@ -269,7 +264,7 @@ class QueueFiles:
         return file
 
     def sync(self, least_pages: int = 0) -> None:
-        """Make entries durable: of each file that has so many new pages of them, by default of all.
+        """Make entries durable: of each file with `least_pages` new pages, by default of all.
 
         A page counts once its last byte is written (ConsumeQueue.flush).
         """

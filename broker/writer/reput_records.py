@@ -6,9 +6,9 @@ physical offset and store time are new.
 
 from collections.abc import Mapping
 
-from reput.broker.writer.records_back import Stored
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import Message
 from reput.store_format.message.property_text import encode_properties, parse_properties
 
@@ -17,7 +17,7 @@ _OWN_BITS = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _CRC = "__CRC32#"
 
 
-def properties_of(writer: CommitLogWriter, record: Stored) -> dict[str, str]:
+def properties_of(writer: CommitLogWriter, record: Record) -> dict[str, str]:
     """A record's properties as its broker reads them, but for a CRC that is made anew."""
     properties = parse_properties(record.properties, writer.profile.split_properties)
     if writer.encoder.adds_crc:
@@ -32,14 +32,15 @@ def text_of(writer: CommitLogWriter, properties: Mapping[str, str]) -> bytes:
 
 
 def put_again(
-    writer: CommitLogWriter, record: Stored, topic: str, queue_id: int, properties: bytes,
+    writer: CommitLogWriter, record: Record, topic: str, queue_id: int, properties: bytes,
     transaction: int, prepared_offset: int = 0,
 ) -> AppendResult:  # fmt: skip
     """Append the record's message to a topic and queue; it does not wait for the disk.
 
-    properties: their text, written as it is. transaction: SYS_TRANSACTION_*. Raises Refused,
-    WriterFailed.
+    record: with its body. properties: their text, written as it is. transaction:
+    SYS_TRANSACTION_*. Raises Refused, WriterFailed.
     """
+    assert record.body is not None, "a record is put again with its body"
     message = Message(
         topic=topic,
         body=record.body,

@@ -6,8 +6,8 @@ so that both derive the same files.
 
 from dataclasses import replace
 
-from reput.broker.writer.index_writer import IndexFiles
-from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.index_writer import IndexWriter
+from reput.broker.writer.queue_writer import QueueWriter
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.scan import (
     Buffers,
@@ -34,8 +34,8 @@ class Reput:
         read: Read,
         segment_bytes: int,
         rules: ScanRules,
-        queues: QueueFiles | None,
-        index: IndexFiles | None,
+        queues: QueueWriter | None,
+        index: IndexWriter | None,
         at: int,
     ) -> None:
         """read: fills a buffer from the log; queues, index: None where they are not kept."""

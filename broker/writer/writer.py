@@ -9,7 +9,8 @@ from reput.broker.writer.admission import Admission
 from reput.broker.writer.appender import Appender, Request, check_fits
 from reput.broker.writer.commit_log import in_background
 from reput.broker.writer.durability import Durability, Service
-from reput.broker.writer.pace import LOOK_SECONDS, Pace
+from reput.broker.writer.pace import LOOK_SECONDS, DispatchPace
+from reput.broker.writer.usage_guard import UsageGuard
 from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.discover.sizes import settings_to_continue
 from reput.store_format.disk.files import Files
@@ -21,14 +22,11 @@ from reput.store_format.message.message_types import check_types
 from reput.store_format.message.refusals import (
     PUT_OK,
     BatchIllegal,
-    ForkedWriter,
-    WriterClosed,
-    WriterFailed,
 )
 from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import refuse_unsupported
+from reput.store_format.release.settings import SettingError, refuse_unsupported
 from reput.store_format.release.writer_settings import (
     WriterSettings,
     refuse_other_folders,
@@ -71,20 +69,20 @@ class CommitLogWriter:
         self.reput, self.recovered = store.reput, store.recovered
         self.sizes_found = store.sizes_found
         self._unlock = unlock
-        self._process = os.getpid()
-        self._error: BaseException | None = None
-        self._closing = self._closed = False
-        self.appender = Appender(store, batch_topics, self.clock, self.check_usable)
+        self._closed = False
+        self.guard = UsageGuard()
+        self.appender = Appender(store, batch_topics, self.clock, self.guard.check_usable)
         self._durability = Durability(
-            store.log, self.settings, self.clock, self.appender, self._check_sound, self._fail
-        )
+            store.log, self.settings, self.clock, self.appender, self.guard.check_sound,
+            self.guard.fail,
+        )  # fmt: skip
         self.admission = Admission(store.files, self.settings, self.clock, self.appender)
         self.admission.look()
         # as a SYNC_MASTER: asked with where a put ends, it returns when enough replicas have that,
         # and says PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE; None: nobody is waited for
         self.replicated: Callable[[int], str] | None = None
         self._queues_flushed = 0
-        self._pace: Pace | None = None
+        self._pace: DispatchPace | None = None
         if background:
             services: list[Service] = [
                 (
@@ -97,7 +95,7 @@ class CommitLogWriter:
                 ),
             ]  # fmt: skip
             if store.dispatches:
-                self._pace = Pace(store.log, store.reput, self.dispatch, self._fail)
+                self._pace = DispatchPace(store.log, store.reput, self.dispatch, self.guard.fail)
                 services.append(("Reput", LOOK_SECONDS, self._pace.look))
             self._durability.start(services)
 
@@ -132,6 +130,10 @@ class CommitLogWriter:
         """
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
+        if settings.enable_dledger_commit_log:
+            raise SettingError(
+                "enableDLegerCommitLog=true: no command writes to a DLedger group's log"
+            )
         if files is None:
             refuse_other_folders(settings, path)
             there = os.path.isdir(path)
@@ -189,15 +191,14 @@ class CommitLogWriter:
         request = Request(drafts)
         if len(drafts) > 1:
             check_fits(request, self.settings.mapped_file_size_commit_log)
-        if self._error is not None or self._closing or self._process != os.getpid():
-            self.check_usable()
+        if not self.guard.is_usable:
+            self.guard.check_usable()
         if self.appender.began or self.admission.is_full:
             self.admission.check()
         try:
             status = self._durability.append(request)
         except OSError as error:
-            self._fail(error)
-            raise self._ended() from error
+            raise self.guard.failed(error) from error
         at = request.physical_offset
         if self._pace is not None:
             self._pace.appended()
@@ -216,43 +217,33 @@ class CommitLogWriter:
 
         A failed write ends the writer. Raises Unavailable.
         """
-        self.check_process()
+        self.guard.check_process()
         self.admission.check()
-        try:
-            with self.appender.appending() as now:
-                yield now
-        except OSError as error:
-            self._fail(error)
-            raise self._ended() from error
+        with self.guard.failing(), self.appender.appending() as now:
+            yield now
 
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
-        self.check_process()
-        try:
+        self.guard.check_process()
+        with self.guard.failing():
             return self._durability.wait(end, wait=True)
-        except OSError as error:
-            self._fail(error)
-            raise self._ended() from error
 
     # --- making durable --------------------------------------------------------------------
 
     def flush(self) -> None:
         """Make all that was appended durable. Raises WriterFailed."""
-        self.check_usable()
-        try:
+        self.guard.check_usable()
+        with self.guard.failing():
             self._durability.sync()
-        except OSError as error:
-            self._fail(error)
-            raise self._ended() from error
 
     def commit_if_due(self) -> None:
         """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
-        self.check_process()
+        self.guard.check_process()
         self._durability.commit_if_due()
 
     def flush_if_due(self) -> None:
         """Make the log durable, if it is due (FlushRealTimeService)."""
-        self.check_process()
+        self.guard.check_process()
         self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
@@ -260,7 +251,7 @@ class CommitLogWriter:
 
         alone: only if no other thread is at it.
         """
-        self.check_process()
+        self.guard.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
@@ -268,7 +259,7 @@ class CommitLogWriter:
         """Make durable the queues that have grown by enough pages, and now and then all of them,
         with the checkpoint (FlushConsumeQueueService).
         """
-        self.check_process()
+        self.guard.check_process()
         now = self.clock()
         if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:
             self._queues_flushed = now
@@ -278,7 +269,7 @@ class CommitLogWriter:
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""
-        self.check_process()
+        self.guard.check_process()
         self.store.keep_checkpoint(self._durability.durable_before)
 
     # --- ending ----------------------------------------------------------------------------
@@ -288,25 +279,23 @@ class CommitLogWriter:
 
         Raises WriterFailed if the writer failed: then `abort` stays, and the next open recovers.
         """
-        self.check_process()
+        self.guard.check_process()
         with self.appender.lock:
-            if self._closing:
+            if self.guard.closing:
                 return
-            self._closing = True
+            self.guard.closing = True
         self._durability.stop()
         try:
-            self._durability.sync()
-            self.store.finish(self._durability.durable_before)
-        except OSError as error:
-            self._fail(error)
-            raise self._ended() from error
+            with self.guard.failing():
+                self._durability.sync()
+                self.store.finish(self._durability.durable_before)
         finally:
             self._let_go()
 
     def abandon(self) -> None:
         """Let go of everything without flushing, as a killed process would."""
-        self.check_process()
-        self._closing = True
+        self.guard.check_process()
+        self.guard.closing = True
         self._durability.stop()
         self._let_go()
 
@@ -317,46 +306,16 @@ class CommitLogWriter:
             self._unlock()
 
     def __enter__(self) -> "CommitLogWriter":
-        self.check_process()
+        self.guard.check_process()
         return self
 
     def __exit__(self, *about: object) -> None:
-        if self._process != os.getpid() and about[0] is not None:
+        if self.guard.is_fork and about[0] is not None:
             return  # what ends a fork, as sys.exit, is not to be hidden
-        if self._error is None:
+        if self.guard.error is None:
             self.close()
         else:
             self.abandon()
-
-    def check_process(self) -> None:
-        """Raise ForkedWriter in another process than the one that opened the store.
-
-        Asked before any lock: a fork has those that other threads held for ever.
-        """
-        if self._process != os.getpid():
-            raise ForkedWriter(
-                f"the writer was opened by process {self._process}, and this is a fork of it: "
-                f"open the store anew once that one has closed it"
-            )
-
-    def check_usable(self) -> None:
-        """Raise ForkedWriter, WriterFailed or WriterClosed."""
-        self.check_process()
-        if self._error is not None:
-            raise self._ended()
-        if self._closing:
-            raise WriterClosed("the writer is closed")
-
-    def _check_sound(self) -> None:
-        if self._error is not None:
-            raise self._ended()
-
-    def _fail(self, error: BaseException) -> None:
-        if self._error is None:
-            self._error = error
-
-    def _ended(self) -> WriterFailed:
-        return WriterFailed(f"the writer has ended: {self._error}; the next open recovers")
 
 
 def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:

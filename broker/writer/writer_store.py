@@ -3,18 +3,21 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 
-from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, Ahead, CommitLog, Pool
-from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog, Preparation, TransientPool
+from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
-from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.reput_service import Reput
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.names import (
     ABORT,
@@ -24,7 +27,7 @@ from reput.store_format.names import (
     INDEX,
 )
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
-from reput.store_format.release.foreign import refuse_foreign
+from reput.store_format.release.foreign_files import refuse_foreign
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.writer_settings import WriterSettings
 
@@ -36,8 +39,8 @@ class OpenStore:
     """What a writer appends to. Its own lock guards dispatch, queues, index and checkpoint."""
 
     log: CommitLog
-    queues: QueueFiles
-    index: IndexFiles
+    queues: QueueWriter
+    index: IndexWriter
     reput: Reput
 
     def __init__(
@@ -59,6 +62,7 @@ class OpenStore:
         """Recover, take up queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
         refuse_foreign("", files.names)
+        refuse_dledger("", files.names)
         crashed = files.exists(ABORT)
         only_log = not self.dispatches
         # `abort` goes at close, and then a broker believes what a crash has left
@@ -73,16 +77,16 @@ class OpenStore:
         zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(
             files, settings.mapped_file_size_commit_log, end.start, end.end,
-            Pool(
+            TransientPool(
                 settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
                 settings.fast_fail_if_no_buffer_in_store_pool,
             ),
-            Ahead(
+            Preparation(
                 prepare_ahead, settings.warm_mapped_file_enable,
                 ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
             ),
         )  # fmt: skip
-        self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
+        self.index = IndexWriter(files, self.profile, settings, self.clock, self._vouch_for_index)
         self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
         if crashed:
             self.index.folder.remove_staged()
@@ -93,7 +97,7 @@ class OpenStore:
         recovery.cut(end)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
-        self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
+        self.queues = QueueWriter(files, settings, place_rules(self.profile), self.dispatches)
         self.queues.load(end.checked_from if crashed else end.end)
         self._known_from = self._dispatched_to(end, crashed)
         self.reput = self._reput(
@@ -151,17 +155,14 @@ class OpenStore:
                 at = min(at, max(self.index.indexed_to, end.start))
         return min(max(at, end.start), end.end)
 
-    def _reput(self, queues: QueueFiles, index: IndexFiles | None, at: int) -> Reput:
+    def _reput(self, queues: QueueWriter, index: IndexWriter | None, at: int) -> Reput:
         segment_bytes = self.settings.mapped_file_size_commit_log
         return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
 
     def _write_abort(self) -> None:
         """DefaultMessageStore.createTempFile: it is there while a store is open."""
-        file = self.files.create(ABORT)
-        if self.profile.abort_process_id:
-            file.write_at(0, str(os.getpid()).encode())
-        file.sync()
-        file.close()
+        process = str(os.getpid()) if self.profile.abort_process_id else ""
+        write_small(self.files, ABORT, process.encode())
         self.files.sync_folder("")
         self.made_abort = True
 
@@ -182,7 +183,7 @@ class OpenStore:
         if self._known_from == self.log.start:
             return
         with self._lock:
-            missing = QueueFiles(
+            missing = QueueWriter(
                 self.files, self.settings, place_rules(self.profile), self.dispatches
             )
             missing.ignored = frozenset(self.queues.states)
@@ -239,14 +240,11 @@ class OpenStore:
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """In place: its fields lie within one sector. The file is there before the first record."""
         new = not self.files.exists(CHECKPOINT_FILE)
-        file = (self.files.create if new else self.files.open)(CHECKPOINT_FILE)
-        try:
+        with closing((self.files.create if new else self.files.open)(CHECKPOINT_FILE)) as file:
             if file.length() != CHECKPOINT_FILE_BYTES:
                 file.set_length(CHECKPOINT_FILE_BYTES)
             file.write_at(0, encode_checkpoint(checkpoint)[: CHECKPOINT.itemsize])
             file.sync()
-        finally:
-            file.close()
         if new:
             self.files.sync_folder("")
         self.checkpoint = checkpoint

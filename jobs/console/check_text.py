@@ -5,7 +5,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import (
     cause_line,
     damage_line,
@@ -30,7 +30,7 @@ _SOUND, _UNUSED = ("#", "#3b6ea5"), (".", "#e5e5e5")
 _LEGEND = "# sound  ! damaged  - missing  s stale  c fails a CRC only  . not written"
 
 
-class Row(NamedTuple):
+class MapRow(NamedTuple):
     """One segment of the picture: its first offset, and a kind for each cell; or a gap."""
 
     start: int
@@ -110,6 +110,8 @@ def next_step(report: CheckReport) -> str:
     made = "--output DIR"
     if report.assumed:  # what writes asks for it
         made += " --rocketmq VERSION"
+    if report.of_group:
+        return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
     if report.only_derived_differ or report.derived_files is None:
@@ -144,7 +146,7 @@ def _sign(kind: str) -> tuple[str, str]:
     return {"sound": _SOUND, "unused": _UNUSED, **SIGNS}[kind]
 
 
-def rows(report: CheckReport) -> Iterator[Row]:
+def rows(report: CheckReport) -> Iterator[MapRow]:
     """The segments worth showing: the first, the last, those with damage, missing ones."""
     size = report.segment_bytes
     spans = [_span(each) for each in report.damage["ranges"]]
@@ -157,11 +159,11 @@ def rows(report: CheckReport) -> Iterator[Row]:
     before = shown[0] - size
     for start in shown:
         skipped = sum(before < each < start for each in starts)
-        yield Row(start, _cells(start, size, spans, report), skipped)
+        yield MapRow(start, _cells(start, size, spans, report), skipped)
         before = start
     left = sum(each > before for each in starts)
     if left:
-        yield Row(0, [], left)
+        yield MapRow(0, [], left)
 
 
 def _span(each: dict[str, Any]) -> tuple[int, int, str]:

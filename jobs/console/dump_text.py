@@ -7,11 +7,12 @@ from reput.jobs.console.texts import safe, time_text
 
 Item = dict[str, Any]
 
+_NO_CELL = ("kind", "family")
 # The key hashes of a message that a line holds; JSON has all.
 _KEYS_SHOWN = 6
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """One column: its title, width in characters, negative for left-aligned, and its text."""
 
     title: str
@@ -22,12 +23,12 @@ class Column(NamedTuple):
         return text.ljust(-self.width) if self.width < 0 else text.rjust(self.width)
 
 
-def _plain(name: str, width: int) -> Column:
-    return Column(name, width, lambda item: "-" if item[name] is None else str(item[name]))
+def _plain(name: str, width: int) -> TextColumn:
+    return TextColumn(name, width, lambda item: "-" if item[name] is None else str(item[name]))
 
 
-def _time(name: str) -> Column:
-    return Column(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
+def _time(name: str) -> TextColumn:
+    return TextColumn(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
 
 
 def _keys(item: Item) -> str:
@@ -45,11 +46,13 @@ _RECORD = (
     _plain("physicalOffset", 14),
     _plain("size", 9),
     _time("storeTimestamp"),
-    Column("topic/queue", -32, lambda item: f"{safe(item['topic'])}/{item['queueId']}"),
+    TextColumn("topic/queue", -32, lambda item: f"{safe(item['topic'])}/{item['queueId']}"),
     _plain("queueOffset", 11),
-    Column("transaction", -11, lambda i: "" if i["transaction"] == "none" else i["transaction"]),
+    TextColumn(
+        "transaction", -11, lambda i: "" if i["transaction"] == "none" else i["transaction"]
+    ),
     _plain("tagsCode", 13),
-    Column("keyHashes", -1, _keys),
+    TextColumn("keyHashes", -1, _keys),
 )
 _QUEUE_ENTRY = tuple(
     _plain(name, width)
@@ -83,7 +86,20 @@ _SLOT = (
     _plain("at", 11),
     _plain("newest", 9),
     _plain("entries", 8),
-    Column("chain, newest first", -1, _chain),
+    TextColumn("chain, newest first", -1, _chain),
+)
+
+
+def _row_cells(item: Item) -> str:
+    """What a RocksDB's row has, but for what other columns show."""
+    return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
+
+
+_ROW = (
+    _plain("family", -8),
+    TextColumn(
+        "row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)
+    ),
 )
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
@@ -120,7 +136,7 @@ def _value(item: Item) -> str:
     return f" {value & 0xFFFFFFFF:08X}" if item["field"] == "magic" else f" {safe(str(value))}"
 
 
-def _columns(item: Item) -> tuple[Column, ...] | None:
+def _columns(item: Item) -> tuple[TextColumn, ...] | None:
     match item["kind"]:
         case "record":
             return _RECORD
@@ -130,6 +146,8 @@ def _columns(item: Item) -> tuple[Column, ...] | None:
             return _FIELD
         case "entry" if "topicId" in item:
             return _TIERED_INDEX_ENTRY
+        case "row":
+            return _ROW
         case "entry" if "number" in item:
             return _INDEX_ENTRY
         case "entry" if "batchSize" in item:
@@ -143,7 +161,7 @@ class TextTable:
     """Lines for items, in order: a table's heading where one begins, then a line an item."""
 
     def __init__(self) -> None:
-        self._heading: tuple[Column, ...] | None = None
+        self._heading: tuple[TextColumn, ...] | None = None
         self._after_break = False
 
     def show(self, item: Item) -> str:

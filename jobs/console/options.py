@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from reput.jobs.console.kernel_cache import tell_of_first_run
-from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.console.store_there import check_discovery, check_store
 from reput.jobs.console.voice import (
     CSV,
@@ -23,8 +23,8 @@ from reput.jobs.console.voice import (
     is_verbose,
     painted,
 )
-from reput.jobs.engines.choose import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import ENGINES, command_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES, release_named

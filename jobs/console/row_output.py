@@ -16,7 +16,7 @@ from reput.jobs.console.texts import camel_case, time_text
 from reput.jobs.opening.open_store import Store
 
 
-class Shown(NamedTuple):
+class OutputColumn(NamedTuple):
     """One column: its name, its value, and whether it is text."""
 
     name: str
@@ -31,7 +31,7 @@ def at(milliseconds: int) -> str | None:
 
 def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
-    columns: Sequence[Shown],
+    columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
     """Show the rows, which are NamedTuples; returns the exit code.
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reput.jobs.console.options import add_broker, add_store_path, setting_layers
-from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
 from reput.jobs.console.voice import CSV, add_output, csv_text, first_time, is_quiet

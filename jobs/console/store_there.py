@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from reput.store_format.faults import StoreError
-from reput.store_format.names import COMMIT_LOG
+from reput.store_format.names import COMMIT_LOG, DLEDGER
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Listed, Storage
+from reput.store_format.storage.protocol import InputStorage, Listed
 
 _UP, _NAMES_MOST, _SHOWN = 4, 200, 3
 
@@ -60,10 +60,12 @@ def check_folder(option: str, folder: str) -> None:
 
 
 def _is_store(there: list[Listed]) -> bool:
-    return any(name == COMMIT_LOG and state is None for name, state in there)
+    """Whether a folder with this in it is a store: it has a log, which may be a DLedger group's."""
+    folders = [name for name, state in there if state is None]
+    return COMMIT_LOG in folders or any(name.startswith(DLEDGER) for name in folders)
 
 
-def _seen(storage: Storage, path: str) -> list[Listed]:
+def _seen(storage: InputStorage, path: str) -> list[Listed]:
     """What is in a folder that only a hint wants: nothing where it may not be listed."""
     try:
         return listed(storage, path)
@@ -71,7 +73,7 @@ def _seen(storage: Storage, path: str) -> list[Listed]:
         return []
 
 
-def _near(storage: Storage, path: str) -> Iterator[str]:
+def _near(storage: InputStorage, path: str) -> Iterator[str]:
     """Stores above the path, then below it, or beside one that is not there."""
     above = path
     for _ in range(_UP):
@@ -92,7 +94,7 @@ def _near(storage: Storage, path: str) -> Iterator[str]:
     yield from _inside(storage, path, 2)
 
 
-def _inside(storage: Storage, path: str, deep: int) -> Iterator[str]:
+def _inside(storage: InputStorage, path: str, deep: int) -> Iterator[str]:
     folders = [name for name, state in _seen(storage, path)[:_NAMES_MOST] if state is None]
     for name in folders:
         if _is_store(_seen(storage, f"{path}/{name}")):

@@ -1,9 +1,16 @@
 """Derive a store's files, and publish them as a set: what a rebuild is, and a repair ends with."""
 
 import time
+from collections.abc import Mapping
 from typing import BinaryIO
 
-from reput.jobs.deriving.expired_queues import expired_queues, files_of_expired
+from reput.jobs.deriving.expired_queues import (
+    LastEntry,
+    Queue,
+    expired_files,
+    expired_queues,
+    files_of_expired,
+)
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.deriving.rocksdb_set import index_database, queues_database
 from reput.jobs.engines.engine import Row
@@ -35,12 +42,14 @@ def derive_set(  # noqa: PLR0913 (a user's options)
     no_room: frozenset[tuple[str, int, int]] | None = None,
     queues: str = FILES,
     index: str = FILES,
+    expired: Mapping[Queue, LastEntry] | None = None,
 ) -> Summary:
     """Scan the log, build queues and index from it, and publish them in `target`.
 
     on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. no_room: of a
     repaired log, the lost positions that have no filler (QueueDamage). queues, index: whether they
-    are to be in FILES or in ROCKSDB. Raises StoreError, of which DamageFound and StoreChanged are
+    are to be in FILES or in ROCKSDB. expired: the ends of queues without a live message, where the
+    store's own files do not have them. Raises StoreError, of which DamageFound and StoreChanged are
     two; nothing is left behind then.
     """
     with found.publishing(target) as (job, cleaned):
@@ -56,17 +65,19 @@ def derive_set(  # noqa: PLR0913 (a user's options)
         built = job.build(read.linked, queues=queues == FILES, indexes=index == FILES)
         indexed = index_tables(job, read.linked) if index == ROCKSDB else None
         tables = queue_tables(job, read.linked) if queues == ROCKSDB else []
-        if queues == FILES:
+        length = job.queue_bytes(CONSUME_QUEUE)
+        if queues == FILES and expired is not None:
+            built += expired_files(job.staging, expired, length)
+        elif queues == FILES:
             built += files_of_expired(
-                job.plan, job.staging, _live(built), job.queue_bytes(CONSUME_QUEUE),
-                summary.warnings,
+                job.plan, job.staging, _live(built), length, summary.warnings
             )  # fmt: skip
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         check_unchanged(job.plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         if queues == ROCKSDB:
-            named += _in_rocksdb(job, tables, summary.warnings)
+            named += _in_rocksdb(job, tables, expired, summary.warnings)
         if indexed is not None:
             named += index_database(job.staging, indexed)
         _count(summary, read.linked, named)
@@ -89,10 +100,12 @@ def _live(built: list[Built]) -> set[tuple[str, int]]:
     return {(topic, int(queue_id)) for _, topic, queue_id in paths}
 
 
-def _in_rocksdb(job: Pipeline, tables: list[Row], warnings: list[str]) -> list[Built]:
+def _in_rocksdb(
+    job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
+) -> list[Built]:
     """The files of the database of queues, in staging."""
     live = {(row["topic"], row["queue_id"]) for row in tables}
-    expired = expired_queues(job.plan, live, warnings)
+    expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
 
 

@@ -4,7 +4,7 @@ A broker must know where they end, else it would number their next messages from
 store has are kept by `install`; a RocksDB gets their ends here, and files are made of those.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from reput.udfs.staging import Staging, queue_file_name
 Queue = tuple[str, int]
 
 
-class Last(NamedTuple):
+class LastEntry(NamedTuple):
     """The last entry of a queue: physicalOffset and queueOffset, and if they are known the rest.
 
     size: that of the shortest record, where nobody knows it any more.
@@ -36,7 +36,7 @@ class Last(NamedTuple):
     tags_code: int = 0
 
 
-def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, Last]:
+def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
     """The ends of the store's queues that have no live message. live: the others; warnings: gets
     a line where a RocksDB that would tell cannot be read. Raises RocksDBMissing.
     """
@@ -57,15 +57,15 @@ def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Qu
     return {queue: last for queue, last in found.items() if last.place < log_start}
 
 
-def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, Last]:
+def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, LastEntry]:
     try:
-        found = {name: Last(*last) for name, last in queues.maxima.items() if name not in live}
+        found = {name: LastEntry(*last) for name, last in queues.maxima.items() if name not in live}
         return found | dict(_ends(queues, live))
     finally:
         queues.close()
 
 
-def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
+def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]:
     for topic in queues.topics():
         for queue_id, batch in queues.of(topic):
             if batch or (topic, queue_id) in live:
@@ -81,8 +81,8 @@ def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, Last]]:
                 yield (topic, queue_id), _last(last)
 
 
-def _last(entry: QueueEntry) -> Last:
-    return Last(entry.physical_offset, entry.position, entry.size, entry.tags_code)
+def _last(entry: QueueEntry) -> LastEntry:
+    return LastEntry(entry.physical_offset, entry.position, entry.size, entry.tags_code)
 
 
 def files_of_expired(
@@ -91,11 +91,15 @@ def files_of_expired(
     """A queue file in staging for each expired queue of a store that has queues in RocksDB alone;
     BUILT rows. length: bytes of a file; warnings: as for expired_queues.
     """
-    storage, store = plan.storage, plan.store
-    if queues_folder(storage, store) is None:
+    if queues_folder(plan.storage, plan.store) is None:
         return []
+    return expired_files(staging, expired_queues(plan, live, warnings), length)
+
+
+def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int) -> list[Built]:
+    """A queue file in staging for each of these queues, with its last entry; BUILT rows."""
     built = []
-    for (topic, queue_id), last in sorted(expired_queues(plan, live, warnings).items()):
+    for (topic, queue_id), last in sorted(ends.items()):
         number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
         entry = np.zeros(1, QUEUE_ENTRY)
         entry["physicalOffset"], entry["size"] = last.place, last.size

@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any
 
-from reput.jobs.deriving.expired_queues import Last, Queue
+from reput.jobs.deriving.expired_queues import LastEntry, Queue
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.index_tables import IndexTables
 from reput.store_format.names import CONSUME_QUEUE
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,
@@ -24,12 +24,15 @@ from reput.store_format.rocksdb.keys import (
     offset_key,
 )
 from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
-from reput.udfs.rebuild.build_tables import copy_in
+from reput.udfs.rebuild.new_table import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
 
 
 def queues_database(
-    staging: Staging, tables: Iterable[dict[str, Any]], expired: dict[Queue, Last], log_start: int
+    staging: Staging,
+    tables: Iterable[dict[str, Any]],
+    expired: dict[Queue, LastEntry],
+    log_start: int,
 ) -> list[Built]:
     """Make the database of queues in staging; BUILT rows with their paths below the set.
 
@@ -41,7 +44,7 @@ def queues_database(
     for row in tables:
         queue = row["topic"], row["queue_id"]
         names[row["name"]] = names.get(row["name"], 0) + row["entries"]
-        last = Last(row["place"], row["position"])
+        last = LastEntry(row["place"], row["position"])
         lasts[queue] = max(lasts.get(queue, last), last)
         end = max(end, row["end"])
     rows = {

@@ -24,27 +24,27 @@ class EngineFailed(Exception):
     """The work failed for good, and not by what a task found in a store."""
 
 
-class Rows(ABC):
+class TaskRows(ABC):
     """Rows that are still to be made."""
 
     @abstractmethod
-    def run(self, task: Task, columns: pa.Schema) -> Rows:
+    def run(self, task: Task, columns: pa.Schema) -> TaskRows:
         """What `task` makes of the rows, partition by partition; its rows have these columns."""
 
     @abstractmethod
-    def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> Rows:
+    def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> TaskRows:
         """The rows in up to `parts` partitions: those with one key together, sorted by key and
         order, null first.
         """
 
     @abstractmethod
-    def also(self, other: Rows) -> Rows:
+    def also(self, other: TaskRows) -> TaskRows:
         """These rows and others with the same columns, of the same engine."""
 
     @abstractmethod
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
-    ) -> Rows:
+    ) -> TaskRows:
         """A row for each key, with the greatest value of some columns and the least of others."""
 
     @abstractmethod
@@ -56,16 +56,16 @@ class Engine(ABC):
     """Where a job's tasks run."""
 
     cores: int  # tasks that run at once, as far as the engine knows
-    most_cores: int  # no more than so many run at once
+    most_cores: int  # how many tasks run at once at most
     one_machine: bool  # all tasks run where the job does, and see its files
 
     @abstractmethod
-    def numbers(self, numbers: range, parts: int | None = None) -> Rows:
+    def numbers(self, numbers: range, parts: int | None = None) -> TaskRows:
         """The numbers in the column `id`, each in a partition of its own unless asked otherwise."""
 
     @abstractmethod
-    def table(self, rows: pa.Table, parts: int) -> Rows:
-        """The rows of a table, in so many partitions."""
+    def table(self, rows: pa.Table, parts: int) -> TaskRows:
+        """The rows of a table, in `parts` partitions."""
 
     @abstractmethod
     def share_done(self) -> float | None:

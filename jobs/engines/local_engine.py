@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.jobs.engines.engine import Engine, EngineFailed, Row, Rows
-from reput.jobs.engines.pool import Batches, Pool, Raised, Tasks, packed, pickled, unpacked
+from reput.jobs.engines.engine import Engine, EngineFailed, Row, TaskRows
+from reput.jobs.engines.pool import Batches, Raised, Tasks, WorkerPool, packed, pickled, unpacked
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 
@@ -45,7 +45,7 @@ class LocalEngine(Engine):
 
     def __init__(self, cores: int) -> None:
         self.cores = self.most_cores = cores
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._work: list[_Work] = []  # what is running or waits
 
     def numbers(self, numbers: range, parts: int | None = None) -> "LocalRows":
@@ -79,7 +79,7 @@ class LocalEngine(Engine):
                 if not source.tasks:
                     there += [batch for part in parts for batch in part]
                     continue
-                self._pool = self._pool or Pool(self.cores)
+                self._pool = self._pool or WorkerPool(self.cores)
                 tasks = pickled(source.tasks)
                 work += [self._pool.submit(tasks, packed(part)) for part in parts]
             return there + self._done(work)
@@ -116,7 +116,7 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class LocalRows(Rows):
+class LocalRows(TaskRows):
     """Rows of the local engine."""
 
     engine: LocalEngine
@@ -142,7 +142,7 @@ class LocalRows(Rows):
 
         return replace(self, sources=(_Source(self.columns, shared),))
 
-    def also(self, other: Rows) -> "LocalRows":
+    def also(self, other: TaskRows) -> "LocalRows":
         """As for Rows."""
         assert isinstance(other, LocalRows)
         return replace(self, sources=self.sources + other.sources)
@@ -183,7 +183,7 @@ def _error(raised: Raised) -> Exception:
 
 
 def _evenly(count: int, parts: int) -> list[int]:
-    """Where each of so many parts of about one size begins, and where the last one ends."""
+    """Where each of `parts` parts of about one size begins, and where the last one ends."""
     parts = max(1, min(count, parts))
     return [count * number // parts for number in range(parts + 1)]
 

@@ -34,7 +34,7 @@ class Raised(NamedTuple):
     trace: str
 
 
-class Pool:
+class WorkerPool:
     """So many worker processes."""
 
     def __init__(self, workers: int) -> None:

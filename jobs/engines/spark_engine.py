@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.spark.python_workers import our_packages
 from reput.store_format import faults
 from reput.udfs.schemas import Task
@@ -63,7 +63,7 @@ class SparkEngine(Engine):
 
 
 @dataclass(frozen=True)
-class SparkRows(Rows):
+class SparkRows(TaskRows):
     """Rows of a DataFrame."""
 
     frame: "DataFrame"
@@ -77,7 +77,7 @@ class SparkRows(Rows):
         shared = self.frame.repartition(parts, *key)
         return SparkRows(shared.sortWithinPartitions(*key, *order))
 
-    def also(self, other: Rows) -> "SparkRows":
+    def also(self, other: TaskRows) -> "SparkRows":
         """As for Rows."""
         assert isinstance(other, SparkRows)
         return SparkRows(self.frame.unionByName(other.frame))

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from reput.broker.writer.copies import append_stored
-from reput.broker.writer.records_back import Stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.file_set import export_manifest
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
-from reput.udfs.append import BadRow
+from reput.udfs.message_rows import BadRow
 
 
 class FromExport(NamedTuple):
@@ -67,12 +67,12 @@ def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) ->
         raise BadRow(f"{where}: lacks a column or has one of a wrong type: {error}") from None
 
 
-def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Stored:
+def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
     # in the order in which they stood, which was that of a broker's HashMap
     pairs = [f"{name}{NAME_END}{value}" for name, value in row["properties"]]
     ended = VALUE_END if pairs and writer.profile.property_text_ends else ""
-    return Stored(
-        topic=row["topic"].encode("utf-8", "replace"),
+    return Record(
+        topic_bytes=row["topic"].encode("utf-8", "replace"),
         queue_id=row["queueId"],
         queue_offset=row["queueOffset"],
         physical_offset=row["physicalOffset"],
@@ -87,6 +87,8 @@ def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Stored:
         store_host=encode_host(row["storeHost"]),
         reconsume_times=row["reconsumeTimes"],
         prepared_offset=row["preparedTransactionOffset"],
+        body_at=0,  # it has no place yet
+        body_length=len(row["body"]),
         body=row["body"],
         properties=(VALUE_END.join(pairs) + ended).encode("utf-8", "replace"),
     )

@@ -29,14 +29,14 @@ class Line(NamedTuple):
     text: bytes
 
 
-class Rows(NamedTuple):
+class NumberedRows(NamedTuple):
     """Rows of a table; `first` is the number of the first, the file's first row being 1."""
 
     first: int
     batch: pa.RecordBatch
 
 
-def source_of(name: str, skip: int) -> "Iterator[Line | Rows | FromExport]":
+def source_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
     """The messages of a file, of standard input, or of a folder that `reput export` wrote.
 
     Raises OSError; SettingError or StoreError for what cannot be read.
@@ -48,7 +48,7 @@ def source_of(name: str, skip: int) -> "Iterator[Line | Rows | FromExport]":
     return messages_of(name, skip)
 
 
-def messages_of(name: str, skip: int) -> Iterator[Line | Rows]:
+def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
     """The messages of a file, or of standard input for `-`, without the first `skip`.
 
     The file is opened at once. Raises OSError; SettingError for what cannot be read as its name
@@ -81,12 +81,12 @@ def _arrow_batches(name: str) -> list[pa.RecordBatch]:
     return [file.get_batch(number) for number in range(file.num_record_batches)]
 
 
-def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[Rows]:
+def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[NumberedRows]:
     first = 1
     for batch in batches:
         left_out = min(max(skip - first + 1, 0), len(batch))
         if left_out < len(batch):
-            yield Rows(first + left_out, batch.slice(left_out))
+            yield NumberedRows(first + left_out, batch.slice(left_out))
         first += len(batch)
 
 

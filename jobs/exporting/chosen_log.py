@@ -14,8 +14,8 @@ from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.export import ChosenMessages
-from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.export_parts import ChosenMessages
+from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.redaction import LookThrough, Redaction
 
 
@@ -44,7 +44,7 @@ class ChosenLog:
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
 
-    def messages(self, raw: bool, parts: tuple[Part, ...] = ()) -> ChosenMessages:
+    def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:
         """What reads them, here or in tasks. raw: bodies as they stand in the log."""
         chosen = self.chosen
         return ChosenMessages(
@@ -64,11 +64,11 @@ class ChosenLog:
     def _leave(self, many: int) -> None:
         self.system += many
 
-    def _parts(self, start: int, end: int) -> Iterator[Part]:
+    def _parts(self, start: int, end: int) -> Iterator[LogPart]:
         for number, segment in enumerate(self.log.segments):
             first, stop = max(start, segment.start), min(end, segment.end)
             if first < stop:
-                yield Part(number, first, first, stop)
+                yield LogPart(number, first, first, stop)
 
     def look_through(
         self, start: int, end: int, texts: Mapping[str, str], keep_repeats: bool,

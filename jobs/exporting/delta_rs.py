@@ -14,10 +14,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import DeltaError
 
 from reput.jobs.exporting.chosen_log import ChosenLog
-from reput.jobs.exporting.delta_table import Commit, Last, Range
+from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from reput.udfs.table.export import Sums, wrong_bodies
+from reput.udfs.table.export_parts import MessageSums, wrong_bodies
 
 _ROWS_A_GROUP = 1 << 17
 _FILE_BYTES = 128 << 20
@@ -108,17 +108,17 @@ class DeltaRs:
         found: list[dict[str, Any]] = self._open(path).to_pyarrow_table().to_pylist()
         return found
 
-    def sums(self, path: str, start: int, end: int) -> Sums:
-        sums = Sums()
+    def sums(self, path: str, start: int, end: int) -> MessageSums:
+        sums = MessageSums()
         for batch in self._batches(path, ["physicalOffset", "bodyCRC", "size"], start, end):
             sums.add(batch)
         return sums
 
-    def last(self, path: str, start: int, end: int) -> Last | None:
+    def last(self, path: str, start: int, end: int) -> LastMessage | None:
         found = None
         for batch in self._batches(path, ["physicalOffset", "size", "bodyCRC"], start, end):
             for row in batch.sort_by("physicalOffset").slice(max(len(batch) - 1, 0)).to_pylist():
-                found = max(found or Last(-1, 0, 0), Last(*row.values()))
+                found = max(found or LastMessage(-1, 0, 0), LastMessage(*row.values()))
         return found
 
     def wrong_bodies(self, path: str) -> Iterator[str]:

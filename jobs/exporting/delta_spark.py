@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from reput.jobs.engines.spark_engine import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.jobs.exporting.chosen_log import ChosenLog
-from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, Last, Range
+from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, LastMessage, Range
 from reput.jobs.sources.opened_log import cut
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
-from reput.udfs.table.export import (
+from reput.udfs.table.export_parts import (
     EXPORTED,
     SUMMED,
     WRONG,
     ChosenMessages,
     ExportParts,
-    Sums,
+    MessageSums,
     compare_bodies,
     sum_up,
 )
@@ -144,16 +144,16 @@ class DeltaSpark:
     def rows(self, path: str) -> list[dict[str, Any]]:
         return collect(self.spark.read.format("delta").load(path))
 
-    def sums(self, path: str, start: int, end: int) -> Sums:
-        sums = Sums()
+    def sums(self, path: str, start: int, end: int) -> MessageSums:
+        sums = MessageSums()
         for row in collect(run_in_tasks(self._read(path, _ADDED_UP, start, end), sum_up, SUMMED)):
-            sums.join(Sums(**row))
+            sums.join(MessageSums(**row))
         return sums
 
-    def last(self, path: str, start: int, end: int) -> Last | None:
+    def last(self, path: str, start: int, end: int) -> LastMessage | None:
         names = ("physicalOffset", "size", "bodyCRC")
         found = self._read(path, names, start, end).orderBy("physicalOffset", ascending=False)
-        return next((Last(*row) for row in found.limit(1).collect()), None)
+        return next((LastMessage(*row) for row in found.limit(1).collect()), None)
 
     def wrong_bodies(self, path: str) -> Iterator[str]:
         rows = self._read(path, ("physicalOffset", "bodyCRC", "body"), 0, 1 << 62)

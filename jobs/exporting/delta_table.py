@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.store_format.faults import StoreError
-from reput.udfs.table.export import Sums
+from reput.udfs.table.export_parts import MessageSums
 from reput.udfs.table.message_columns import COLUMNS
 
 MESSAGES, RUNS = "messages", "runs"
@@ -48,7 +48,7 @@ class Range(NamedTuple):
     lost_before: int = 0
 
 
-class Last(NamedTuple):
+class LastMessage(NamedTuple):
     """The last message of a table: where it is in the log, its record's size, its bodyCRC."""
 
     place: int
@@ -70,7 +70,7 @@ class Commit(NamedTuple):
         return f"{self.app}:{self.version}"
 
 
-class TableWriter(Protocol):
+class DeltaTables(Protocol):
     """Writes and reads Delta tables. Paths are those of one table, or its URL.
 
     errors: what reading a table raises whose files are not as its log says.
@@ -102,17 +102,17 @@ class TableWriter(Protocol):
     def rows(self, path: str) -> list[dict[str, Any]]:
         """All rows of a small table."""
 
-    def sums(self, path: str, start: int, end: int) -> Sums:
+    def sums(self, path: str, start: int, end: int) -> MessageSums:
         """What the table has of [start, end) of the log."""
 
-    def last(self, path: str, start: int, end: int) -> Last | None:
+    def last(self, path: str, start: int, end: int) -> LastMessage | None:
         """The last message of a range."""
 
     def wrong_bodies(self, path: str) -> Iterator[str]:
         """A line for each body that its CRC does not fit."""
 
 
-def chosen_in(writer: TableWriter, folder: str) -> dict[str, Any]:
+def chosen_in(writer: DeltaTables, folder: str) -> dict[str, Any]:
     """The options that a table was made with. Raises StoreError where it is none of ours."""
     path = f"{folder}/{MESSAGES}"
     try:
@@ -126,7 +126,7 @@ def chosen_in(writer: TableWriter, folder: str) -> dict[str, Any]:
 class MessageTable:
     """The two tables in a folder. Made where they are not there."""
 
-    def __init__(self, writer: TableWriter, job: ChosenLog) -> None:
+    def __init__(self, writer: DeltaTables, job: ChosenLog) -> None:
         """Raises StoreError where the tables are of another store, or of other options."""
         self.writer, self.job = writer, job
         self.chosen = json.dumps({"store": job.store, **job.chosen.as_json()}, sort_keys=True)
@@ -155,7 +155,7 @@ class MessageTable:
         committed = self.writer.committed(self.messages, self.app)
         return max((end for end in (committed, self._noted()) if end is not None), default=None)
 
-    def add(self, which: Range) -> tuple[Sums, list[str]]:
+    def add(self, which: Range) -> tuple[MessageSums, list[str]]:
         """Commit the messages of a range, and then what was done. Returns what the table has of
         it, and a line for each thing that was left out.
 
@@ -167,7 +167,7 @@ class MessageTable:
         self._note(which, sums, len(notes), notes[:100])
         return sums, notes
 
-    def _note(self, which: Range, sums: Sums, left_out: int, notes: list[str]) -> None:
+    def _note(self, which: Range, sums: MessageSums, left_out: int, notes: list[str]) -> None:
         row = {
             "logStart": which.start, "logEnd": which.end, "messages": sums.messages,
             "places": sums.places, "crcs": sums.crcs, "sizes": sums.sizes,
@@ -198,11 +198,11 @@ class MessageTable:
             self._runs = sorted(rows, key=lambda row: row["logStart"])
         return self._runs
 
-    def sums(self, start: int, end: int) -> Sums:
+    def sums(self, start: int, end: int) -> MessageSums:
         """What the table has of [start, end) of the log."""
         return self.writer.sums(self.messages, start, end)
 
-    def last(self) -> Last | None:
+    def last(self) -> LastMessage | None:
         """The last message that it has; None for none."""
         runs = [run for run in self.runs() if run["messages"]]
         if not runs:

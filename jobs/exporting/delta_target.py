@@ -4,18 +4,18 @@ import importlib.util
 import time
 from collections.abc import Mapping
 
-from reput.jobs.engines.choose import SPARK
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import SPARK
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.delta_table import (
     MESSAGES,
     RUNS,
+    DeltaTables,
     MessageTable,
     Range,
-    TableWriter,
     chosen_in,
 )
-from reput.jobs.exporting.export_report import Compared, Exported
+from reput.jobs.exporting.export_report import ComparedExport, Exported
 from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.sources.opened_log import end_of_log
@@ -24,13 +24,13 @@ from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.export import Sums
+from reput.store_format.storage.protocol import InputStorage
+from reput.udfs.table.export_parts import MessageSums
 
 _DIFFERENCES_MOST = 100
 
 
-def writer_of(delta_by: str, engine: Engine) -> TableWriter:
+def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
     """Who writes the tables. Raises SettingError where it is not there."""
     if delta_by == SPARK:
         from reput.jobs.engines.spark_engine import SparkEngine
@@ -46,7 +46,7 @@ def writer_of(delta_by: str, engine: Engine) -> TableWriter:
     return DeltaRs()
 
 
-def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
+def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
     """Raise StoreError where a folder is none that the tables may be in, or does not have them."""
     there = {name for name, _ in listed(storage, folder)}
     if not make and MESSAGES not in there:
@@ -57,7 +57,7 @@ def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
 
 
 def export_delta(
-    writer: TableWriter, store: str, to: str, chosen: Chosen, rocketmq: str | None,
+    writer: DeltaTables, store: str, to: str, chosen: Chosen, rocketmq: str | None,
     settings: Mapping[str, str], keep_repeats: bool = False,
 ) -> Exported:  # fmt: skip
     """Add to the tables what the log has and they have not; each range is there whole or not.
@@ -80,7 +80,7 @@ def export_delta(
     lost, start = max(begin - start, 0), max(start, begin)
     done = Exported(
         store=job.store, output=job.folder, kind="delta", release=job.plan.profile.release,
-        log_start=start, log_end=end, chosen=chosen.as_json(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.as_json(), sums=MessageSums(),
         warnings=[*job.plan.notes, *job.plan.warnings],
     )  # fmt: skip
     if lost:
@@ -116,8 +116,8 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
 
 
 def compare_delta(
-    writer: TableWriter, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
-) -> Compared:
+    writer: DeltaTables, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
+) -> ComparedExport:
     """Compare the tables with each other and, as far as the log is still there, with the log.
 
     What was chosen stands in the table. Raises as export_delta does.
@@ -133,7 +133,7 @@ def compare_delta(
     except writer.errors as error:
         total = 0
         differences.append(f"{job.folder}: cannot be read ({type(error).__name__})")
-    return Compared(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])
+    return ComparedExport(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])
 
 
 def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) -> int:
@@ -151,7 +151,7 @@ def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) ->
         ]
         if run["logStart"] < begin:
             continue  # the log does not have it any more
-        log_has = Sums()
+        log_has = MessageSums()
         for batch in job.batches(run["logStart"], run["logEnd"], [], raw=True):
             log_has.add(batch)
         differences += [

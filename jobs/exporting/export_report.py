@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.sets import EXPORT_FORMAT
-from reput.udfs.table.export import Sums
+from reput.udfs.table.export_parts import MessageSums
 
 _SHOWN = 20
 
@@ -21,7 +21,7 @@ class Exported:
     log_start: int
     log_end: int  # up to there the log was read
     chosen: dict[str, Any]  # the options that say which messages, and what of them
-    sums: Sums
+    sums: MessageSums
     files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
     left_out: int = 0
     system: int | None = 0  # messages of system topics that were left out; None: not counted
@@ -65,7 +65,7 @@ class Exported:
 
 
 @dataclass
-class Compared:
+class ComparedExport:
     """An export compared with its log. differences: none where both have the same messages."""
 
     store: str

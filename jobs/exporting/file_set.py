@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.exporting.export_report import Compared, Exported
+from reput.jobs.exporting.export_report import ComparedExport, Exported
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
 from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.log_state import check_unchanged
@@ -24,18 +24,18 @@ from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.faults import StoreError
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.staging import Staging
-from reput.udfs.table.export import (
+from reput.udfs.table.export_parts import (
     EXPORTED,
     NOTES_MOST,
     ChosenMessages,
     ExportParts,
-    Sums,
+    MessageSums,
     wrong_bodies,
 )
 from reput.udfs.table.log_choice import LESS, Choice, Condition
-from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.message_columns import SCHEMA
 from reput.udfs.table.redaction import FOUND, LookThrough, Redaction
 
@@ -153,13 +153,13 @@ def export_set(
         return done
 
 
-def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
+def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
     """Read an export back, and compare counts, sums and CRCs with those of the log.
 
     Raises StoreError where the folder is no export.
     """
     manifest = export_manifest(storage, folder)
-    there = Sums()
+    there = MessageSums()
     differences: list[str] = []
     for path, batches in batches_in(storage, folder, manifest):
         try:
@@ -180,10 +180,10 @@ def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
         stored = getattr(there, name)
         if stored != value and not (name == "crcs" and chosen.other_crcs):
             differences.append(f"{name}: {stored:,}, the log has {value:,}")
-    return Compared(plan.store, folder, there.messages, differences)
+    return ComparedExport(plan.store, folder, there.messages, differences)
 
 
-def export_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
     """The manifest of an export. Raises StoreError where there is none."""
     path = f"{folder}/{MANIFEST}"
     try:
@@ -207,7 +207,7 @@ def _end(plan: Plan) -> int:
 
 def _parts(
     plan: Plan, chosen: Chosen, cores: int, part_bytes: int | None
-) -> tuple[LogParts, list[Part]]:
+) -> tuple[LogParts, list[LogPart]]:
     options = SourceOptions(plan.store, on_damage=chosen.on_damage)
     log = parts_log(plan, options, chosen.bodies, grows=False)
     wanted = None if part_bytes is None else max(plan.log_bytes // part_bytes, 1)
@@ -215,7 +215,7 @@ def _parts(
 
 
 def _run(  # noqa: PLR0913 (what a task of an export is made of)
-    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
+    engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip
     """The EXPORTED rows, in the log's order."""
@@ -232,7 +232,7 @@ def _run(  # noqa: PLR0913 (what a task of an export is made of)
 
 
 def _look(
-    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen,
+    engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen,
     redacted: Redaction,
 ) -> Counter[bytes]:  # fmt: skip
     task = LookThrough(
@@ -245,8 +245,8 @@ def _look(
     return found
 
 
-def _added(rows: Iterable[dict[str, Any]]) -> Sums:
-    whole = Sums()
+def _added(rows: Iterable[dict[str, Any]]) -> MessageSums:
+    whole = MessageSums()
     for row in rows:
-        whole.join(Sums(*(row[name] for name in vars(whole))))
+        whole.join(MessageSums(*(row[name] for name in vars(whole))))
     return whole

@@ -3,13 +3,14 @@
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 from reput.udfs.table.message_columns import SCHEMA
 
@@ -58,7 +59,7 @@ class _File:
 
 
 def batches_in(
-    storage: Storage, folder: str, manifest: dict[str, Any]
+    storage: InputStorage, folder: str, manifest: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
     """Each file of an export that its manifest names, in the log's order, and its rows.
 
@@ -71,17 +72,14 @@ def batches_in(
         yield path, read(storage, path)
 
 
-def _parquet(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
-    file = _File(storage.open(path))
-    try:
+def _parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
+    with closing(_File(storage.open(path))) as file:
         there = pq.ParquetFile(pa.PythonFile(file, mode="r"))
         names = [name for name in there.schema_arrow.names if name in _COLUMNS]
         yield from there.iter_batches(_ROWS, columns=names)
-    finally:
-        file.close()
 
 
-def _lines(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+def _lines(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
     file = _File(storage.open(path))
     rows: list[dict[str, Any]] = []
     rest = b""

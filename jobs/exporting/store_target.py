@@ -42,8 +42,8 @@ from reput.store_format.release.setting_table import SettingError
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.export import Sums
+from reput.store_format.storage.protocol import StagingStorage
+from reput.udfs.table.export_parts import MessageSums
 
 _TEMPORARY = "reput-export-store-"
 _PIECE = 1 << 20
@@ -75,7 +75,7 @@ def export_store(
     end = end_of_log(log, start)
     done = Exported(
         store=job.store, output=job.folder, kind="rocketmq", release=plan.profile.release,
-        log_start=start, log_end=end, chosen=chosen.as_json(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.as_json(), sums=MessageSums(),
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
     configured = _configured(job)
@@ -142,7 +142,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
     return made
 
 
-def _copied(storage: Storage, made: str, path: str, target: str) -> dict[str, Any]:
+def _copied(storage: StagingStorage, made: str, path: str, target: str) -> dict[str, Any]:
     """Copy a file of the store to where nothing can be renamed; what a manifest says of it."""
     storage.make_folders(os.path.dirname(f"{target}/{path}"))
     copy = storage.create(f"{target}/{path}", digest=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +86,8 @@ class Archive:
 
 
 def _pieces_of(files: Files, path: str) -> Iterator[Bytes]:
-    file = files.open_read(path)
-    try:
+    with closing(files.open_read(path)) as file:
         yield from _pieces(file.read_at, file.length())
-    finally:
-        file.close()
 
 
 def _pieces(read: Callable[[int, Bytes], None], length: int) -> Iterator[Bytes]:

@@ -8,12 +8,12 @@ import numpy as np
 
 from reput.broker.change.catch_up import CatchUp
 from reput.broker.change.new_messages import New, find_new
-from reput.broker.change.position import Log, find_position
+from reput.broker.change.position import DispatchedLog, find_position
 from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there
-from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
@@ -43,7 +43,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage, StagingStorage
 from reput.udfs.staging import Staging, queue_file_name
 
 _CHUNK_ENTRIES = 1 << 16
@@ -58,10 +58,10 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     target.check()
     remove_leftovers(target.storage, target.path, target.inputs)
     size, rules = plan.settings.mapped_file_size_commit_log, rules_of(plan)
-    log_files = LogFiles(plan.storage, plan.segments, size)
+    log_files = SegmentFiles(plan.storage, plan.segments, size)
     source = LogBytes(log_files, size)
     stop = plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
-    log = Log(source.read, plan.segments[0].start, stop, size)
+    log = DispatchedLog(source.read, plan.segments[0].start, stop, size)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
     with temporary_folder(local, tempfile.gettempdir(), _PREFIX, target.inputs) as place:
@@ -92,7 +92,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
             source.close()
 
 
-def _derived(storage: Storage, store: str) -> Iterator[str]:
+def _derived(storage: InputStorage, store: str) -> Iterator[str]:
     """The derived files below a store or set; what a broker does not read is left out."""
     for path in files_there(storage, store):
         parts = path.split("/")
@@ -102,7 +102,7 @@ def _derived(storage: Storage, store: str) -> Iterator[str]:
         yield CHECKPOINT
 
 
-def _copy(source: Storage, path: str, to: Storage, target: str) -> None:
+def _copy(source: InputStorage, path: str, to: StagingStorage, target: str) -> None:
     reader = source.open(path)
     output = to.create(target)
     length = reader.state.size
@@ -112,7 +112,7 @@ def _copy(source: Storage, path: str, to: Storage, target: str) -> None:
     reader.close()
 
 
-def _stage(local: Storage, work: str, path: str, staging: Staging) -> Built:
+def _stage(local: InputStorage, work: str, path: str, staging: Staging) -> Built:
     """Copy one finished file to staging; a row as `publish` wants it."""
     folder = path.rpartition("/")[0]
     row: Built = {"path": path, "folder": folder, "name": queue_file_name(), "entries": 0}

@@ -6,12 +6,12 @@ from typing import cast
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
 from reput.broker.change.new_messages import New, Rules, find_new
-from reput.broker.change.position import Log, Position, find_position
+from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.opening.changeable import refuse_second_name, refuse_shared_derived
+from reput.jobs.opening.change_refusals import refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.held_store import HeldStore
-from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
@@ -58,10 +58,10 @@ def catch_up_in_place(
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
-    log_files = LogFiles(held.storage, plan.segments, size, held.files if growing else None)
+    log_files = SegmentFiles(held.storage, plan.segments, size, held.files if growing else None)
     source = LogBytes(log_files, size)
     end = plan.segments[-1].end
-    log = Log(source.read, plan.segments[0].start, end, size, end)
+    log = DispatchedLog(source.read, plan.segments[0].start, end, size, end)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     catching = CatchUp(files, log, recovery, rules, clock)
     try:

@@ -20,10 +20,11 @@ from reput.store_format.disk.local_files import FixedFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign import CONFIG_DBS, STORE_DB
+from reput.store_format.release.foreign_files import CONFIG_DBS, STORE_DB
 from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.rocksdb.index import FAMILY
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import open_database
 from reput.store_format.storage.rocksdb_tables import (
     DEFAULT,
@@ -109,12 +110,18 @@ def _row(file: str, about: Any) -> bytes:
 
 
 def _to_json(store: str, file: str, name: str, to: str) -> None:
-    with closing(open_database(LocalStorage(), f"{store}/{CONFIG}/{name}")) as database:
+    text = config_as_json(LocalStorage(), f"{store}/{CONFIG}/{name}", file)
+    with open(to, "x", encoding="utf-8") as output:
+        output.write(text)
+
+
+def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
+    """What a file of config/ has, from the RocksDB in a folder. Raises RocksDBError."""
+    with closing(open_database(storage, folder)) as database:
         table = config_rows(database, file)
     if file == _OFFSETS:
         table = {name: _by_number(queues) for name, queues in table.items()}
-    with open(to, "x", encoding="utf-8") as output:
-        json.dump({"dataVersion": _VERSION, _TABLES[file]: table}, output)
+    return json.dumps({"dataVersion": _VERSION, _TABLES[file]: table})
 
 
 def _by_number(queues: dict[str, int]) -> dict[str, int]:

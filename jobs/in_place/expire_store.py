@@ -16,12 +16,12 @@ from reput.broker.change.expire import (
 )
 from reput.broker.change.install import check_no_links
 from reput.jobs.in_place.archive import Archive
-from reput.jobs.in_place.still_needed import Even, Needed, needed
-from reput.jobs.opening.changeable import refuse_log_elsewhere
+from reput.jobs.in_place.needed_messages import Even, Needed, needed
+from reput.jobs.opening.change_refusals import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.local_files import DiskFiles

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import catch_up_in_place
-from reput.jobs.opening.changeable import refuse_log_elsewhere
+from reput.jobs.opening.change_refusals import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Progress
@@ -29,7 +29,7 @@ class Rounds(NamedTuple):
     """How a catch-up goes on while the log grows."""
 
     every: float  # seconds from one round to the next
-    idle: float | None  # ends when nothing new has come for so many seconds; None: never
+    idle: float | None  # seconds without anything new after which it ends; None: never
     said: Callable[[CaughtUp], None]  # is given the report of each round that wrote anything
 
 

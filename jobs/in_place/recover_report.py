@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import found_lines
 
 

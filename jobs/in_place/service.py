@@ -7,11 +7,12 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.opening.changeable import (
+from reput.jobs.opening.change_refusals import (
+    refuse_group_log,
     refuse_shared_files,
     refuse_what_is_no_store,
 )
-from reput.jobs.opening.log_files import LogFiles
+from reput.jobs.opening.log_files import SegmentFiles
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.opening.progress import Done, Progress
@@ -143,7 +144,7 @@ def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
     for error in gathered.breaks:
         if log.is_zero_from(log.segment_at(error.place).end):
             size = opened.settings.mapped_file_size_commit_log
-            files = LogFiles(opened.storage, log.segments, size)
+            files = SegmentFiles(opened.storage, log.segments, size)
             scanned = scan_rules(rules, opened.settings, ())
             recovery = LogRecovery(cast(Files, files), size, scanned, None)
             last = gathered.last_timestamp
@@ -156,6 +157,7 @@ def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
 
 
 def _refuse(store: str) -> None:
+    refuse_group_log(store)
     if not os.path.isdir(f"{store}/{COMMIT_LOG}"):
         raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
     refuse_what_is_no_store(store)

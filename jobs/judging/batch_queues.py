@@ -7,23 +7,18 @@ have expired, the same entries stand elsewhere in RocketMQ's files.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
 from reput.store_format.derived.queue_entries import decode_entries, is_message
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.part_reads import read_part
+from reput.store_format.storage.protocol import InputStorage
 
 Placed = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)
 
 
-def batch_entries(storage: Storage, files: Iterable[tuple[str, int]]) -> Iterator[Placed]:
-    """The entries of batch queue files, of each those in its first so many bytes."""
+def batch_entries(storage: InputStorage, files: Iterable[tuple[str, int]]) -> Iterator[Placed]:
+    """The entries of batch queue files. files: each with the bytes from its start that are used."""
     for path, used in files:
-        raw = np.empty(used, np.uint8)
-        file = storage.open(path)
-        file.read_into(0, raw)
-        file.close()
-        entries = decode_entries(raw, True)
+        entries = decode_entries(read_part(storage, path, 0, used), True)
         for number, entry in enumerate(entries):
             yield path, number * entries.itemsize, entry
 

@@ -6,6 +6,7 @@ from typing import Any
 from reput.jobs.judging.differences import Difference
 from reput.jobs.opening.plan import Plan
 from reput.jobs.salvaging.damage_map import DamageMap
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 
 
@@ -31,6 +32,7 @@ class CheckReport:
     looks_like: str = ""  # another release, by whose rules the store is sound
     discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     releases: str = ""  # those that write the same, as a text
+    of_group: bool = False  # the log is a DLedger group's, which no command changes
     seconds: float = 0.0
 
     @property
@@ -73,4 +75,5 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
         warnings=plan.warnings + found.warnings,
         notes=list(plan.notes),
         discovered=plan.discovered.as_json(),
+        of_group=plan.heads_from != NO_HEADS,
     )

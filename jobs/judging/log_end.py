@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from reput.jobs.judging.differences import NO_SUCH_FILE, Difference
 from reput.jobs.judging.verdict import files_there
 from reput.jobs.pipeline.link import Linked
@@ -19,9 +17,10 @@ from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
-from reput.store_format.storage.protocol import Storage
-from reput.udfs.compare import PAST_END
+from reput.store_format.storage.part_reads import read_head
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.torn_search import NEWEST, TORN, FindNewest, FindTorn
+from reput.udfs.file_comparison import PAST_END
 from reput.udfs.staged_runs import QUEUE_KEY
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def past_the_end(
 
 
 def _derived(
-    storage: Storage, store: str, end: int, differences: list[Difference]
+    storage: InputStorage, store: str, end: int, differences: list[Difference]
 ) -> Iterator[tuple[str, str]]:
     """(path, what is said) of the first queue and the last index file that point past the end."""
     past = [d for d in differences if d.field.endswith(PAST_END)]
@@ -93,31 +92,18 @@ def _derived(
             break
     index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
     for path in index[-1:]:
-        head = _head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
-        at = decode_header(head).end_offset if head else -1
+        head = read_head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
+        at = decode_header(head).end_offset if head and len(head) == INDEX_HEADER_BYTES else -1
         if at >= end:
             yield f"{store}/{path}", f"points to {at:,}, the log ends at {end:,}"
 
 
-def _first_entry(storage: Storage, path: str) -> int | None:
+def _first_entry(storage: InputStorage, path: str) -> int | None:
     """Where the first entry of a queue's file points to."""
     if path.split("/")[-4:-3] != [CONSUME_QUEUE]:
         return None
-    entries = decode_entries(_head(storage, path, QUEUE_ENTRY_BYTES))
+    entries = decode_entries(read_head(storage, path, QUEUE_ENTRY_BYTES) or b"")
     return int(entries[0]["physicalOffset"]) if is_message(entries).any() else None
-
-
-def _head(storage: Storage, path: str, length: int) -> bytes:
-    """A file's first bytes; none where it has not so many, or is not there."""
-    try:
-        file = storage.open(path)
-    except FileNotFoundError:
-        return b""
-    raw = np.empty(length if file.state.size >= length else 0, np.uint8)
-    if len(raw):
-        file.read_into(0, raw)
-    file.close()
-    return raw.tobytes()
 
 
 def _checkpoint(
@@ -173,7 +159,7 @@ def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
     yield from ((path, said) for said in sorted(past)[:_SHOWN])
 
 
-def _consumed(storage: Storage, path: str) -> dict[tuple[str, int], int]:
+def _consumed(storage: InputStorage, path: str) -> dict[tuple[str, int], int]:
     """(topic, queueId) -> the greatest offset that any group has saved."""
     try:
         table = json.loads(storage.read_bytes(path))["offsetTable"]

@@ -7,28 +7,24 @@ before the first one that has a row, as the index may have been switched on late
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from reput.jobs.judging.differences import Difference
 from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.in_rocksdb import has_rows
-from reput.store_format.release.foreign import STORE_DB
-from reput.store_format.rocksdb.index import BEHIND_HOURS, FAMILY, RocksDBIndex
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.rocksdb import (
-    Database,
-    RocksDBError,
-    RocksDBMissing,
-    open_database,
-)
-from reput.udfs.table.index_rows import index_cuts, merged_rows
+from reput.store_format.release.foreign_files import STORE_DB
+from reput.store_format.rocksdb.index import RocksDBIndex
+from reput.store_format.storage.protocol import InputStorage
+from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing, open_database
+from reput.udfs.table.compare_index import COMPARED, CompareIndexRows
+from reput.udfs.table.index_rows import index_cuts
 
 _ROWS_AT_ONCE = 1 << 20
+_MISSING = "are missing in RocksDB"
 
 
 @dataclass
@@ -40,23 +36,8 @@ class ComparedIndex:
     behind: list[Difference] = field(default_factory=list)  # the broker goes on there
 
 
-class _Kind:
-    """Rows of one kind of difference: how many, and the first message that has one."""
-
-    def __init__(self, said: str) -> None:
-        self.said, self.rows, self.first = said, 0, -1
-
-    def add(self, place: int) -> None:
-        self.rows += 1
-        self.first = place if self.first < 0 else min(self.first, place)
-
-    def difference(self, folder: str) -> Difference:
-        text = f"index: {self.rows:,} rows {self.said}, first of the message at {self.first}"
-        return Difference(folder, self.first, text, None, None)
-
-
 def compare_index(
-    job: Pipeline, linked: Linked, there: Storage, against: str
+    job: Pipeline, linked: Linked, there: InputStorage, against: str
 ) -> ComparedIndex | None:
     """Compare the index in RocksDB below `against`; None where there is none."""
     folder, found = f"{against}/{STORE_DB}", ComparedIndex()
@@ -67,7 +48,7 @@ def compare_index(
             index = RocksDBIndex(database)
             if not index.has_rows:
                 return None
-            _compare(job, linked, database, index.last_offset, found)
+            _compare(job, linked, there, index, found)
     except RocksDBMissing as error:  # there may be timers alone, and index files that are judged
         found.notes.append(f"{error}: it is not compared")
     except RocksDBError as error:
@@ -76,44 +57,46 @@ def compare_index(
 
 
 def _compare(
-    job: Pipeline, linked: Linked, database: Database, again_from: int, found: ComparedIndex
-) -> None:
-    log_start = job.plan.segments[0].start
-    begin, lost = linked.end, list[npt.NDArray[np.int64]]()
-    missing, extra = (
-        _Kind("are missing in RocksDB"),
-        _Kind("are in RocksDB that the log does not give"),
-    )
-    late, other = _Kind("are missing in RocksDB"), _Kind("have another storeTimestamp in RocksDB")
+    job: Pipeline, linked: Linked, there: InputStorage, index: RocksDBIndex, found: ComparedIndex
+) -> None:  # fmt: skip
+    folder, log_start = index.database.folder, job.plan.segments[0].start
     runs = tuple(index_runs(job, linked))
-    bounds = (b"", *(index_cuts(list(runs), 1, _ROWS_AT_ONCE) if runs else ()), BEHIND_HOURS)
-    rows = 0
-    for start, stop in pairwise(bounds):
-        table = merged_rows(job.staging, runs, start, stop)
-        wanted = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        rows += len(wanted)
-        for key, value in database.rows(FAMILY, start, stop):
-            place, should = _place(key), wanted.pop(key, None)
-            if place >= log_start:
-                begin = min(begin, place)
-            if should is None:
-                if log_start <= place < min(again_from, linked.end):
-                    extra.add(place)
-            elif should != value and place < again_from:
-                other.add(place)
-        lost.append(np.array([_place(key) for key in wanted], np.int64))
-    for place in np.concatenate(lost).tolist():
-        if place >= begin:
-            (late if place >= again_from else missing).add(place)
-        else:
-            rows -= 1
-    folder = database.folder
-    found.differences += [kind.difference(folder) for kind in (missing, extra, other) if kind.rows]
-    found.behind += [late.difference(folder)] if late.rows else []
+    cuts = index_cuts(list(runs), job.cores, _ROWS_AT_ONCE) if runs else ()
+    task = CompareIndexRows(
+        there, folder, job.staging, runs, cuts, log_start, min(index.last_offset, linked.end)
+    )
+    compared = job.ids(len(cuts) + 1, job.cores).run(task, COMPARED).collect()
+    for row in compared:
+        if row["unread"] is not None:
+            raise RocksDBError(folder, row["unread"])
+    lost = np.concatenate([np.frombuffer(row["lost"], np.int64) for row in compared])
+    begin = min((row["begin"] for row in compared if row["begin"] >= 0), default=linked.end)
+    missing = lost[(lost >= begin) & (lost < index.last_offset)]
+    late = lost[(lost >= begin) & (lost >= index.last_offset)]
+    extra, other = (_sum(compared, name) for name in ("extra", "other"))
+    differences = [
+        _difference(folder, len(missing), missing.min(initial=linked.end), _MISSING),
+        _difference(folder, *extra, "are in RocksDB that the log does not give"),
+        _difference(folder, *other, "have another storeTimestamp in RocksDB"),
+    ]
+    found.differences += [each for each in differences if each is not None]
+    behind = _difference(folder, len(late), late.min(initial=linked.end), _MISSING)
+    found.behind += [] if behind is None else [behind]
+    rows = sum(row["rows"] for row in compared) - int((lost < begin).sum())
     found.notes.append(f"{rows} rows of the index compared with RocksDB")
     if begin > min((run["first_offset"] for run in runs), default=begin):
         found.notes.append(f"{folder}: its index begins with the message at {begin}")
 
 
-def _place(key: bytes) -> int:
-    return int.from_bytes(key[-8:], "big", signed=True)
+def _sum(compared: list[dict[str, Any]], kind: str) -> tuple[int, int]:
+    """(how many rows there are of a kind of difference, the first message that has one)."""
+    there = [row for row in compared if row[kind]]
+    first = min((row[f"first_{kind}"] for row in there), default=-1)
+    return sum(row[kind] for row in there), first
+
+
+def _difference(folder: str, rows: int, first: int, said: str) -> Difference | None:
+    if not rows:
+        return None
+    text = f"index: {rows:,} rows {said}, first of the message at {first}"
+    return Difference(folder, int(first), text, None, None)

@@ -30,12 +30,11 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
-from reput.store_format.log.record_rules import record_rules
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
 from reput.store_format.rocksdb.keys import MIN
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")
@@ -64,7 +63,7 @@ class Compared:
 
 
 def compare_rocksdb(
-    job: Pipeline, named: Iterable[Built], log_end: int, there: Storage, against: str,
+    job: Pipeline, named: Iterable[Built], log_end: int, there: InputStorage, against: str,
     deleted: Any = lambda topic: False,
 ) -> Compared | None:  # fmt: skip
     """Compare the RocksDB below `against` with derived queue files; None where there is none.
@@ -102,7 +101,7 @@ class _Comparison:
     ) -> None:
         plan = job.plan
         self.job, self.queues, self.compared = job, queues, compared
-        self.log = LogReader(plan.storage, plan.segments, record_rules(plan.profile), end=log_end)
+        self.log = LogReader(plan.storage, plan.segments, plan.record_rules, end=log_end)
         self.log_start, self.log_end = plan.segments[0].start, log_end
         self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []

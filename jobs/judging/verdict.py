@@ -11,12 +11,13 @@ All commands that judge a store ask here, so that they say the same of it. Not w
 """
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from reput.jobs.engines.engine import Row, Rows
+from reput.jobs.engines.engine import Row, TaskRows
 from reput.jobs.judging.batch_queues import batch_entries, first_difference
 from reput.jobs.judging.differences import (
     FILE_LENGTH,
@@ -36,7 +37,7 @@ from reput.store_format.derived.expiry import (
     begins_expired,
     expired_puts,
 )
-from reput.store_format.derived.index_header import read_header
+from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
@@ -55,8 +56,9 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
-from reput.udfs.compare import (
+from reput.store_format.storage.part_reads import read_part
+from reput.store_format.storage.protocol import InputStorage
+from reput.udfs.file_comparison import (
     DIFFERENCE,
     LOOK,
     LOOKED,
@@ -101,7 +103,7 @@ class Verdict:
         return lines
 
 
-def judge(job: Pipeline, linked: Linked, there: Storage, against: str) -> Verdict:
+def judge(job: Pipeline, linked: Linked, there: InputStorage, against: str) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
     there: the storage that it is on. Raises StoreError.
@@ -111,7 +113,7 @@ def judge(job: Pipeline, linked: Linked, there: Storage, against: str) -> Verdic
 
 
 class _Judging:
-    def __init__(self, job: Pipeline, linked: Linked, there: Storage, against: str) -> None:
+    def __init__(self, job: Pipeline, linked: Linked, there: InputStorage, against: str) -> None:
         self.job, self.linked = job, linked
         self.there, self.against = there, against
         self.slots = job.plan.settings.max_hash_slot_num
@@ -206,7 +208,7 @@ class _Judging:
             found = verdict.behind if row.pop("behind") else verdict.differences
             found.append(Difference(**row))
 
-    def _table(self, rows: list[Row], columns: pa.Schema) -> Rows:
+    def _table(self, rows: list[Row], columns: pa.Schema) -> TaskRows:
         return self.job.engine.table(pa.Table.from_pylist(rows, columns), self.job.cores * 4)
 
     # --- the index ---------------------------------------------------------------------------
@@ -220,10 +222,9 @@ class _Judging:
             return 0, NO_PUTS
         partly = -1
         for number, path in enumerate(index):
-            file = self.there.open(self._path(path))
-            if begins_expired(file, self.slots, self.log_start):
-                partly = number
-            file.close()
+            with closing(self.there.open(self._path(path))) as file:
+                if begins_expired(file, self.slots, self.log_start):
+                    partly = number
         if partly < 0:
             return 0, NO_PUTS
         staging, run, count = self.job.staging, attempt_name("expired"), 0
@@ -243,19 +244,15 @@ class _Judging:
         """Whether a file was begun by a broker after the job was."""
         if not self.growing:
             return False
-        file = self.there.open(self._path(path))
-        begin = read_header(file).begin_offset
-        file.close()
-        return begin >= self.log_end
+        return self._index_header(path).begin_offset >= self.log_end
 
     def _holds_the_mark(self, path: str, index: list[str]) -> bool:
         """Whether it is the last file, and only there to hold a writer's mark."""
-        if path != index[-1]:
-            return False
-        file = self.there.open(self._path(path))
-        marked = has_mark_only(read_header(file))
-        file.close()
-        return marked
+        return path == index[-1] and has_mark_only(self._index_header(path))
+
+    def _index_header(self, path: str) -> IndexHeader:
+        with closing(self.there.open(self._path(path))) as file:
+            return read_header(file)
 
     # --- queues ------------------------------------------------------------------------------
 
@@ -282,19 +279,18 @@ class _Judging:
 
     def _first_place(self, row: Built) -> int:
         """The first physicalOffset in a derived file; the log's end where it has none."""
-        file = self.job.staging.storage.open(self.job.staging.path(row["name"]))
-        try:
-            if row["folder"] == INDEX:
+        staging = self.job.staging
+        path, storage = staging.path(row["name"]), staging.storage
+        if row["folder"] == INDEX:
+            with closing(storage.open(path)) as file:
                 head = read_header(file)
-                return head.begin_offset if head.entries else self.log_end
-            if not row["entries"]:
-                return self.log_end
-            batch = is_batch(row["folder"])
-            raw = np.empty(layout_of(batch).itemsize, np.uint8)
-            file.read_into(row["used"] - row["entries"] * len(raw), raw)
-            return int(decode_entries(raw, batch)[0]["physicalOffset"])
-        finally:
-            file.close()
+            return head.begin_offset if head.entries else self.log_end
+        if not row["entries"]:
+            return self.log_end
+        batch = is_batch(row["folder"])
+        size = layout_of(batch).itemsize
+        raw = read_part(storage, path, row["used"] - row["entries"] * size, size)
+        return int(decode_entries(raw, batch)[0]["physicalOffset"])
 
     def _streams(self, named: Iterable[Built], there: set[str]) -> set[str]:
         """Batch queues to be compared entry by entry, not place by place.
@@ -377,14 +373,12 @@ def _prepared(path: str, last: str | None, size: int) -> bool:
         return False
 
 
-def _size(storage: Storage, path: str) -> int:
-    file = storage.open(path)
-    size = file.state.size
-    file.close()
-    return size
+def _size(storage: InputStorage, path: str) -> int:
+    with closing(storage.open(path)) as file:
+        return file.state.size
 
 
-def files_there(storage: Storage, root: str) -> Iterable[str]:
+def files_there(storage: InputStorage, root: str) -> Iterable[str]:
     """The derived files below a folder: queue files, then index files."""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic, _ in listed(storage, f"{root}/{kind}"):

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.judging.differences import Difference
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.names import MANIFEST

@@ -1,5 +1,7 @@
 """What a store's broker does by itself when it starts after a crash."""
 
+from contextlib import closing
+
 import numpy as np
 
 from reput.jobs.opening.plan import Plan
@@ -7,15 +9,15 @@ from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
-from reput.store_format.log.record_rules import RecordRules, record_rules, store_timestamp_at
+from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
-from reput.store_format.storage.protocol import ANY_TIME, Storage
+from reput.store_format.storage.protocol import ANY_TIME, InputStorage
 
 _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
 
 
-def read_checkpoint(storage: Storage, store: str) -> Checkpoint | None:
+def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:
     """What a store's checkpoint says; None where there is none, or it is too short."""
     try:
         raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
@@ -46,18 +48,16 @@ def dispatched_again_from(plan: Plan) -> int:
     return plan.segments[0].start
 
 
-def stored_at(storage: Storage, segment: Segment, at: int, rules: RecordRules) -> int:
+def stored_at(storage: InputStorage, segment: Segment, at: int, rules: RecordRules) -> int:
     """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
     raw = np.zeros(_HEAD_BYTES, np.uint8)
-    file = storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
-    try:
+    with closing(storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))) as file:
         file.read_into(at - segment.start, raw[: segment.end - at])
-    finally:
-        file.close()
     head = raw[: RECORD_HEAD.itemsize].view(RECORD_HEAD)[0]
     start = store_timestamp_at(int(head["sysFlag"]), rules)
     return int(raw[start : start + TIMESTAMP_BYTES].view(">i8")[0])
 
 
 def _first_timestamp(plan: Plan, segment: Segment) -> int:
-    return stored_at(plan.storage, segment, segment.start, record_rules(plan.profile))
+    at = segment.start + head_bytes(segment.end, plan.record_rules)
+    return stored_at(plan.storage, segment, at, plan.record_rules)

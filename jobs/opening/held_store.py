@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from reput.jobs.opening.changeable import refuse_what_is_no_store
+from reput.jobs.opening.change_refusals import refuse_what_is_no_store
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles

@@ -7,12 +7,11 @@ and those after it, may change while the job runs; no other may.
 import time
 from typing import NamedTuple
 
-import numpy as np
-
 from reput.store_format.derive.scan import End, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Segment, Stretch
-from reput.store_format.storage.protocol import ANY_TIME, Reader, Storage
+from reput.store_format.storage.part_reads import read_part
+from reput.store_format.storage.protocol import ANY_TIME, InputStorage, Reader
 
 _TRIES = 20
 _PAUSE = 0.05  # seconds: a record is copied into the log in microseconds
@@ -25,7 +24,7 @@ class LiveEnd(NamedTuple):
     sure: bool
 
 
-def log_end_now(storage: Storage, segments: list[Segment], rules: ScanRules) -> LiveEnd:
+def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules) -> LiveEnd:
     """Walk the last segment that is written to, up to its end.
 
     A record that is being written looks damaged for a moment, and so do stale bytes that the
@@ -43,7 +42,7 @@ def log_end_now(storage: Storage, segments: list[Segment], rules: ScanRules) -> 
     return LiveEnd(end.next, False)
 
 
-def states_now(storage: Storage, segments: list[Segment]) -> list[Segment]:
+def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
     """The segments as they are now: one that was listed while it was the last may be full since,
     and stays as it is from then on.
     """
@@ -62,23 +61,19 @@ def may_grow(segments: list[Segment], end: int) -> list[Segment]:
     ]
 
 
-def _open(storage: Storage, segment: Segment) -> Reader:
+def _open(storage: InputStorage, segment: Segment) -> Reader:
     return storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
 
 
-def _last_written(storage: Storage, segments: list[Segment]) -> Segment | None:
+def _last_written(storage: InputStorage, segments: list[Segment]) -> Segment | None:
     """The last segment that holds anything: one that is prepared for later is all zeros."""
     for segment in reversed(segments):
-        reader = _open(storage, segment)
-        head = np.empty(8, np.uint8)
-        reader.read_into(0, head)
-        reader.close()
-        if head.any():
+        if read_part(storage, segment.path, 0, 8, segment.state._replace(mtime=ANY_TIME)).any():
             return segment
     return None
 
 
-def _walk(storage: Storage, segment: Segment, at: int, rules: ScanRules) -> End:
+def _walk(storage: InputStorage, segment: Segment, at: int, rules: ScanRules) -> End:
     end = End()
     reader = _open(storage, segment)
     stretch = Stretch(segment.start, segment.end, at, segment.end, at)

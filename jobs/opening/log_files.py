@@ -7,10 +7,10 @@ from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.log.oversize import Read
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 
-class LogFile(Protocol):
+class SegmentFile(Protocol):
     """One segment, of which only this is asked."""
 
     def read_at(self, at: int, buffer: Bytes) -> None: ...
@@ -21,7 +21,7 @@ class LogFile(Protocol):
 class LogFolder(Protocol):
     """Where segments are opened."""
 
-    def open_read(self, path: str) -> LogFile: ...
+    def open_read(self, path: str) -> SegmentFile: ...
 
 
 class LogBytes:
@@ -30,7 +30,7 @@ class LogBytes:
     def __init__(self, files: LogFolder, segment_bytes: int) -> None:
         self._files, self._segment_bytes = files, segment_bytes
         self._segment = -1
-        self._file: LogFile | None = None
+        self._file: SegmentFile | None = None
 
     def read(self, at: int, buffer: Bytes) -> None:
         """Fill the buffer from an offset; all of it lies in one segment."""
@@ -49,14 +49,14 @@ class LogBytes:
             self._file = None
 
 
-class LogFiles:
+class SegmentFiles:
     """Segments on any storage, which are only read.
 
     A last one that is not all there yet, as one that is being copied, reads as if zeros followed.
     """
 
     def __init__(
-        self, storage: Storage, segments: list[Segment], segment_bytes: int,
+        self, storage: InputStorage, segments: list[Segment], segment_bytes: int,
         growing: Files | None = None,
     ) -> None:  # fmt: skip
         """growing: the store's files, where segments may grow while they are read."""

@@ -14,12 +14,12 @@ from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.storage import storage_for
 
 if TYPE_CHECKING:
-    from reput.store_format.fate.answers import DelayedRow, TransactionRow
+    from reput.store_format.fate.fate_rows import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.counts import Count
-    from reput.store_format.query.in_flight import InFlightRow
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
+    from reput.store_format.query.pop_leftovers import InFlightRow
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
@@ -60,7 +60,7 @@ class Store:
     ) -> Messages:
         """The messages of a topic with a key, one of KEYS or the UNIQ_KEY.
 
-        begin, end: storeTimestamps in milliseconds, both within. most: so many at most, the newest
+        begin, end: storeTimestamps in milliseconds, both within. most: how many at most, the newest
         ones; where: only those that it wants (`filter`). as_rocketmq: what a broker answers: 64 at
         most, by the key's hash alone, with its misses. scan: read the log, not the index.
         """
@@ -236,7 +236,7 @@ class Store:
 
     def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
         """Messages that were popped, and that nobody had acknowledged when the broker ended."""
-        from reput.store_format.query.in_flight import in_flight
+        from reput.store_format.query.pop_leftovers import in_flight
 
         notes = self._new_notes()
         return Rows(in_flight(self._opened, scan, notes), notes)
@@ -246,7 +246,7 @@ class Store:
 
         The log is read once.
         """
-        from reput.store_format.fate.answers import transaction_rows
+        from reput.store_format.fate.fate_rows import transaction_rows
 
         notes = self._new_notes()
         return Rows(transaction_rows(self._opened, everything, notes), notes)
@@ -256,7 +256,7 @@ class Store:
 
         The log is read once.
         """
-        from reput.store_format.fate.answers import delayed_rows
+        from reput.store_format.fate.fate_rows import delayed_rows
 
         notes = self._new_notes()
         return Rows(delayed_rows(self._opened, everything, notes), notes)
@@ -265,7 +265,7 @@ class Store:
         """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
         by several of these. The log is read once; damage is passed over, and is a note.
         """
-        from reput.jobs.opening.live_behind import live_behind
+        from reput.jobs.opening.records_behind_damage import live_behind
         from reput.store_format.discover.config_folder import batch_topics
         from reput.store_format.query.counts import count
 
@@ -291,7 +291,7 @@ class Store:
 
         scan: read the log, not the index.
         """
-        from reput.store_format.fate.answers import message_events
+        from reput.store_format.fate.fate_rows import message_events
         from reput.store_format.query.by_id import who_is
 
         notes = self._new_notes()

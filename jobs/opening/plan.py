@@ -4,25 +4,27 @@ from dataclasses import dataclass, field
 
 from reput.jobs.opening.live_end import log_end_now, may_grow, states_now
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.committed import committed
 from reput.store_format.discover.config_folder import topic_attributes
 from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.discover.store import Discovered
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.proven_names import proven_names
+from reput.store_format.log.record_rules import RecordRules, record_rules
 from reput.store_format.log.segments import (
     Finding,
     Segment,
     Splits,
-    commit_log_folders,
     find_segments,
     list_segments,
 )
 from reput.store_format.names import COMPACTION, COMPACTION_LOG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
-from reput.store_format.release.foreign import IN_ROCKSDB, refuse_foreign
+from reput.store_format.release.foreign_files import IN_ROCKSDB, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (
@@ -57,6 +59,7 @@ class Plan:
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
+    ends_by: str = ""  # why the log ends where the splits have a limit
 
     @property
     def eras(self) -> tuple[Era, ...]:
@@ -72,6 +75,16 @@ class Plan:
     def has_index(self) -> bool:
         """Whether the store has index files, which no broker writes to at the moment."""
         return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
+
+    @property
+    def heads_from(self) -> int:
+        """Where DLedger's heads begin in the log (RecordRules.heads_from)."""
+        return heads_from(self.segments)
+
+    @property
+    def record_rules(self) -> RecordRules:
+        """What a record is in this log."""
+        return record_rules(self.profile, self.heads_from)
 
     @property
     def log_bytes(self) -> int:
@@ -98,7 +111,7 @@ def make_plan(
     parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
-    folders = commit_log_folders(store, parsed)
+    folders = log_folders(storage, store, parsed)
     holder = storage.lock_holder(store)
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
@@ -139,7 +152,8 @@ def make_plan(
     limit = None
     if holder is not None and len(odd) < len(segments):
         whole = [each for n, each in enumerate(segments) if n not in odd]
-        end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
+        of_log = scan_rules(rules, parsed, batch_topics, heads_from=heads_from(whole))
+        end = log_end_now(storage, whole, of_log)
         segments = may_grow(states_now(storage, segments), end.at)
         limit = end.at if end.sure else None
         notes.insert(
@@ -147,6 +161,14 @@ def make_plan(
             f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
             f"{end.at}, where it ended when this began",
         )
+    ends_by = "where a log in use ended when this began" if limit is not None else ""
+    agreed = None
+    if not parsed.read_uncommitted:
+        agreed = committed(storage, store, segments, (storage, store))
+    if agreed is not None and (limit is None or agreed.end < limit):
+        limit, ends_by = agreed.end, "the committed index of the DLedger group"
+        if agreed.behind:
+            notes.append(f"{store}: {agreed.text}")
     return Plan(
         store=store,
         storage=storage,
@@ -161,6 +183,7 @@ def make_plan(
         in_use=holder is not None,
         odd=odd,
         findings=findings,
+        ends_by=ends_by,
     )
 
 

@@ -1,4 +1,4 @@
-"""What long work tells of itself; how it is shown is the console's (jobs/console/progress.py)."""
+"""How far long work is; jobs/console/progress_lines.py shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

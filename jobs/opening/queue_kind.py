@@ -11,12 +11,15 @@ KINDS = (FILES, ROCKSDB)
 _STORE_TYPES = {"default": FILES, "defaultRocksDB": ROCKSDB}  # StoreType
 
 
-def kind_of_queues(plan: Plan, asked: str | None, output: str) -> str:
-    """FILES or ROCKSDB: what is asked for; None: as the store has them. output: what gets them.
+def kind_of_queues(
+    plan: Plan, asked: str | None, output: str, of_both: str | None = None
+) -> str:  # fmt: skip
+    """FILES or ROCKSDB: what is asked for; None: as the store has them. output: what gets them;
+    of_both: which it gets where the store has both.
 
     Raises SettingError where it has both, or what is asked for is neither; RocksDBMissing.
     """
-    return _checked("queues", asked or _kind_there(plan), output)
+    return _checked("queues", asked or _kind_there(plan, of_both), output)
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
@@ -34,7 +37,7 @@ def _checked(what: str, kind: str, output: str) -> str:
     return kind
 
 
-def _kind_there(plan: Plan) -> str:
+def _kind_there(plan: Plan, of_both: str | None) -> str:
     store_type = plan.settings.store_type
     if store_type not in _STORE_TYPES:
         raise SettingError(f"storeType={store_type}: there are {' and '.join(_STORE_TYPES)}")
@@ -42,6 +45,8 @@ def _kind_there(plan: Plan) -> str:
     if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
         return _STORE_TYPES[store_type]
     if FileQueues(plan.storage, plan.store, lambda batch: 0).topics():
+        if of_both is not None:
+            return of_both
         raise SettingError(
             f"{plan.store}: has queues in files and in RocksDB ({folder}): say which are to be "
             f"built: --queues files, or --queues rocksdb"

@@ -6,10 +6,10 @@ from typing import Any
 from reput.store_format.faults import StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 
-def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
     """The manifest of a rebuilt set; empty where there is none."""
     try:
         manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
@@ -38,7 +38,7 @@ def manifest_text(manifest: dict[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(whole) + "\n}\n").encode()
 
 
-def refuse_unfinished(storage: Storage, against: str) -> None:
+def refuse_unfinished(storage: InputStorage, against: str) -> None:
     """Raise StoreError where a killed rebuild left files without their manifest."""
     names = dict(listed(storage, against))
     if UNFINISHED in names and MANIFEST not in names:

@@ -20,14 +20,17 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DLEDGER,
+    DLEDGER_DATA,
     INDEX,
     MANIFEST,
 )
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.local_writers import open_new
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.overlap import Whereabouts, relation
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import OutputStorage, Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
@@ -62,13 +65,16 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     with its several paths, readOnlyCommitLogStorePaths, storePathIndex, ...).
     """
     paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]
+    for name, state in listed(storage, store):
+        if state is None and name.startswith(DLEDGER):
+            paths += [f"{store}/{name}", f"{store}/{name}/{DLEDGER_DATA}"]
     for name, value in settings.items():
         if "storepath" in name.lower():
             paths += [path.strip() for path in value.split(_PATH_SEPARATOR)]
     return [Input(storage, path) for path in dict.fromkeys(paths) if path]
 
 
-def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None:
+def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -> None:
     """Raise OverlapsInput where `path` is, holds or lies inside an input. Raises OSError."""
     here = storage.whereabouts(path)
     for each in inputs:

@@ -17,7 +17,7 @@ from reput.store_format.names import (
     segment_name,
 )
 from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.staging import PLACED_TREE, Staging
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
@@ -91,11 +91,11 @@ def publish(
 def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
     """Move files (name in staging, path below the output) into a folder, and return that.
 
-    Those that were made at their paths (`Storage.place`) move with the folders that they are in.
-    Where two attempts at a task made one, the other attempt's file takes its place.
+    Those that were made at their paths (`StagingStorage.place`) move with the folders that they
+    are in. Where two attempts at a task made one, the other attempt's file takes its place.
     """
     storage = staging.storage
-    target = storage.begin_set(staging.path(_SET), output.path, output.may_go)
+    target = output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
     tree = staging.path(PLACED_TREE)
     placed = {name for name, path in files if name == f"{PLACED_TREE}/{path}"}
     tops = dict.fromkeys(name.split("/")[1] for name in placed)
@@ -116,10 +116,10 @@ def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) ->
 def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     """Add the manifest, and put the folder in its place at once."""
     text = manifest_text(manifest)
-    staging.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
+    output.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
 
 
-def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:
+def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> OutputFile:
     output = storage.create(f"{folder}/{name}", digest=True)
     output.write(content)
     written = output.finish(len(content))

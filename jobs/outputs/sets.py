@@ -1,6 +1,7 @@
 """What a folder must be for `reput` to take it for a set of its own: a manifest, and what it lists.
 
-A rebuilt set, a repaired store and an export are the kinds. Only they are ever replaced, whole.
+A rebuilt set, a repaired or converted store and an export are the kinds. Only they are ever
+replaced, whole.
 """
 
 import json
@@ -16,6 +17,7 @@ from reput.store_format.storage.protocol import Storage
 REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"
 STORE_FORMAT = "reput-export-store-1"
+CONVERT_FORMAT = "reput-convert-1"
 
 _ROCKSDB_FILES = r"(consumequeue|rocksdbstore)/(CURRENT|MANIFEST-\d+|\d+\.(sst|log))"
 _DERIVED_FILES = (
@@ -54,6 +56,12 @@ EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
     re.compile(rf"{_DERIVED_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
     re.compile(f"{_DERIVED_FOLDERS}|commitlog|config", re.ASCII),
+)  # fmt: skip
+_TIMER_FILES = r"timerlog/\d{20}|timerwheel(\.\d+)?"
+CONVERTED = SetKind(
+    "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
+    re.compile(f"{EXPORTED_STORE.files.pattern}|{_TIMER_FILES}", re.ASCII),
+    re.compile(f"{EXPORTED_STORE.folders.pattern}|timerlog", re.ASCII),
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """A job's staging folder, and what runs that ended early left of theirs.
 
-It is held (`Storage.claim`) as long as its job lives, however the job ends. One that nobody holds
-any more is a leftover, and the next job for the same output removes it.
+It is held (`StagingStorage.claim`) as long as its job lives, however the job ends. A folder that
+nobody holds any more is a leftover, and the next job for the same output removes it.
 """
 
 import re
@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.disk.exchange import NotDurable
 from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import StagingStorage, Storage
 from reput.udfs.staging import Staging, attempt_name
 
 _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
 
 
 @contextmanager
-def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
+def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterator[Staging]:
     """Yield a new folder of our own, which is removed afterwards.
 
     Not after NotDurable: it may hold the old set then, and the new one may not last.
@@ -41,7 +41,7 @@ def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Stagi
         release()
 
 
-def beside(storage: Storage, output: str) -> tuple[str, str]:
+def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
     """(folder, prefix of names in it) for staging beside an output, on the same file system.
 
     Beside the first folder that is missing on the way to the output: those are made when there
@@ -53,7 +53,7 @@ def beside(storage: Storage, output: str) -> tuple[str, str]:
     return parent, _prefix(name)
 
 
-def places(storage: Storage, output: str) -> list[tuple[str, str]]:
+def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
     """(folder, prefix of names in it) of all places where jobs for this output may have staged.
 
     The first one is where a job would stage now. The others are beside the folders above: jobs
@@ -70,7 +70,7 @@ def places(storage: Storage, output: str) -> list[tuple[str, str]]:
     return found
 
 
-def leftovers(storage: Storage, output: str) -> list[str]:
+def leftovers(storage: StagingStorage, output: str) -> list[str]:
     """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(storage, output)):
@@ -104,7 +104,7 @@ def temporary_folder(
         yield staging
 
 
-def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
+def remove_abandoned(storage: StagingStorage, folder: str, prefix: str) -> None:
     """Remove staging folders of that prefix in a folder whose jobs are known to be gone."""
     for path, gone in staged(storage, folder, prefix):
         if gone:
@@ -115,7 +115,7 @@ def _prefix(name: str) -> str:
     return f".{name}.reput"
 
 
-def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+def staged(storage: StagingStorage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
     """Each staging folder of that prefix in a folder, and whether its job is gone: None where
     nobody can tell.
     """

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.phrases import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
@@ -140,7 +140,7 @@ def _of_what(kind: str) -> str:
 
 
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What -v shows of what a store's files told."""
+    """What -v shows of what a store's files show."""
     return [f"  found     {line}" for line in discovered_lines(discovered)]
 
 

@@ -9,8 +9,8 @@ from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text, plural
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.phrases import ERAS
-from reput.store_format.fate.answers import ENDED
-from reput.store_format.fate.transactions import State
+from reput.store_format.fate.fate_rows import ENDED
+from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.query.counts import Count
 
 _DAY = 86_400_000
@@ -27,7 +27,7 @@ class Figure(NamedTuple):
     alarm: bool = False
 
 
-class Verdict(NamedTuple):
+class PageVerdict(NamedTuple):
     """Whether the store is sound. sections: where the page says why; command: what to do next."""
 
     kind: str  # sound, bad, unknown: the page's colours
@@ -55,27 +55,27 @@ def _about(facts: Facts) -> list[str]:
     return [release, *size, name_text(facts.store)]
 
 
-def verdict(facts: Facts) -> Verdict:
+def verdict(facts: Facts) -> PageVerdict:
     """The page's first sentence, with numbers, and what somebody would do next."""
     report = facts.check
     if report is None:
-        return Verdict("unknown", f"Not checked: {name_text(facts.unknown['check'])}",
+        return PageVerdict("unknown", f"Not checked: {name_text(facts.unknown['check'])}",
                        advice="To check the store:", command=_command(facts, "check"))  # fmt: skip
     if report.looks_like:
-        return Verdict(
+        return PageVerdict(
             "bad", f"This looks like RocketMQ {report.looks_like}, not {report.rocketmq}",
             ("derived",), f"As {report.looks_like} it is sound:",
             _command(facts, "check", release=report.looks_like),
         )  # fmt: skip
     files, wrong = report.derived_files or 0, len(report.differences)
     if report.sound and not files:
-        return Verdict(
+        return PageVerdict(
             "sound", f"Sound: {plural(report.messages, 'message')}; the store has no queue and no "
             f"index file", ("damage",), "To make them from the log:",
             _command(facts, "rebuild", "--output", "rebuilt"),
         )  # fmt: skip
     if report.sound:
-        return Verdict(
+        return PageVerdict(
             "sound", f"Sound: {plural(report.messages, 'message')} and "
             f"{plural(files, 'derived file')} are as they should be", ("damage", "derived"),
         )  # fmt: skip
@@ -89,7 +89,7 @@ def verdict(facts: Facts) -> Verdict:
     if wrong:
         found.append(f"{wrong:,} of {plural(files, 'derived file')} not as the log gives them")
         sections.append("derived")
-    return Verdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
+    return PageVerdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
 
 
 def damage_text(damage: dict[str, Any]) -> str:
@@ -207,7 +207,7 @@ def _of_check(facts: Facts) -> list[Figure]:
 def _waiting(facts: Facts) -> list[Figure]:
     if facts.fates is None:
         return []
-    half = facts.fates.transactions.get(State.PENDING, 0)
+    half = facts.fates.transactions.get(TransactionState.PENDING, 0)
     delayed = sum(many for (_, state), many in facts.fates.delayed.items() if state not in ENDED)
     if not facts.fates.transactions and not facts.fates.delayed:
         return []

@@ -9,7 +9,7 @@ from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import (
-    Column,
+    PageColumn,
     Picture,
     Section,
     Table,
@@ -83,9 +83,9 @@ def put_section(facts: Facts) -> Section:
         table(
             "Messages in each span",
             (
-                Column("from (UTC)", lambda row: time_cell(row.begin)),
-                Column("topic", lambda row: row.part),
-                Column("messages", lambda row: int(row.value), True),
+                PageColumn("from (UTC)", lambda row: time_cell(row.begin)),
+                PageColumn("topic", lambda row: row.part),
+                PageColumn("messages", lambda row: int(row.value), True),
             ),
             spans,
         )
@@ -164,17 +164,17 @@ def topics_section(facts: Facts) -> Section:
         table(
             "Topics",
             (
-                Column("topic", lambda name: name),
-                Column("kind", lambda name: there[name].kind if name in there else None),
-                Column("queues", lambda name: there[name].queues if name in there else 0, True),
-                Column("put in the log",
+                PageColumn("topic", lambda name: name),
+                PageColumn("kind", lambda name: there[name].kind if name in there else None),
+                PageColumn("queues", lambda name: there[name].queues if name in there else 0, True),
+                PageColumn("put in the log",
                        lambda name: put[name].messages if name in put else 0, True),
-                Column("bytes in the log", size_of, True),
-                Column("in queues",
+                PageColumn("bytes in the log", size_of, True),
+                PageColumn("in queues",
                        lambda name: there[name].messages if name in there else 0, True),
-                Column("oldest (UTC)",
+                PageColumn("oldest (UTC)",
                        lambda name: time_cell(put[name].first) if name in put else None),
-                Column("newest (UTC)",
+                PageColumn("newest (UTC)",
                        lambda name: time_cell(put[name].last) if name in put else None),
             ),
             names,
@@ -203,10 +203,10 @@ def sizes_section(facts: Facts) -> Section:
         table(
             "Sizes",
             (
-                Column("bytes, from", lambda row: row.size, True),
-                Column("to below", lambda row: row.size * 2, True),
-                Column("records", lambda row: row.records, True),
-                Column("bytes in all", lambda row: row.bytes, True),
+                PageColumn("bytes, from", lambda row: row.size, True),
+                PageColumn("to below", lambda row: row.size * 2, True),
+                PageColumn("records", lambda row: row.records, True),
+                PageColumn("bytes in all", lambda row: row.bytes, True),
             ),
             rows,
         )
@@ -289,9 +289,9 @@ def _map_table(report: CheckReport) -> Table:
     return table(
         "Cells of each segment",
         (
-            Column("first physical offset", lambda row: row[0]),
+            PageColumn("first physical offset", lambda row: row[0]),
             *(
-                Column(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
+                PageColumn(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
                 for kind in kinds
             ),
         ),
@@ -305,21 +305,21 @@ def _damage_tables(report: CheckReport) -> list[Table]:
         table(
             "Causes",
             (
-                Column("kind", lambda row: row["kind"]),
-                Column("field", lambda row: row["field"]),
-                Column("reason", lambda row: row["reason"]),
-                Column("ranges", lambda row: row["ranges"], True),
-                Column("bytes", lambda row: row["bytes"], True),
+                PageColumn("kind", lambda row: row["kind"]),
+                PageColumn("field", lambda row: row["field"]),
+                PageColumn("reason", lambda row: row["reason"]),
+                PageColumn("ranges", lambda row: row["ranges"], True),
+                PageColumn("bytes", lambda row: row["bytes"], True),
             ),
             found["causes"],
         ),
         table(
             "Damaged ranges",
             (
-                Column("physical offset", lambda row: row["physical_offset"], True),
-                Column("bytes", lambda row: row["length"], True),
-                Column("kind", lambda row: row["kind"]),
-                Column("in words", range_text),
+                PageColumn("physical offset", lambda row: row["physical_offset"], True),
+                PageColumn("bytes", lambda row: row["length"], True),
+                PageColumn("kind", lambda row: row["kind"]),
+                PageColumn("in words", range_text),
             ),
             found["ranges"],
             found["range_count"],
@@ -327,10 +327,10 @@ def _damage_tables(report: CheckReport) -> list[Table]:
         table(
             "Messages missing from queues",
             (
-                Column("topic", lambda row: row["topic"]),
-                Column("queue", lambda row: row["queue_id"], True),
-                Column("first queueOffset", lambda row: row["first"], True),
-                Column("messages", lambda row: row["count"], True),
+                PageColumn("topic", lambda row: row["topic"]),
+                PageColumn("queue", lambda row: row["queue_id"], True),
+                PageColumn("first queueOffset", lambda row: row["first"], True),
+                PageColumn("messages", lambda row: row["count"], True),
             ),
             found["missing"],
             len(found["missing"]) + found["missing_unlisted"],
@@ -376,7 +376,10 @@ def derived_section(facts: Facts) -> Section:
     section.tables.append(
         table(
             "Derived files by state",
-            (Column("state", lambda row: row[0]), Column("files", lambda row: row[1], True)),
+            (
+                PageColumn("state", lambda row: row[0]),
+                PageColumn("files", lambda row: row[1], True),
+            ),
             states,
         )
     )
@@ -384,7 +387,10 @@ def derived_section(facts: Facts) -> Section:
         section.tables.append(
             table(
                 "Files that differ or are behind",
-                (Column("state", lambda row: row[0]), Column("what", lambda row: row[1].text())),
+                (
+                    PageColumn("state", lambda row: row[0]),
+                    PageColumn("what", lambda row: row[1].text()),
+                ),
                 rows,
             )
         )
@@ -392,7 +398,10 @@ def derived_section(facts: Facts) -> Section:
         section.tables.append(
             table(
                 "What the store's files say of its settings",
-                (Column("setting", lambda row: row[0]), Column("known by", lambda row: row[2])),
+                (
+                    PageColumn("setting", lambda row: row[0]),
+                    PageColumn("known by", lambda row: row[2]),
+                ),
                 [line.partition(": ") for line in discovered_lines(report.discovered)],
             )
         )

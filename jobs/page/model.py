@@ -15,7 +15,7 @@ NAME_MOST = 1000  # characters of one cell
 _EXACT = 1 << 53  # up to here a number of JavaScript's is exact
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A table's column: its name, a row's value, and whether it is a number."""
 
     name: str
@@ -54,7 +54,9 @@ class Section:
     tables: list[Table] = field(default_factory=list)
 
 
-def table(name: str, columns: Sequence[Column], rows: Sequence[Any], all_rows: int = 0) -> Table:
+def table(
+    name: str, columns: Sequence[PageColumn], rows: Sequence[Any], all_rows: int = 0
+) -> Table:
     """A table of the first ROWS_MOST rows; all_rows: how many there are, where that is more."""
     many = max(all_rows, len(rows))
     shown = rows[:ROWS_MOST]

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.in_place.expire_store import Expired, When, disk_used, expire_store, plan_expiry
-from reput.jobs.in_place.still_needed import Even
+from reput.jobs.in_place.needed_messages import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
-from reput.jobs.opening.live_behind import live_behind
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.opening.records_behind_damage import live_behind
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
@@ -48,9 +48,9 @@ from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage, Storage
 
-FATES_MOST = 2000  # messages that have not arrived are listed up to so many
+FATES_MOST = 2000  # how many messages that have not arrived are listed
 _NOTES_MOST = 50
 _WALKS = 5
 _NO_SPARK = "no check of the log was asked for"
@@ -178,7 +178,7 @@ def _release(store: Discovered) -> str:
     return span(list(store.left)) if len(store.left) > 1 else store.release
 
 
-def _has_abort(storage: Storage, path: str) -> bool:
+def _has_abort(storage: InputStorage, path: str) -> bool:
     return any(each.name == ABORT for each in storage.list(path))
 
 

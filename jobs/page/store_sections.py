@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reput.jobs.console.texts import duration
 from reput.jobs.page.model import (
-    Column,
+    PageColumn,
     Picture,
     Section,
     Table,
@@ -16,7 +16,7 @@ from reput.jobs.page.model import (
 from reput.jobs.page.pictures import BARS_MOST, Bar, bars, drawable, lanes
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_stats import IndexFileStats
-from reput.store_format.fate.answers import ENDED, OPEN
+from reput.store_format.fate.fate_rows import ENDED, OPEN
 from reput.store_format.fate.sums import FateSums
 from reput.store_format.query.inventory import GroupRow, QueueRow
 
@@ -45,14 +45,14 @@ def queues_section(facts: Facts) -> Section:
         table(
             "Queues",
             (
-                Column("topic", lambda row: row.topic),
-                Column("queue", lambda row: row.queue_id, True),
-                Column("messages", lambda row: row.messages, True),
-                Column("first position", lambda row: row.min_offset, True),
-                Column("end", lambda row: row.max_offset, True),
-                Column("bytes", lambda row: row.bytes, True),
-                Column("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
-                Column("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
+                PageColumn("topic", lambda row: row.topic),
+                PageColumn("queue", lambda row: row.queue_id, True),
+                PageColumn("messages", lambda row: row.messages, True),
+                PageColumn("first position", lambda row: row.min_offset, True),
+                PageColumn("end", lambda row: row.max_offset, True),
+                PageColumn("bytes", lambda row: row.bytes, True),
+                PageColumn("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
+                PageColumn("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
             ),
             deepest,
         )
@@ -96,12 +96,12 @@ def groups_section(facts: Facts) -> Section:
         table(
             "Groups",
             (
-                Column("group", lambda row: row.group),
-                Column("topic", lambda row: row.topic),
-                Column("queue", lambda row: row.queue_id, True),
-                Column("next position", lambda row: row.consumer_offset, True),
-                Column("queue's end", lambda row: row.max_offset, True),
-                Column("lag", lambda row: row.lag, True),
+                PageColumn("group", lambda row: row.group),
+                PageColumn("topic", lambda row: row.topic),
+                PageColumn("queue", lambda row: row.queue_id, True),
+                PageColumn("next position", lambda row: row.consumer_offset, True),
+                PageColumn("queue's end", lambda row: row.max_offset, True),
+                PageColumn("lag", lambda row: row.lag, True),
             ),
             sorted(facts.groups, key=lambda row: -row.lag),
         )
@@ -171,15 +171,15 @@ def _index_table(files: list[IndexFileStats], now: int) -> Table:
     return table(
         "Index files",
         (
-            Column("file", _file_name),
-            Column("entries", lambda file: file.header.entries, True),
-            Column("room for", lambda file: file.room, True),
-            Column("slots in use", lambda file: file.header.slots_used, True),
-            Column("of slots", lambda file: file.slots, True),
-            Column("longest chain", lambda file: file.longest or None, True),
-            Column("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
-            Column("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
-            Column("age", lambda file: duration(now - file.header.end_timestamp)),
+            PageColumn("file", _file_name),
+            PageColumn("entries", lambda file: file.header.entries, True),
+            PageColumn("room for", lambda file: file.room, True),
+            PageColumn("slots in use", lambda file: file.header.slots_used, True),
+            PageColumn("of slots", lambda file: file.slots, True),
+            PageColumn("longest chain", lambda file: file.longest or None, True),
+            PageColumn("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
+            PageColumn("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
+            PageColumn("age", lambda file: duration(now - file.header.end_timestamp)),
         ),
         files,
     )
@@ -225,10 +225,10 @@ def fates_section(facts: Facts) -> Section:
         table(
             "How many",
             (
-                Column("messages", lambda row: row[0]),
-                Column("by", lambda row: row[1]),
-                Column("state", lambda row: str(row[2])),
-                Column("how many", lambda row: row[3], True),
+                PageColumn("messages", lambda row: row[0]),
+                PageColumn("by", lambda row: row[1]),
+                PageColumn("state", lambda row: str(row[2])),
+                PageColumn("how many", lambda row: row[3], True),
             ),
             counts,
         ),
@@ -240,13 +240,13 @@ def _transactions_table(found: FateSums) -> Table:
     return table(
         "Half messages that are not decided, or were given up",
         (
-            Column("state", lambda row: row.state),
-            Column("topic", lambda row: row.topic),
-            Column("unique key", lambda row: row.unique_key),
-            Column("producer group", lambda row: row.producer_group),
-            Column("put (UTC)", lambda row: time_cell(row.store_timestamp)),
-            Column("age", lambda row: duration(row.age)),
-            Column("checks", lambda row: row.checks, True),
+            PageColumn("state", lambda row: row.state),
+            PageColumn("topic", lambda row: row.topic),
+            PageColumn("unique key", lambda row: row.unique_key),
+            PageColumn("producer group", lambda row: row.producer_group),
+            PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
+            PageColumn("age", lambda row: duration(row.age)),
+            PageColumn("checks", lambda row: row.checks, True),
         ),
         found.open_transactions,
         sum(found.transactions.get(state, 0) for state in OPEN),
@@ -257,12 +257,12 @@ def _delayed_table(found: FateSums) -> Table:
     return table(
         "Delayed messages that have not arrived",
         (
-            Column("state", lambda row: row.state),
-            Column("by", lambda row: f"level {row.level}" if row.level else "timer"),
-            Column("topic", lambda row: row.topic),
-            Column("unique key", lambda row: row.unique_key),
-            Column("due (UTC)", lambda row: time_cell(row.due)),
-            Column("late by", lambda row: None if row.late is None else duration(row.late)),
+            PageColumn("state", lambda row: row.state),
+            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
+            PageColumn("topic", lambda row: row.topic),
+            PageColumn("unique key", lambda row: row.unique_key),
+            PageColumn("due (UTC)", lambda row: time_cell(row.due)),
+            PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
         ),
         found.open_delayed,
         sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
@@ -316,10 +316,10 @@ def disk_section(facts: Facts) -> Section:
         table(
             "Folders",
             (
-                Column("folder", lambda row: row.name),
-                Column("files", lambda row: row.files, True),
-                Column("bytes", lambda row: row.bytes, True),
-                Column("cleaning frees", lambda row: freed.get(row.name, 0), True),
+                PageColumn("folder", lambda row: row.name),
+                PageColumn("files", lambda row: row.files, True),
+                PageColumn("bytes", lambda row: row.bytes, True),
+                PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
             ),
             facts.disk,
         )

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.log.record_rules import record_rules
 from reput.udfs.table.index_rows import (
     INDEX_TABLE,
     RUN_OF_ROWS,
@@ -36,7 +35,7 @@ def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
     if not stretches:
         return []
     task = ListIndexRows(
-        plan.storage, job.staging, plan.splits, record_rules(plan.profile),
+        plan.storage, job.staging, plan.splits, plan.record_rules,
         plan.profile.split_properties, stretches,
     )  # fmt: skip
     with job.stages.by_tasks("indexed", sum(row["records"] for row in accepted), "messages"):

@@ -5,7 +5,7 @@ that its next record is exactly that one, both walked as one reader would have. 
 scanned again from the known record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -57,13 +57,20 @@ class Rescan(NamedTuple):
 
 def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
     """Follow the log through its splits; `scanned` has a row for each split number."""
-    linked = Linked()
+    linked, before = Linked(), _last_entry(())
     for number, segment in enumerate(splits.segments):
         walk = link_segment(splits, scanned, number)
         if isinstance(walk, Rescan):
             return walk
+        other = _out_of_sequence(walk.accepted, before)
+        if other is not None:
+            linked.accepted += walk.accepted[: other[0]]
+            linked.broke = other[1]
+            linked.end = other[1].offset
+            return linked
         linked.accepted += walk.accepted
         linked.end = walk.end
+        before = _last_entry(reversed(walk.accepted)) or before
         if walk.fault not in (Fault.NONE, Fault.BLANK):
             linked.broke = _break(splits, scanned, walk.accepted[-1])
             return linked
@@ -108,6 +115,33 @@ def link_segment(
         if fault not in (Fault.NONE, Fault.BLANK):
             return SegmentWalk(accepted, expected, fault)
     return SegmentWalk(accepted, expected, Fault.BLANK)
+
+
+def _out_of_sequence(rows: Sequence[Scanned], before: Sequence[int]) -> tuple[int, Break] | None:
+    """The first split of a DLedger log that does not go on from the one before: its place among the
+    rows, and the break at its first entry. A split's own walk has compared the entries in it.
+
+    before: index and term of the last entry before the rows, or nothing.
+    """
+    for number, row in enumerate(rows):
+        sequence = row.get("sequence")
+        if not sequence or sequence[0] < 0:
+            continue
+        (first, term), fault, value = sequence[:2], Fault.NONE, sequence[0]
+        if before and first != before[0] + 1:
+            fault = Fault.HEAD_INDEX
+        elif before and term < before[1]:
+            fault, value = Fault.HEAD_TERM, term
+        if fault != Fault.NONE:
+            return number, Break(row["split"], row["first"], fault, value, rest_is_zero=False)
+        before = sequence[2:]
+    return None
+
+
+def _last_entry(rows: Iterable[Scanned]) -> Sequence[int]:
+    """Index and term of the last DLedger entry of the rows; nothing where there is none."""
+    known = (row.get("sequence") for row in rows)
+    return next((each[2:] for each in known if each and each[2] >= 0), ())
 
 
 def runs_of(rows: Iterable[Scanned]) -> dict[int, str]:

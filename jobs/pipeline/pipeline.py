@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
-from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.publish import Built
@@ -77,8 +77,9 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.rules = scan_rules(
-            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again
-        )
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
+            plan.heads_from,
+        )  # fmt: skip
 
     def keep_times(self) -> None:
         """Keep the times of queues' entries, for rows of a RocksDB."""
@@ -186,7 +187,7 @@ class Pipeline:
         index, files = self.index(linked, before)
         files = files if indexes else 0
         alone = self.alone(linked, few, index, files)
-        built: list[Rows] = []
+        built: list[TaskRows] = []
         if alone.total:
             built.append(self.ids(alone.total).run(alone, BUILT))
         if files and index.ranges > 1:
@@ -201,7 +202,7 @@ class Pipeline:
             return rows.collect()
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
-        """The tasks that build files from nothing but a number: of so many index files if they are
+        """The tasks that build files from nothing but a number: of `files` index files if they are
         built whole, and of queues if these have few runs.
         """
         tasks: list[tuple[int, Task]] = []
@@ -237,7 +238,7 @@ class Pipeline:
         shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
         return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
 
-    def runs_rows(self, linked: Linked) -> Rows:
+    def runs_rows(self, linked: Linked) -> TaskRows:
         """The RUN rows of the accepted splits."""
         ids = self.ids(self.plan.splits.total, self.cores)
         return ids.run(ListRuns(self.staging, linked.runs), RUN)
@@ -255,7 +256,7 @@ class Pipeline:
             linked.queue_damage,
         )
 
-    def _runs_by_queue(self, linked: Linked) -> Rows:
+    def _runs_by_queue(self, linked: Linked) -> TaskRows:
         """Whole queues, each in the log's order."""
         parts = self.cut.partitions or self.cores
         return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
@@ -263,7 +264,7 @@ class Pipeline:
     def _numbered(self, linked: Linked) -> NumberRuns:
         return NumberRuns(self.staged_runs(linked), linked.lost)
 
-    def queue_rows(self, linked: Linked) -> Rows:
+    def queue_rows(self, linked: Linked) -> TaskRows:
         """BUILT rows of the queues' segments."""
         number = self._numbered(linked)
         placed = self._runs_by_queue(linked).run(number, PLACED)
@@ -282,7 +283,7 @@ class Pipeline:
         )
         return segment_bytes(configured, batch)
 
-    def _index_rows(self, index: IndexFiles, files: int) -> Rows:
+    def _index_rows(self, index: IndexFiles, files: int) -> TaskRows:
         """BUILT rows of the index files, each of several ranges."""
         chained = self.ids(files * index.ranges).run(ChainRanges(index), CHAINED)
         chained = chained.by_key(min(files, self.cores * 4), ("file",), ("range",))
@@ -299,11 +300,11 @@ class Pipeline:
             return 1
         return max(1, -(-self.cores // max(files, 1)))
 
-    def ids_from(self, first: int) -> Rows:
+    def ids_from(self, first: int) -> TaskRows:
         """The splits from number `first` on, in the column `id`."""
         return self.engine.numbers(range(first, self.plan.splits.total))
 
-    def ids(self, count: int, parts: int | None = None) -> Rows:
+    def ids(self, count: int, parts: int | None = None) -> TaskRows:
         """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
         return self.engine.numbers(range(count), parts)
 

@@ -6,11 +6,10 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.udfs.rebuild.build_queues import refuse_first
-from reput.udfs.rebuild.build_tables import (
+from reput.udfs.rebuild.build_tables import TABLE, BuildTables
+from reput.udfs.rebuild.table_ranges import (
     COUNTED,
     SHARED,
-    TABLE,
-    BuildTables,
     CountRuns,
     ShareRuns,
     cuts_of,

@@ -6,7 +6,7 @@ _TASKS_A_CORE = 64
 
 
 def guided(pieces: int, cores: int) -> tuple[int, ...]:
-    """Where each task's pieces start, of so many in order; the last task's end with the last piece.
+    """Where each task's pieces start; they end where the next task's start, the last with `pieces`.
 
     A task costs Spark as much as some pieces are worth, so there should be few; and all cores
     should be busy to the end, though pieces take different times. So a task gets a share of what is

@@ -2,17 +2,23 @@
 
 Those that a slave asks its master for (SlaveSynchronize.syncAll), and those that are beside them in
 every release. Not copied: the timer's (timercheck and timermetrics tell of timerlog, which is not
-copied either; a broker makes both anew), who the broker is, backups (.bak), what is in RocksDB.
+copied either; a broker makes both anew), who the broker is, backups (.bak). Of a broker that keeps
+topics, groups and offsets in RocksDB these files are written from that: a replica's queues are in
+files, and so is what its broker reads.
 """
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
+from reput.jobs.in_place.convert_config import config_as_json
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.names import CONFIG
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import FileState, Storage
+from reput.store_format.storage.protocol import InputStorage
+from reput.store_format.storage.rocksdb import RocksDBError
 
 KINDS = (
     "topics.json", "subscriptionGroup.json", "topicQueueMapping.json", "messageRequestMode.json",
@@ -27,8 +33,8 @@ _MOST_BYTES = 256 << 20
 
 
 def copy_config(
-    storage: Storage, store: str, files: Files, known: Mapping[str, str], positions: bool,
-    seen: dict[str, FileState],
+    storage: InputStorage, store: str, files: Files, known: Mapping[str, str], positions: bool,
+    seen: dict[str, Any],
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
     """Copy what has changed. Returns each copied file's SHA-256, and warnings.
 
@@ -41,6 +47,10 @@ def copy_config(
     copied: dict[str, str] = dict(known)
     warnings: list[str] = []
     for name in (*KINDS, *(POSITIONS if positions else ())):
+        folder = config_in_rocksdb(storage, store, name)
+        if folder is not None:
+            _from_rocksdb(storage, folder, name, files, copied, seen, warnings)
+            continue
         state = there.get(name)
         if state is None or seen.get(name) == state:
             continue
@@ -51,6 +61,23 @@ def copy_config(
         if put_config(files, name, content, copied, warnings):
             seen[name] = state
     return copied, warnings
+
+
+def _from_rocksdb(
+    storage: InputStorage, folder: str, name: str, files: Files, copied: dict[str, str],
+    seen: dict[str, Any], warnings: list[str],
+) -> None:  # fmt: skip
+    """Write a file of config/ from the RocksDB that a broker reads in its place."""
+    state = listed(storage, folder)
+    if seen.get(name) == state:
+        return
+    try:
+        content = config_as_json(storage, folder, name).encode()
+    except RocksDBError as error:
+        warnings.append(f"{error}: config/{name} is left out")
+        return
+    put_config(files, name, content, copied, warnings)
+    seen[name] = state
 
 
 def put_config(

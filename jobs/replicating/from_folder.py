@@ -10,22 +10,22 @@ from reput.jobs.replicating.config_files import copy_config
 from reput.jobs.replicating.replica_report import Replicated, behind_text
 from reput.jobs.replicating.source import (
     ALL_WANTED,
-    Piece,
+    LogLimit,
+    LogPiece,
     SourceLog,
-    Wanted,
     pieces,
     read_ahead,
 )
 from reput.jobs.replicating.target import ReplicaTarget
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.checks import Checks
-from reput.store_format.storage.protocol import FileState, Storage
+from reput.store_format.storage.protocol import FileState, InputStorage
 
 _SYNC_BYTES = 4 << 30  # a sync stops the copy; after a kill so much is read again, in seconds
 
 
-class Pace:
-    """Lets no more than so many bytes a second through; None: as many as come."""
+class RateLimit:
+    """Lets no more than `rate` bytes a second through; None: all that come."""
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
@@ -46,10 +46,10 @@ class Pace:
 class How:
     """How a replication goes on."""
 
-    wanted: Wanted = ALL_WANTED
+    wanted: LogLimit = ALL_WANTED
     follow: bool = False
     every: float = 1.0  # seconds between rounds
-    idle: float | None = None  # end when nothing new has come for so many seconds
+    idle: float | None = None  # seconds without anything new after which it ends
     derive: bool = True
     derive_every: float = 30.0
     rate: float | None = None  # bytes a second
@@ -61,13 +61,13 @@ class Replication:
     """Copies one source's log to one target."""
 
     def __init__(
-        self, source: SourceLog, store: tuple[Storage, str], target: ReplicaTarget, how: How,
+        self, source: SourceLog, store: tuple[InputStorage, str], target: ReplicaTarget, how: How,
         live: Callable[[], bool], about: Replicated, progress: Progress,
     ) -> None:  # fmt: skip
         """store: where config/ is. live: whether somebody writes to the source now."""
         self.source, self.store, self.target = source, store, target
         self.how, self.live, self.about, self.progress = how, live, about, progress
-        self._pace = Pace(how.rate)
+        self._pace = RateLimit(how.rate)
         self._seen: dict[str, FileState] = {}  # files of config/, as they were copied
         self._fault = Fault.NONE  # with which the source's log ended in the last round
         self._reached = 0  # up to where its records went then
@@ -159,7 +159,7 @@ class Replication:
         self.about.end = log.end
         return ended
 
-    def _write(self, piece: Piece, hold: bool) -> None:
+    def _write(self, piece: LogPiece, hold: bool) -> None:
         log, self._fault = self.target.log, piece.fault
         if len(piece.data):
             log.write(piece.data)

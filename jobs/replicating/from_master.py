@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.broker.replication.frames import Part, ProtocolError
+from reput.broker.replication.ha_frames import LogChunk, ProtocolError
 from reput.broker.replication.slave import (
     HEARTBEAT_SECONDS,
     DefaultSlave,
@@ -21,9 +21,9 @@ from reput.broker.replication.slave_requests import CONFIG_FILES
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.replicating.ask_master import Asking
 from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config
-from reput.jobs.replicating.from_folder import How, Pace
+from reput.jobs.replicating.from_folder import How, RateLimit
 from reput.jobs.replicating.replica_report import Replicated, behind_text
-from reput.jobs.replicating.source import ALL_WANTED, Wanted
+from reput.jobs.replicating.source import ALL_WANTED, LogLimit
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.checks import Checks
@@ -65,7 +65,7 @@ class WireReplication:
         self.address, self.asking, self.target, self.how = master.address, asking, target, how
         self.about, self.progress = about, progress
         self.start, self.end, self.controller = master.start, end, master.controller
-        self._pace = Pace(how.rate)
+        self._pace = RateLimit(how.rate)
         self._at = 0  # the next byte that comes
         self._begun = False  # whether the target is one that grows, since it was last left
         self._durable = self._checked = 0
@@ -184,7 +184,7 @@ class WireReplication:
         self._advance()
         raise ConnectionError("the master closed the connection")
 
-    def _take(self, part: Part) -> None:
+    def _take(self, part: LogChunk) -> None:
         """Bytes of the log: those that are there already must be the same."""
         log, data = self.target.log, part.data
         if part.offset != self._at:
@@ -265,7 +265,7 @@ class WireReplication:
             self.target.note(self._last)
             self._durable = log.end
 
-    def _whole(self, rows: np.ndarray, wanted: Wanted) -> bool:
+    def _whole(self, rows: np.ndarray, wanted: LogLimit) -> bool:
         """Take records that are whole, as far as they are wanted; whether one was not."""
         good = wanted.of(rows)
         if good:

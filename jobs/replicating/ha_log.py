@@ -5,14 +5,15 @@ from typing import Protocol
 
 import numpy as np
 
-from reput.broker.replication.master import Log
+from reput.broker.replication.master import MasterLog
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.plan import make_plan
-from reput.jobs.replicating.source import SourceLog, Wanted, pieces
+from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.log.checks import Checks
+from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.local import LocalStorage
@@ -21,7 +22,7 @@ from reput.store_format.storage.local import LocalStorage
 class SentLog(Protocol):
     """What slaves get. Its methods are called by many threads."""
 
-    def now(self) -> Log:
+    def now(self) -> MasterLog:
         """Where it begins and ends now."""
 
     def descriptor(self, segment: int) -> int | None:
@@ -38,6 +39,7 @@ class StoreLog:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         storage = at.storage
         plan = make_plan(at, discover(at), tolerant=True)
+        refuse_heads(plan.segments, "replication to slaves")
         size = plan.settings.mapped_file_size_commit_log
         folders = commit_log_folders(at.path, plan.settings)
         self._place = storage, folders, size
@@ -55,16 +57,16 @@ class StoreLog:
         """Look where the log ends now. Raises StoreError, OSError."""
         source, end = self._new(), self._end
         try:
-            for piece in pieces(source, end, Wanted(), self._rules, Checks(body=True)):
+            for piece in pieces(source, end, LogLimit(), self._rules, Checks(body=True)):
                 end = max(end, piece.whole)
         finally:
             source.close()
         self._source.close()
         self._source, self._end = source, end
 
-    def now(self) -> Log:
+    def now(self) -> MasterLog:
         source = self._source
-        return Log(source.start, self._end, source.segment_bytes)
+        return MasterLog(source.start, self._end, source.segment_bytes)
 
     def descriptor(self, segment: int) -> int | None:
         if not self._local:
@@ -87,9 +89,9 @@ class WriterLog:
     def __init__(self, writer: CommitLogWriter, store: str) -> None:
         self._log, self._folder = writer.store.log, f"{store}/{COMMIT_LOG}"
 
-    def now(self) -> Log:
+    def now(self) -> MasterLog:
         log = self._log
-        return Log(log.start, log.committed, log.segment_bytes)
+        return MasterLog(log.start, log.committed, log.segment_bytes)
 
     def descriptor(self, segment: int) -> int | None:
         return _opened(f"{self._folder}/{segment_name(segment)}")

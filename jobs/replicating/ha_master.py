@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from reput.broker.replication.frames import ProtocolError
+from reput.broker.replication.ha_frames import ProtocolError
 from reput.broker.replication.master import (
     TRANSFER_BYTES,
-    Connection,
     DefaultConnection,
     Send,
+    SlaveConnection,
     SwitchConnection,
 )
 from reput.broker.replication.waits import (
@@ -52,7 +52,7 @@ class HaMaster:
         self._listener = socket.create_server(listen, family=family, backlog=_SLAVES_MOST)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         # each slave's connection, and what wakes the thread that serves it
-        self._slaves: dict[Connection, socket.socket] = {}
+        self._slaves: dict[SlaveConnection, socket.socket] = {}
         self._changed = threading.Condition()
         self._pushed = 0  # the greatest offset that any slave ever reported (push2SlaveMaxOffset)
         self._ended = threading.Event()
@@ -144,7 +144,7 @@ class HaMaster:
                 self._ended.wait(_WAIT_SECONDS)
                 continue
             name, now = f"{address[0]}:{address[1]}", time.monotonic()
-            connection: Connection = (
+            connection: SlaveConnection = (
                 SwitchConnection(now, self._batch) if self._controller
                 else DefaultConnection(now, self._batch)
             )  # fmt: skip
@@ -161,7 +161,7 @@ class HaMaster:
             self._run(self._serve, peer, name, connection, woken)
 
     def _serve(
-        self, peer: socket.socket, name: str, connection: Connection, woken: socket.socket
+        self, peer: socket.socket, name: str, connection: SlaveConnection, woken: socket.socket
     ) -> None:
         self._said(f"slave {name}: connected")
         why = "gone"
@@ -177,7 +177,7 @@ class HaMaster:
                 each.close()
             self._said(f"slave {name}: {why}")
 
-    def _talk(self, peer: socket.socket, connection: Connection, woken: socket.socket) -> str:
+    def _talk(self, peer: socket.socket, connection: SlaveConnection, woken: socket.socket) -> str:
         """Send and receive until the slave goes, or is given up; why.
 
         woken: has something to read where the log has grown.
@@ -216,7 +216,7 @@ class HaMaster:
         finally:
             out.close()
 
-    def _take(self, connection: Connection, data: bytes, now: float) -> None:
+    def _take(self, connection: SlaveConnection, data: bytes, now: float) -> None:
         with self._changed:
             connection.receive(data, self._log.now(), now)
             self._pushed = max(self._pushed, connection.acked)

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from reput.broker.change.new_messages import Rules
 from reput.broker.change.replica import NOTE
-from reput.broker.replication.frames import ProtocolError
+from reput.broker.replication.ha_frames import ProtocolError
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.held_store import held_store
 from reput.jobs.opening.plan import make_plan
@@ -15,13 +15,14 @@ from reput.jobs.replicating.ask_master import Asking, MasterSays
 from reput.jobs.replicating.from_folder import How, Replication
 from reput.jobs.replicating.from_master import Master, WireReplication
 from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.source import ALL_WANTED, SourceLog, Wanted, pieces
+from reput.jobs.replicating.source import ALL_WANTED, LogLimit, SourceLog, pieces
 from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
@@ -37,7 +38,8 @@ def from_store(
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
     discovered = discover(at)
-    plan = make_plan(at, discovered, tolerant=True)
+    plan = make_plan(at, discovered, tolerant=True, even_rocksdb=True)
+    refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
     inputs = tuple(inputs_of(storage, store, discovered.settings))
@@ -124,7 +126,7 @@ def _agree(target: str, confirm: Callable[[str], None]) -> None:
         confirm(f"go on with {target}, which has a log already, as a replica")
 
 
-def _end_of(log: SourceLog, rules: RecordRules, wanted: Wanted) -> int:
+def _end_of(log: SourceLog, rules: RecordRules, wanted: LogLimit) -> int:
     """Where the source's log ends now: its last segment that is written to is read, unchecked."""
     used = log.written()
     if not used:

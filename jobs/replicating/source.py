@@ -17,7 +17,7 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _AHEAD = 3  # pieces that are read while one is written
 _LONG_PIECE_BYTES = 1 << 20
@@ -27,7 +27,7 @@ class SourceCleaned(StoreError):
     """What is to be copied is no longer in the source: its broker has deleted it."""
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """Bytes of the log, and up to where whole records stand with them. Offsets are physical."""
 
     at: int
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 _NO_END = 1 << 62
 
 
-class Wanted(NamedTuple):
+class LogLimit(NamedTuple):
     """How much of a log is wanted."""
 
     offset: int = _NO_END  # no record that ends behind
@@ -56,12 +56,12 @@ class Wanted(NamedTuple):
         return int(late[0]) if len(late) else good
 
 
-ALL_WANTED = Wanted()
+ALL_WANTED = LogLimit()
 
 
-def wanted_up_to(offset: int | None, time: int | None) -> Wanted:
+def wanted_up_to(offset: int | None, time: int | None) -> LogLimit:
     """As much as is named, all where nothing is."""
-    return Wanted(_NO_END if offset is None else offset, _NO_END if time is None else time)
+    return LogLimit(_NO_END if offset is None else offset, _NO_END if time is None else time)
 
 
 class SourceLog:
@@ -70,7 +70,7 @@ class SourceLog:
     `refresh` says what is there now. Not for use by two threads at once.
     """
 
-    def __init__(self, storage: Storage, folders: list[str], segment_bytes: int) -> None:
+    def __init__(self, storage: InputStorage, folders: list[str], segment_bytes: int) -> None:
         self.storage, self.folders, self.segment_bytes = storage, folders, segment_bytes
         self.segments: dict[int, Segment] = {}
         self._local = DiskFiles("") if isinstance(storage, LocalStorage) else None
@@ -162,8 +162,8 @@ class SourceLog:
 
 
 def pieces(
-    source: SourceLog, start: int, wanted: Wanted, rules: RecordRules, checks: Checks
-) -> Iterator[Piece]:
+    source: SourceLog, start: int, wanted: LogLimit, rules: RecordRules, checks: Checks
+) -> Iterator[LogPiece]:
     """The log from the record at `start` to its end, its first fault, or as far as it is wanted.
 
     A piece is valid until four more were taken. Raises StoreError, OSError.
@@ -188,7 +188,7 @@ def pieces(
                 yield from _long(source, at, stop, about)
             elif stop > at or fault not in (Fault.NONE, Fault.BLANK):
                 said = fault if fault != Fault.BLANK else Fault.NONE
-                yield Piece(at, step.window[: stop - at], stop, *about, said)
+                yield LogPiece(at, step.window[: stop - at], stop, *about, said)
             at = stop
             if good < len(rows):
                 return
@@ -208,27 +208,27 @@ def _new_buffers(source: SourceLog) -> Buffers:
     return np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW)
 
 
-def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[Piece]:
+def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[LogPiece]:
     """What is longer than a window, or no record: the rest of a segment behind its BLANK."""
     while at < end:
         data = np.empty(min(_LONG_PIECE_BYTES, end - at), np.uint8)
         source.read(at, data)
         if at + len(data) == end:
-            yield Piece(at, data, end, *about)
+            yield LogPiece(at, data, end, *about)
         else:
-            yield Piece(at, data, at, -1, 0, 0)
+            yield LogPiece(at, data, at, -1, 0, 0)
         at += len(data)
 
 
-def read_ahead(produced: Iterator[Piece]) -> Generator[Piece, None, None]:
+def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
     """The same, made in a thread while the one before is used: reading, CRCs and writing overlap.
 
     Raises what making them raises.
     """
-    taken: queue.Queue[Piece | BaseException | None] = queue.Queue(_AHEAD)
+    taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
     ended = threading.Event()
 
-    def put(each: Piece | BaseException | None) -> None:
+    def put(each: LogPiece | BaseException | None) -> None:
         while not ended.is_set():
             try:
                 taken.put(each, timeout=0.1)

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from reput.broker.change.catch_up import NOTE as CATCH_UP_NOTE
 from reput.broker.change.catch_up import CatchUp, is_noted, read_note
 from reput.broker.change.new_messages import New, Rules
-from reput.broker.change.position import Ahead, Log, Position, find_position
+from reput.broker.change.position import DispatchedLog, LogRest, Position, find_position
 from reput.broker.change.replica import (
     NOTE,
     ReplicaLog,
@@ -23,9 +23,9 @@ from reput.broker.change.replica import (
 from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
-from reput.jobs.opening.changeable import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.opening.change_refusals import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.opening.held_store import HeldStore, held_store
-from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.derived.checkpoint import read_checkpoint
@@ -221,14 +221,11 @@ class ReplicaTarget:
     def read(self, at: int, buffer: np.ndarray) -> None:
         """Fill a buffer that lies within one segment; what is not there reads as zeros."""
         start = at - at % self.segment_bytes
-        file = self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")
-        try:
+        with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")) as file:
             there = max(min(file.length() - (at - start), len(buffer)), 0)
             if there:
                 file.read_at(at - start, buffer[:there])
             buffer[there:] = 0
-        finally:
-            file.close()
 
     def take_up(self, source: Read, start: int, stop: int, verify: bool = False) -> None:
         """Find the log's end, and compare its first bytes and its last records with the source's.
@@ -316,21 +313,21 @@ class ReplicaTarget:
         start = self.segments[0] if self.segments else self.log.end
         if self._has_log():
             plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
-            log_files = LogFiles(self.held.storage, plan.segments, size, self.files)
+            log_files = SegmentFiles(self.held.storage, plan.segments, size, self.files)
             source, end = LogBytes(log_files, size), plan.segments[-1].end
-            log = Log(source.read, start, end, size, end)
+            log = DispatchedLog(source.read, start, end, size, end)
             recovery = LogRecovery(cast(Files, log_files), size, self.rules.scan, None)
             position = find_position(
                 self.held.storage, self.name, log, self.rules.settings, self.rules.scan
             )
         else:
-            log = Log(self.read, start, start, size)
+            log = DispatchedLog(self.read, start, start, size)
             recovery = LogRecovery(self.files, size, self.rules.scan, None)
             position = Position({}, start, start, False, True, 0)
             source = None
         catching = CatchUp(self.files, log, recovery, self.rules, clock)
         try:
-            catching.guard(New(position, Ahead(position.first, position.first)))
+            catching.guard(New(position, LogRest(position.first, position.first)))
         finally:
             catching.close()
             if source is not None:

@@ -3,6 +3,7 @@
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
@@ -16,12 +17,12 @@ from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
-RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
+RANGES_LISTED = 1000  # that the report names; it sums up the rest by cause
 RANGES_SHOWN = 20
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
@@ -170,7 +171,7 @@ def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segm
 
 
 def read_places(
-    storage: Storage, found: DamageMap, places: Iterable[int]
+    storage: InputStorage, found: DamageMap, places: Iterable[int]
 ) -> Iterator[tuple[int, Segment, Read]]:
     """Each place that is in a segment, with what reads that segment; its bytes are padded. Places
     ascend; one segment is open at a time. Raises StoreChanged.
@@ -179,13 +180,10 @@ def read_places(
     for segment, there in held:
         if segment is None:
             continue
-        reader = storage.open(segment.path, segment.state)
-        try:
+        with closing(storage.open(segment.path, segment.state)) as reader:
             read = padded(reader, segment)
             for place in there:
                 yield place, segment, read
-        finally:
-            reader.close()
 
 
 def is_tail(damage: Damage, found: DamageMap) -> bool:

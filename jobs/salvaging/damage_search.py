@@ -28,7 +28,7 @@ from reput.udfs.damage.damaged_segments import DamagedSegment, MapSegments
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
 
-GAPS_LISTED = 1000  # the report names so many
+GAPS_LISTED = 1000  # that the report names
 
 
 def map_damage(

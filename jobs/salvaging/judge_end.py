@@ -9,8 +9,14 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.live_records import first_live_record
 from reput.store_format.derived.after_crash import was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.faults import CRC_FAULTS, REASONS, REFUSE, DamageFound, Fault
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.faults import (
+    CRC_FAULTS,
+    HEAD_FIELDS,
+    REASONS,
+    REFUSE,
+    DamageFound,
+    Fault,
+)
 
 
 class Crash(NamedTuple):
@@ -40,7 +46,7 @@ def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
         return False
     plan = job.plan
     segment = next(s for s in plan.segments if s.start <= live < s.end)
-    stored = stored_at(plan.storage, segment, live, record_rules(plan.profile))
+    stored = stored_at(plan.storage, segment, live, plan.record_rules)
     return not was_durable(stored, crash.checkpoint)
 
 
@@ -96,7 +102,7 @@ def _judge_break(
 ) -> tuple[str, list[str]]:
     broke = linked.broke
     if broke is None and job.plan.splits.limit is not None:
-        return "where a log in use ended when this began", []
+        return job.plan.ends_by, []
     if broke is None:
         return "the last segment's end", []
     _, reason = REASONS[broke.fault]
@@ -128,7 +134,8 @@ def describe_break(plan: Plan, linked: Linked) -> str:
     assert broke is not None
     segment = plan.splits.segment(broke.split)
     name, reason = REASONS[broke.fault]
-    value = f" (totalSize {broke.size})" if broke.fault != Fault.ZEROS else ""
+    field = HEAD_FIELDS.get(broke.fault, "totalSize")
+    value = f" ({field} {broke.size})" if broke.fault != Fault.ZEROS else ""
     return (
         f"{segment.path}: offset {broke.offset - segment.start} "
         f"(physical {broke.offset}): {name} {reason}{value}"

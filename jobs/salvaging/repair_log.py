@@ -12,10 +12,10 @@ from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
 from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
-from reput.store_format.derive.rules import record_rules
+from reput.store_format.discover.in_rocksdb import has_database
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.damage.segment_repair import REPAIRED, RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
@@ -49,7 +49,7 @@ def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
         return False
     reader = plan.storage.open(segment.path, segment.state)
     end = segment.start + found.segment_bytes
-    prover = Prover(padded(reader, segment), segment.start, end, record_rules(plan.profile))
+    prover = Prover(padded(reader, segment), segment.start, end, plan.record_rules)
     parts = prover.lengths(last)
     found_one = parts is not None and prover.property_crc(last, parts) is not None
     reader.close()
@@ -90,7 +90,7 @@ def _task(
             )
         )
     return RepairSegments(
-        plan.storage, job.staging, tuple(segments), size, record_rules(plan.profile),
+        plan.storage, job.staging, tuple(segments), size, plan.record_rules,
         found.linked.end, crc_property,
     )  # fmt: skip
 
@@ -121,9 +121,9 @@ def move_segments(
 
 
 def copy_folder(
-    plan: Plan, storage: Storage, target: str, folder: str, summary: RepairSummary
+    plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
-    """Copy a folder's regular files; anything else is said and left out."""
+    """Copy a folder's regular files, and the RocksDBs in it; anything else is said and left out."""
     try:
         listed = plan.storage.list(f"{plan.store}/{folder}")
     except (FileNotFoundError, NotADirectoryError):
@@ -131,6 +131,9 @@ def copy_folder(
     storage.make_folders(f"{target}/{folder}")
     for name, state in listed:
         path = f"{folder}/{name}"
+        if state is None and has_database(plan.storage, f"{plan.store}/{path}"):
+            copy_folder(plan, storage, target, path, summary)
+            continue
         if state is None:
             summary.warnings.append(f"{plan.store}/{path}: is not a regular file: not copied")
             continue

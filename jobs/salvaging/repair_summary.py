@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.sets import REPAIR_FORMAT
 from reput.jobs.outputs.summary import (
     OutputFile,
@@ -93,6 +93,6 @@ class RepairSummary:
     def details(self) -> list[str]:
         """What -v shows besides."""
         return [
-            *(f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]),
+            *(f"  range     {range_text(each)}" for each in self.damage["ranges"][:_SHOWN]),
             *found_lines(self.discovered),
         ]

@@ -8,7 +8,7 @@ from itertools import groupby
 from reput.broker.pop.in_flight import CheckPoint, TooManyInFlight
 from reput.broker.serving.broker import Broker
 from reput.store_format.notes import Notes
-from reput.store_format.query.in_flight import InFlightRow, in_flight
+from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 
 
 def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from reput.broker.remoting.versions import ordinal
 from reput.broker.serving.as_of import end_at
@@ -22,11 +22,11 @@ from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.storage import storage_for
-from reput.store_format.storage.blocks import BlockCache
+from reput.store_format.storage.block_cache import BlockCache
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import GrowingFiles
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _NAME, _CLUSTER = "reput", "DefaultCluster"
 _MEMORY_SHARE = 40  # accessMessageInMemoryMaxRatio, percent
@@ -104,14 +104,14 @@ def _note_more(store: ServedStore, notes: Notes) -> None:
         )
 
 
-def _read_by(storage: Storage, follow: bool) -> Storage:
+def _read_by(storage: InputStorage, follow: bool) -> InputStorage:
     """What only reads, which is all that is asked of it."""
     if not is_local(storage):
-        storage = cast(Storage, BlockCache(storage))
-    return cast(Storage, GrowingFiles(storage)) if follow else storage
+        storage = BlockCache(storage)
+    return GrowingFiles(storage) if follow else storage
 
 
-def is_local(storage: Storage) -> bool:
+def is_local(storage: InputStorage) -> bool:
     """Whether files can be read at once, and be sent by sendfile."""
     return isinstance(storage, LocalStorage)
 

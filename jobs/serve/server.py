@@ -29,7 +29,7 @@ _LOOK_SECONDS = 5.0  # how often connections are looked at
 _GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
 _GROW_FAR_SECONDS = 2.0  # and where that takes long
 _TELL_SECONDS = 60.0
-_GROW_SHARE = 10  # of many queues it takes long too: then one part of so many of the time
+_GROW_SHARE = 10  # of many queues it takes long too: then a tenth of the time
 
 
 @dataclass(frozen=True)

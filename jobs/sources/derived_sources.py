@@ -37,7 +37,7 @@ from reput.udfs.table.derived_batches import (
     INDEX,
     QUEUES,
     IndexPart,
-    Queue,
+    QueueRange,
     index_batches,
     queue_batches,
 )
@@ -46,7 +46,7 @@ from reput.udfs.worker_garbage import settle
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from reput.udfs.table.message_columns import Column
+    from reput.udfs.table.message_columns import MessageColumn
 
 _PARTS_A_CORE = 3
 _OF_STREAMS = (START, MOST, DATA_LOSS)
@@ -58,8 +58,8 @@ class _Reader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: pa.Schema, cores: int) -> None:
         self.options, self.columns, self.cores = options, schema, cores
-        self.storage: Any = LiveFiles(storage_for(options.path))
-        self.store = self.storage.storage.resolve(options.path)
+        there = storage_for(options.path)
+        self.storage, self.store = LiveFiles(there), there.resolve(options.path)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
@@ -78,7 +78,7 @@ class QueueBatch(_Reader):
         """Raises StoreError, UnsafeName, OSError."""
         return self._parts(list(self._queues().values()))
 
-    def _parts(self, queues: list[Queue]) -> list[InputPartition]:
+    def _parts(self, queues: list[QueueRange]) -> list[InputPartition]:
         count = self.options.parts or self.cores * _PARTS_A_CORE
         size = max(-(-len(queues) // count), 1)
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
@@ -96,7 +96,7 @@ class QueueBatch(_Reader):
                 wanted.append(queue._replace(first=start.get(name, 0), stop=end[name]))
         return self._parts(wanted)
 
-    def _there(self, name: str, queue: Queue, start: Ends) -> tuple[int, int]:
+    def _there(self, name: str, queue: QueueRange, start: Ends) -> tuple[int, int]:
         """The queue's first position and the one behind its last entry. Raises StoreError where a
         stream that was at `start` cannot go on, and may miss nothing.
         """
@@ -114,7 +114,7 @@ class QueueBatch(_Reader):
             )
         return first, end
 
-    def _queues(self) -> dict[str, Queue]:
+    def _queues(self) -> dict[str, QueueRange]:
         """The chosen queues, by their folders below the store."""
         found = {}
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
@@ -122,14 +122,16 @@ class QueueBatch(_Reader):
             for topic in self.options.choice.of_topics(self._folders(kind)):
                 for name in filter(is_queue_id, self._folders(f"{kind}/{topic}")):
                     folder = queue_folder(self.store, topic, int(name), batch)
-                    found[f"{kind}/{topic}/{int(name)}"] = Queue(folder, topic, int(name), batch)
+                    found[f"{kind}/{topic}/{int(name)}"] = QueueRange(
+                        folder, topic, int(name), batch
+                    )
         return found
 
     def _folders(self, below: str) -> list[str]:
         there = listed(self.storage, f"{self.store}/{below}")
         return [name for name, state in there if state is None]
 
-    def _read(self, value: tuple[Queue, ...]) -> Iterator[pa.RecordBatch]:
+    def _read(self, value: tuple[QueueRange, ...]) -> Iterator[pa.RecordBatch]:
         return queue_batches(self.storage, value, self.columns)
 
 
@@ -198,7 +200,7 @@ class _Source(DataSource):
 
     cores = 2
     pushes = False
-    known: ClassVar[Mapping[str, "Column"]]
+    known: ClassVar[Mapping[str, "MessageColumn"]]
     takes: ClassVar[tuple[str, ...]]  # options, besides settings
     makes: ClassVar[type[_Reader]]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Ends = dict[str, int]  # of each queue, or index file, by its path below the store
 
 
-class Files(Protocol):
+class FollowedFiles(Protocol):
     """Files of one kind, which a stream follows."""
 
     options: "SourceOptions"
@@ -46,7 +46,7 @@ class Files(Protocol):
 class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows queue or index files that a broker makes longer."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: FollowedFiles) -> None:
         """Raises OptionError."""
         options = files.options
         if options.end != LATEST:
@@ -100,7 +100,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _at_most(most: int, start: Ends, begun: Ends, ends: Ends) -> Ends:
-    """The first so many entries from `begun` to `ends`, one queue or file after the other."""
+    """The first `most` entries from `begun` to `ends`, one queue or file after the other."""
     cut = {}
     for name, end in sorted(ends.items()):
         taken = min(end - begun[name], most)

@@ -39,7 +39,7 @@ from reput.store_format.faults import StoreError
 from reput.udfs.table import log_choice
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice, Condition
-from reput.udfs.table.log_parts import LogParts, Part, logger
+from reput.udfs.table.log_parts import LogPart, LogParts, logger
 from reput.udfs.table.message_columns import BY_NAME
 from reput.udfs.worker_garbage import settle
 
@@ -143,7 +143,7 @@ class LogBatch(LogReading, DataSourceReader):
         found += [(log, part) for part in self._cut(log, max(start, reach), stop)]
         return [InputPartition(whole.around(part)) for whole, part in found]
 
-    def _cut(self, log: LogParts, start: int, stop: int) -> list[Part]:
+    def _cut(self, log: LogParts, start: int, stop: int) -> list[LogPart]:
         return cut(log, start, stop, self.cores, self.options.parts) if start < stop else []
 
     def _by_queues(self, plan: Plan, log: LogParts, start: int) -> tuple[LogParts, int]:

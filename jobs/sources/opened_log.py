@@ -1,5 +1,6 @@
 """A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
 
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,10 +13,12 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
-from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
+from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.segments import find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.table.log_parts import LogParts, Part, PartReader
+from reput.udfs.table.log_parts import LogPart, LogParts, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
 _PARTS_A_CORE = 2  # each part of a segment passes all records before it
@@ -43,13 +46,15 @@ def plan_of(options: SourceOptions) -> Plan:
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
     """The log of a plan, for tasks. grows: somebody may write to it while it is read."""
-    rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+    rules = scan_rules(plan.profile, plan.settings, plan.batch_topics, heads_from=plan.heads_from)
     if options.on_damage == SALVAGE:
         rules = replace(rules, check_property_crc=plan.profile.property_crc)
     segments = may_grow(plan.segments, -1) if grows else plan.segments
+    agreed_to = None if plan.heads_from == NO_HEADS else plan.splits.limit
     return LogParts(
-        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss
-    )
+        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss,
+        agreed_to,
+    )  # fmt: skip
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
@@ -58,7 +63,7 @@ def log_now(plan: Plan, log: LogParts) -> LogParts:
     Raises StoreError, OSError.
     """
     size = plan.settings.mapped_file_size_commit_log
-    folders = commit_log_folders(plan.store, plan.settings)
+    folders = log_folders(plan.storage, plan.store, plan.settings)
     if log.on_damage == SALVAGE:
         segments = list_segments(plan.storage, folders, size).segments
     else:
@@ -68,10 +73,10 @@ def log_now(plan: Plan, log: LogParts) -> LogParts:
 
 def cut(
     log: LogParts, start: int, stop: int, cores: int, wanted: int | None, known: bool = False
-) -> list[Part]:
+) -> list[LogPart]:
     """Parts of [start, stop). known: a record begins at `start`.
 
-    wanted: at least so many parts, where the log is long enough; by default it goes by `cores`.
+    wanted: how many parts at least, where the log is long enough; by default it goes by `cores`.
     """
     numbers = [
         n for n, segment in enumerate(log.segments) if segment.start < stop and segment.end > start
@@ -92,7 +97,7 @@ def cut(
         edges = [begin + (written - begin) * i // count for i in range(count)] + [end]
         for a, b in pairwise(edges):
             if a < b:
-                parts.append(Part(n, first, a, b))
+                parts.append(LogPart(n, first, a, b))
     return parts
 
 
@@ -120,17 +125,16 @@ def end_of_log(log: LogParts, start: int) -> int:
     A record is whole if nothing at its end is missing as far as that is known; what is being
     written is left for the next time. Raises DamageFound where live records follow damage.
     """
+    if log.agreed_to is not None:
+        return log.agreed_to
     number = len(log.segments) - 1
     while number and not log.is_written_from(number):
         number -= 1
     segment = log.segments[number]
     at = start if segment.start <= start < segment.end else segment.start
-    part = Part(number, at, at, segment.end)
-    reader = log.storage.open(segment.path, segment.state)
-    try:
+    part = LogPart(number, at, at, segment.end)
+    with closing(log.storage.open(segment.path, segment.state)) as reader:
         return PartReader(log, part, reader).live_end()
-    finally:
-        reader.close()
 
 
 def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
@@ -139,10 +143,10 @@ def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
         if segment.end <= start or segment.start >= end:
             continue
         at = max(start, segment.start)
-        part = Part(n, at, at, min(segment.end, end))
+        part = LogPart(n, at, at, min(segment.end, end))
         for step in log.steps(part):
             if len(step.rows) > rows:
-                return int(step.rows["physicalOffset"][rows])
+                return step.start(rows)
             rows -= len(step.rows)
             if rows == 0:
                 return min(step.next, end)
@@ -160,8 +164,8 @@ def place_of(log: LogParts, said: int) -> int:
         return checked_start(log, said)
     for n, segment in enumerate(log.segments):
         if segment.start <= said < segment.end:
-            for step in log.steps(Part(n, segment.start, said, segment.end)):
-                return int(step.rows["physicalOffset"][0])
+            for step in log.steps(LogPart(n, segment.start, said, segment.end)):
+                return step.start(0)
             return segment.end
     return log.segments[-1].end
 

@@ -5,8 +5,6 @@ And they must have everything up to the least of their ends: no file is missing 
 deleted that the log still has records of. From that end on the log is walked.
 """
 
-from typing import cast
-
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
@@ -16,9 +14,8 @@ from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_i
 from reput.store_format.notes import Notes
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.log_parts import FAIL, LogParts
-from reput.udfs.table.queue_parts import Doubt, Queue, QueuedParts
+from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 
 
 def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
@@ -27,7 +24,7 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
     """
     if log.on_damage != FAIL:
         raise Doubt("only with onDamage=fail")
-    storage = cast(Storage, LiveFiles(log.storage))
+    storage = LiveFiles(log.storage)
     try:
         above = queue_folder(plan.store, topic, 0).rpartition("/")[0]
         batch = queue_folder(plan.store, topic, 0, True).rpartition("/")[0]
@@ -40,13 +37,13 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
     configured = queues_of(log.storage, plan.store, topic, Notes())
     if not ids or ids != list(range(max(configured, len(ids)))):
         raise Doubt(f"{above}: not all of its queues are there")
-    queues = tuple(Queue(number, f"{above}/{number}") for number in ids)
+    queues = tuple(TopicQueue(number, f"{above}/{number}") for number in ids)
     parts = QueuedParts(**vars(log), topic=topic, queues=queues)
     with LogReader(storage, list(log.segments), log.rules.records) as reader:
         return parts, min(_end(parts, reader, queue) for queue in queues)
 
 
-def _end(parts: QueuedParts, log: LogReader, queue: Queue) -> int:
+def _end(parts: QueuedParts, log: LogReader, queue: TopicQueue) -> int:
     """Up to where in the log a queue has all of its records. Raises StoreError."""
     files, last = QueueFiles(log.storage, queue.folder), None
     for number, file in enumerate(files.all):

@@ -10,10 +10,12 @@ from reput.jobs.sources.source_options import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from reput.udfs.table.message_columns import Column
+    from reput.udfs.table.message_columns import MessageColumn
 
 
-def spark_schema(columns: Mapping[str, "Column"], chosen: Sequence[str] | None) -> "StructType":
+def spark_schema(
+    columns: Mapping[str, "MessageColumn"], chosen: Sequence[str] | None
+) -> "StructType":
     """The columns as Spark has them, with comments; chosen: only these, in that order."""
     from pyspark.sql.types import StructField, StructType
 
@@ -36,7 +38,7 @@ def _type(kind: pa.DataType) -> "DataType":
     return from_arrow_type(kind)
 
 
-def arrow_schema(schema: "StructType", columns: Mapping[str, "Column"]) -> pa.Schema:
+def arrow_schema(schema: "StructType", columns: Mapping[str, "MessageColumn"]) -> pa.Schema:
     """What batches must be for a schema, which may be the user's. Raises OptionError."""
     from pyspark.sql.pandas.types import to_arrow_schema
 

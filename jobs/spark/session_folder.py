@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from reput.store_format.disk.locks import claim_folder
-from reput.store_format.disk.private import NotPrivate, safe_parent
+from reput.store_format.disk.private_folders import NotPrivate, safe_parent
 
 _PREFIX = "reput-spark-"
 _GONE = ".gone"

@@ -19,7 +19,7 @@ _WRONG, _ONE_BIT = 2, 1  # an entry outvoted; if one flipped bit makes its queue
 _PLACES_TRIED = 64
 
 
-class Piece(NamedTuple):
+class ChainPiece(NamedTuple):
     """`entries` entries of one queue that go on from each other, from queueOffset `first` on.
     after: the queueOffset that goes on from the last; where: what the caller knows the piece by.
     """
@@ -39,10 +39,10 @@ class Outvoted(NamedTuple):
 
 
 # room(before, after): how many messages may have been lost between the two
-Room = Callable[[Piece, Piece], int]
+Room = Callable[[ChainPiece, ChainPiece], int]
 
 
-def goes_on(before: Piece, after: Piece, room: Room, between: int = 0) -> bool:
+def goes_on(before: ChainPiece, after: ChainPiece, room: Room, between: int = 0) -> bool:
     """Whether `after` may follow: as many messages are missing as may have been lost.
 
     between: how many records of other or unknown queueOffsets stand between the two.
@@ -51,7 +51,9 @@ def goes_on(before: Piece, after: Piece, room: Room, between: int = 0) -> bool:
     return missing >= 0 and (missing <= between or missing - between <= room(before, after))
 
 
-def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Outvoted | None:
+def judge(
+    before: ChainPiece, piece: ChainPiece, after: Sequence[ChainPiece], room: Room
+) -> Outvoted | None:
     """What the neighbours say of a piece; None where it stays as it is.
 
     before: the last piece that counts; after: the next LOOKED_AHEAD pieces, fewer at the queue's
@@ -73,7 +75,9 @@ def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Ou
     return Outvoted(_place(before, piece, following, room))
 
 
-def _one_bit_too_far(before: Piece, piece: Piece, following: Piece, room: Room) -> bool:
+def _one_bit_too_far(
+    before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room
+) -> bool:
     """Whether one flipped bit keeps a lone entry from going on, and the entry behind it, which is
     lower, goes on without it.
     """
@@ -83,7 +87,7 @@ def _one_bit_too_far(before: Piece, piece: Piece, following: Piece, room: Room) 
     return is_one and near and following.first < piece.first
 
 
-def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:
+def _cheapest(ahead: Sequence[ChainPiece], room: Room) -> tuple[int, ...]:
     """The numbers of the pieces that count, in the reading that costs least.
 
     Of two readings that cost the same, the reading that keeps the earlier piece.
@@ -104,7 +108,7 @@ def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:
     return min(ends)[2]
 
 
-def _between(ahead: Sequence[Piece], m: int, n: int, room: Room) -> int:
+def _between(ahead: Sequence[ChainPiece], m: int, n: int, room: Room) -> int:
     """What it costs that piece n follows on piece m, and those between are wrong."""
     before, after, skipped = ahead[m], ahead[n], ahead[m + 1 : n]
     if any(each.entries > MOST_OUTVOTED for each in skipped):
@@ -122,7 +126,7 @@ def _between(ahead: Sequence[Piece], m: int, n: int, room: Room) -> int:
     return cost + _MISSING * max(missing, 0)
 
 
-def _wrong(piece: Piece, low: int, high: int) -> int:
+def _wrong(piece: ChainPiece, low: int, high: int) -> int:
     """What it costs that a piece is wrong, and belongs into [low, high)."""
     if piece.entries == 1:
         places = range(low, min(high, low + _PLACES_TRIED))
@@ -131,7 +135,7 @@ def _wrong(piece: Piece, low: int, high: int) -> int:
     return _WRONG * piece.entries
 
 
-def _place(before: Piece, piece: Piece, following: Piece, room: Room) -> int | None:
+def _place(before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room) -> int | None:
     """Where it belongs: right behind `before` or right before `following`, where nothing is lost
     between them.
     """

@@ -43,7 +43,7 @@ class QueueSpan(NamedTuple):
         return QueueSpan(self.first, self.last, offset)
 
 
-class QueueEnd(NamedTuple):
+class NextOffset(NamedTuple):
     """The queueOffset that a queue goes on from. lost: bytes that may have been lost since then,
     without those right before the stretch.
     """
@@ -140,7 +140,7 @@ def judge_stretch(facts: StretchFacts) -> StretchVerdict:
 
 
 def votes_before(
-    spans: Mapping[Queue, QueueSpan], known: Mapping[Queue, QueueEnd | None], lost: int
+    spans: Mapping[Queue, QueueSpan], known: Mapping[Queue, NextOffset | None], lost: int
 ) -> Votes:
     """Whether the queues of a stretch go on from what they had before it.
 
@@ -165,7 +165,7 @@ def votes_before(
 
 def votes_behind(
     spans: Mapping[Queue, QueueSpan],
-    known: Mapping[Queue, QueueEnd | None],
+    known: Mapping[Queue, NextOffset | None],
     firsts: Iterable[tuple[Queue, int]],
     lost: int,
     lost_without: int,

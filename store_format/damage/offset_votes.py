@@ -14,8 +14,8 @@ import numpy as np
 from reput.store_format.damage.chain import (
     LOOKED_AHEAD,
     MOST_OUTVOTED,
+    ChainPiece,
     Outvoted,
-    Piece,
     goes_on,
     judge,
 )
@@ -112,8 +112,8 @@ class _Chain:
 
     def __init__(self, files: RunReader, lost: LossReader) -> None:
         self._files, self._lost = files, lost
-        self._before: Piece | None = None
-        self._pieces: deque[Piece] = deque()
+        self._before: ChainPiece | None = None
+        self._pieces: deque[ChainPiece] = deque()
         self._held: deque[_Held] = deque()
         self._after_stray = False  # whether the last piece is a record without a place
         self._left = _MOST_OUTVOTED
@@ -127,7 +127,7 @@ class _Chain:
         self._held.append(held)
         for at, first, after, count in self._cut(row):
             for piece in self._without_strays(
-                row, Piece(first, after, count, _Part(held, at, count))
+                row, ChainPiece(first, after, count, _Part(held, at, count))
             ):
                 self._add(piece)
         # The last piece may still grow, those before it are witnesses, and _is_orderly looks at
@@ -144,7 +144,7 @@ class _Chain:
             self._judge()
         yield from self._done()
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: ChainPiece) -> None:
         """Hold a piece as long as it may be outvoted; of a longer piece only its ends count."""
         last = self._pieces[-1] if self._pieces else None
         waits = piece.entries <= MOST_OUTVOTED
@@ -158,15 +158,15 @@ class _Chain:
                 for part in last.where if last.entries <= MOST_OUTVOTED else ():
                     part.held.waiting -= 1
                 parts = parts[:1] + parts[-1:]
-            self._pieces[-1] = Piece(last.first, piece.after, count, parts)
+            self._pieces[-1] = ChainPiece(last.first, piece.after, count, parts)
         else:
             self._pieces.append(piece)
         piece.where[-1].held.waiting += waits
 
-    def _is_one_of(self, piece: Piece, records: frozenset[int]) -> bool:
+    def _is_one_of(self, piece: ChainPiece, records: frozenset[int]) -> bool:
         return bool(records) and self._place(piece.where[0], 0) in records
 
-    def _without_strays(self, row: Run, piece: Piece) -> Iterator[Piece]:
+    def _without_strays(self, row: Run, piece: ChainPiece) -> Iterator[ChainPiece]:
         """The pieces of a piece: each stray that has another record's queueOffset is cut out."""
         part: _Part = piece.where
         if not self._files.damage.twins or piece.entries == 1:
@@ -182,7 +182,7 @@ class _Chain:
         for start, stop in pairwise(sorted(cuts)):
             at, last = part.at + start, part.at + stop - 1
             first, after = int(offsets[at]), int(offsets[last]) + 1
-            yield Piece(first, after, stop - start, (_Part(part.held, at, stop - start),))
+            yield ChainPiece(first, after, stop - start, (_Part(part.held, at, stop - start),))
 
     def _judge(self) -> None:
         piece = self._pieces.popleft()
@@ -208,7 +208,7 @@ class _Chain:
             part.held.findings.append((part.at, part.entries, Outvoted(first)))
             first = first + part.entries if first is not None else None
 
-    def _wrong(self, piece: Piece) -> Outvoted | None:
+    def _wrong(self, piece: ChainPiece) -> Outvoted | None:
         if piece.entries > MOST_OUTVOTED or not self._left:
             return None
         if self._is_one_of(piece, self._files.damage.strays):
@@ -225,7 +225,7 @@ class _Chain:
         self._left -= 1
         return wrong
 
-    def _is_orderly(self, piece: Piece, breaks_of_its_own: int = 2) -> bool:
+    def _is_orderly(self, piece: ChainPiece, breaks_of_its_own: int = 2) -> bool:
         """Whether the queue goes on nearly everywhere around a piece.
 
         Where a producer or a test made up the queueOffsets, the queue's order is no witness.
@@ -244,10 +244,10 @@ class _Chain:
         entries = _ENTRIES_A_BREAK_IF_LOST if is_damaged else _ENTRIES_A_BREAK
         return breaks <= breaks_of_its_own + seen // entries
 
-    def _goes_on(self, before: Piece, after: Piece) -> bool:
+    def _goes_on(self, before: ChainPiece, after: ChainPiece) -> bool:
         return goes_on(before, after, self._room)
 
-    def _is_alone(self, piece: Piece) -> bool:
+    def _is_alone(self, piece: ChainPiece) -> bool:
         """Whether a piece does not go on from the one before, nor the next one from it."""
         if piece.entries > MOST_OUTVOTED:
             return False
@@ -257,7 +257,7 @@ class _Chain:
             return not self._goes_on(self._before, piece) and self._is_orderly(piece)
         return piece.first != 0 or (piece.entries == 1 and not self._pieces)
 
-    def _may_have_begun(self, piece: Piece) -> bool:
+    def _may_have_begun(self, piece: ChainPiece) -> bool:
         """Whether all that a queue lacks before its first piece may have been lost."""
         if not self._lost.any or not self._lost.from_start:
             return piece.first == 0 or self._lost.any
@@ -331,7 +331,7 @@ class _Chain:
         places = all_entries(self._files, row)["physicalOffset"].astype(np.int64)
         return self._lost.between(places[entries - 1], places[entries]) // RECORD_FIXED_BYTES
 
-    def _room(self, before: Piece, after: Piece) -> int:
+    def _room(self, before: ChainPiece, after: ChainPiece) -> int:
         if not self._lost.any:
             return 0
         last, first = before.where[-1], after.where[0]

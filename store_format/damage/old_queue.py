@@ -18,7 +18,7 @@ from reput.store_format.derived.queue_entries import (
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, check_topic, segment_start
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _AT_A_TIME = 1 << 16  # entries
 _READS = 1000
@@ -29,7 +29,7 @@ _MOST_POSITION = 1 << 58  # 20 times it is a place in a file
 class OldQueues:
     """The queue files of a store, read from `store`, which is on `storage`."""
 
-    storage: Storage
+    storage: InputStorage
     store: str
 
     def of(self, topic: str, queue_id: int) -> "OldQueue":
@@ -49,7 +49,7 @@ class OldQueues:
 class OldQueue:
     """Answers what the entries at some positions say; a file is opened for each question."""
 
-    def __init__(self, storage: Storage, files: list[tuple[int, str, Any]]) -> None:
+    def __init__(self, storage: InputStorage, files: list[tuple[int, str, Any]]) -> None:
         self._storage, self._files = storage, files
 
     @property

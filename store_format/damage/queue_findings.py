@@ -49,7 +49,7 @@ class Gap(QueueGap):
 
 @dataclass(frozen=True)
 class UnexplainedGap(QueueGap):
-    """A gap where the log lost too few bytes for so many messages.
+    """A gap where the log lost too few bytes for the messages that are missing.
 
     entries_a_break: how many entries the queue has for each place where it does not go on for no
     reason; 0 where that was not counted.

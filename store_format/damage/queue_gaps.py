@@ -1,7 +1,7 @@
 """The positions that a queue lost where the log lost bytes.
 
 If two neighbouring entries of a queue do not have neighbouring queueOffsets, those between may be
-lost. They count as lost only if the log lost enough bytes for so many messages between the two.
+lost. They count as lost only if the log lost enough bytes for all these messages between the two.
 """
 
 from dataclasses import dataclass

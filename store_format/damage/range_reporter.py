@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from reput.store_format.damage.ranges import KINDS, RANGE, Damage, DamageKind, Ranges, as_row
 from reput.store_format.damage.resync import Prover
-from reput.store_format.faults import REASONS, Fault
-from reput.store_format.layouts import RECORD_HEAD, as_struct
+from reput.store_format.faults import HEAD_FIELDS, REASONS, Fault
+from reput.store_format.layouts import DLEDGER_HEAD, RECORD_HEAD, as_struct
 from reput.store_format.log.records import Rows
 from reput.store_format.log.walk import Marks
 
@@ -88,6 +88,14 @@ class RangeReporter:
         """The totalSize at `at`, and the value of the field at fault if it is one of the first
         ones.
         """
+        name = HEAD_FIELDS.get(fault)
+        if name is not None:
+            head = self._prover.bytes_at(at, DLEDGER_HEAD.itemsize).ljust(
+                DLEDGER_HEAD.itemsize, b"\0"
+            )
+            entry = np.frombuffer(head, DLEDGER_HEAD)[0]
+            return int(entry["size"]), int(entry[name])
+        at += self._prover.head
         raw = self._prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
         fields = _HEAD.unpack(raw)
         size, name = fields[0], REASONS.get(fault, ("", ""))[0]

@@ -21,6 +21,9 @@ from reput.store_format.layouts import (
     BLANK,
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
+    DLEDGER_BLANK,
+    DLEDGER_HEAD,
+    DLEDGER_NORMAL,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -38,6 +41,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.records import (
     RecordRules,
     find_record,
+    head_bytes,
     prefix_bytes,
     store_timestamp_at,
     topic_length_bytes,
@@ -54,11 +58,14 @@ _CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
 
 
 class Parts(NamedTuple):
-    """A record whose lengths add up to its size: where its body and properties are."""
+    """A record whose lengths add up to its size: where its body and properties are.
+
+    In a DLedger log, size and place are with the head that stands before the record.
+    """
 
     size: int
     magic: int
-    place: int  # what physicalOffset says
+    place: int  # where it starts by what physicalOffset says
     body_crc: int
     body_at: int
     body_length: int
@@ -77,6 +84,8 @@ class Prover:
     def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
         self._read, self._end, self._rules = read, end, rules
         self._start = start
+        self.head: int = head_bytes(end, rules)  # bytes before each record
+        self._first_bytes = self.head + RECORD_HEAD_BYTES  # in which a record shows itself
         self._window = np.empty(0, np.uint8)
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
@@ -95,7 +104,7 @@ class Prover:
 
     def stand(self, at: int) -> None:
         """Have the bytes at `at` at hand; read once each where a scan goes forward."""
-        if self._end - at >= RECORD_HEAD_BYTES:
+        if self._end - at >= self._first_bytes:
             self._load(at)
 
     def next_record(self, at: int) -> int:
@@ -112,11 +121,11 @@ class Prover:
         return self._next(at, sound)
 
     def _next(self, at: int, takes: Callable[[int], bool]) -> int:
-        while at + RECORD_HEAD_BYTES <= self._end:
+        while at + self._first_bytes <= self._end:
             window = self._load(at)
             found = int(find_record(window, 0, len(window), at, self._rules))
             if found < 0:
-                at += len(window) - RECORD_HEAD_BYTES + 1
+                at += len(window) - self._first_bytes + 1
                 continue
             at += found
             if takes(at):
@@ -128,13 +137,15 @@ class Prover:
         """The first offset from `at` on of a BLANK whose size is the segment's rest,
         or NOT_FOUND.
         """
-        magic = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+        of_head = self.head > 0
+        magic = (DLEDGER_BLANK if of_head else MAGIC_BLANK).to_bytes(4, "big", signed=True)
+        before, size_at = (0, 4) if of_head else (4, -4)  # which of the two numbers comes first
         while at + BLANK_BYTES <= self._end:
             raw = self._load(at).tobytes()
-            found = raw.find(magic, 4)
+            found = raw.find(magic, before)
             while found >= 0:
-                place = at + found - 4
-                if int.from_bytes(raw[found - 4 : found], "big") == self._end - place:
+                place, size = at + found - before, raw[found + size_at : found + size_at + 4]
+                if len(size) == 4 and int.from_bytes(size, "big") == self._end - place:
                     return place
                 found = raw.find(magic, found + 1)
             at += len(raw) - BLANK_BYTES + 1
@@ -159,6 +170,7 @@ class Prover:
         """The parts of the record at `at` if its lengths add up; its physicalOffset
         is not checked.
         """
+        start, at = at, at + self.head
         head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
         if len(head) < RECORD_FIXED_BYTES:
             return None
@@ -182,7 +194,10 @@ class Prover:
             return None
         stored = self._stored[flags & _HOST_FLAGS]
         timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
-        return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
+        return Parts(
+            at + size - start, magic, place - self.head, crc, at + prefix, body, properties,
+            timestamp,
+        )  # fmt: skip
 
     def ends_well(self, at: int) -> bool:
         """Whether a record may end at `at`: another one, a BLANK, zeros or the segment's end
@@ -197,6 +212,9 @@ class Prover:
             return True
         fields = np.zeros(RECORD_HEAD_BYTES, np.uint8)
         fields[: len(head)] = head
+        if self.head:
+            entry = fields.view(DLEDGER_HEAD)[0]
+            return bool(entry["magic"] == DLEDGER_NORMAL or entry["pos"] == at)
         first = np.frombuffer(fields, RECORD_HEAD, 1)[0]
         whole = len(head) == RECORD_HEAD_BYTES
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
@@ -205,6 +223,8 @@ class Prover:
         """Whether a magic number with the right physicalOffset, or a BLANK of the right size, is at
         `at`.
         """
+        if self.head:
+            return self._entry_starts_surely(at)
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
         if len(head) < BLANK_BYTES:
             return False
@@ -215,6 +235,15 @@ class Prover:
             return False
         place: int = _HEAD.unpack_from(head)[_PLACE]
         return magic in self._magics and place == at
+
+    def _entry_starts_surely(self, at: int) -> bool:
+        fields = np.zeros(DLEDGER_HEAD.itemsize, np.uint8)
+        raw = self._peek(at, len(fields))
+        fields[: len(raw)] = raw
+        entry = fields.view(DLEDGER_HEAD)[0]
+        if entry["magic"] == DLEDGER_BLANK:
+            return bool(entry["size"] == self._end - at)
+        return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
 
     def property_crc(self, at: int, parts: Parts) -> bool | None:
         """Whether a `__CRC32#` at the record's end is right; None where there is none."""
@@ -239,6 +268,7 @@ class Prover:
         if parts.properties_length < CRC_PROPERTY_BYTES:
             return None
         end = at + parts.size - CRC_PROPERTY_BYTES
+        at += self.head
         raw = self._peek(end, CRC_PROPERTY_BYTES).tobytes()
         if not (raw.startswith(_CRC_START) and raw.endswith(_CRC_END)):
             return None
@@ -253,7 +283,7 @@ class Prover:
     def _load(self, at: int) -> Bytes:
         """Bytes from `at` on: at least a record's first fields, unless the segment ends."""
         within = at - self._window_at
-        wanted = min(RECORD_HEAD_BYTES, self._end - at)
+        wanted = min(self._first_bytes, self._end - at)
         if not 0 <= within <= len(self._window) - wanted:
             self._window = np.empty(min(_WINDOW_BYTES, self._end - at), np.uint8)
             self._read(at, self._window)

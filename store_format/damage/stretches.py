@@ -20,7 +20,7 @@ _READ_OF_EACH = 256  # records at both ends of a window: they show what queues g
 _NONE_BEHIND = -1
 
 
-class Stretch(NamedTuple):
+class SoundStretch(NamedTuple):
     """spans: the stretch's queues; time: the storeTimestamp of its last record; end: where it
     breaks off, or a newer record stands. behind: where the next stretch begins, -1 for none;
     firsts: the first queueOffsets of that one's queues; behind_time: the storeTimestamp of its
@@ -51,7 +51,7 @@ class Stretches:
         parts = self._prover.lengths(at)
         return Fault.NONE if parts and parts.place == at else Fault.LENGTHS
 
-    def look(self, at: int, newer: int | None) -> Stretch:
+    def look(self, at: int, newer: int | None) -> SoundStretch:
         """The stretch that begins with the record at `at`.
 
         newer: where not None, the stretch ends before the first record that was stored then or
@@ -71,23 +71,21 @@ class Stretches:
             largest = max(largest, int(rows["size"][:count].max(initial=0)))
             if count < len(rows):
                 firsts = _firsts(step.window, rows[count:])
-                place, behind_time = (
-                    int(rows[count][name]) for name in ("physicalOffset", "storeTimestamp")
-                )
-                return Stretch(spans, time, place, largest, place, firsts, behind_time)
+                place, behind_time = step.start(count), int(rows["storeTimestamp"][count])
+                return SoundStretch(spans, time, place, largest, place, firsts, behind_time)
         behind = NOT_FOUND
         if fault not in (Fault.BLANK, Fault.NONE) and end < self._end:
             # The last record may reach over a page's end into the bytes of another one's.
             behind = self._prover.next_record(last + 1)
             end = behind if last < behind < end else end
         if behind == NOT_FOUND:
-            return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+            return SoundStretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
         first = next(self._walk.steps(behind, self._end), None)
         if first is None or not len(first.rows):
-            return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+            return SoundStretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
         behind_time = int(first.rows["storeTimestamp"][0])
         firsts = _firsts(first.window, first.rows)
-        return Stretch(spans, time, end, largest, behind, firsts, behind_time)
+        return SoundStretch(spans, time, end, largest, behind, firsts, behind_time)
 
 
 def queue_of(window: Bytes, row: Rows) -> Queue | None:

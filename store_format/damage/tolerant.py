@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.live import Before, Live
+from reput.store_format.damage.liveness import Before, Live
 from reput.store_format.damage.neighbours import Neighbours
 from reput.store_format.damage.queue_ends import NEVER, QueueEnds
 from reput.store_format.damage.range_reporter import RangeReporter
@@ -22,12 +22,13 @@ from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.strides import dispatch_fresh, stride
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
-from reput.store_format.faults import CRC_FAULTS, Fault
-from reput.store_format.layouts import BLANK
+from reput.store_format.faults import CRC_FAULTS, HEAD_FAULTS, Fault
+from reput.store_format.layouts import BLANK, DLEDGER_BLANK_LAYOUT
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
 
-MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
+MOST_RANGES = 1_000_000  # in one segment; behind them the segment's rest counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
 _ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them
@@ -88,7 +89,7 @@ class TolerantScan:
                 at = yield from self._blank(at)
             elif fault != Fault.NONE:
                 at = yield from self._damaged(at, fault)
-                if self._suspect:
+                if self._suspect and not self.walk.head:
                     at = yield from self._strides(at)
         end.next = at
         yield from self.outputs.empty()
@@ -101,7 +102,7 @@ class TolerantScan:
             rows, at, fault = step.rows, step.next, step.fault
             wrong = self._doubted(step.window, rows, step.wrong)
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
-                at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
+                at, fault = step.start(-1), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
             if len(rows) and fault not in (Fault.NONE, Fault.BLANK):
                 ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
@@ -148,28 +149,23 @@ class TolerantScan:
             unsealed = np.flatnonzero(wrong == Fault.PROPERTY_CRC)
             most = int(unsealed[0]) if len(unsealed) else len(rows)
             if most == 0:  # it covers all of the record, so that nothing in it is sure
-                place, size = int(rows["physicalOffset"][0]), int(rows["size"][0])
-                yield from self.reporter.range(
-                    DamageKind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
-                )
+                yield from self._row_range(DamageKind.DAMAGED, rows[0], Fault.PROPERTY_CRC)
                 rows, wrong = rows[1:], wrong[1:]
                 continue
             good, fault = yield from self.outputs.dispatch(window, rows[:most])
             for i in np.flatnonzero(wrong[:good]).tolist():
-                place = int(rows["physicalOffset"][i])
-                of_crc = Fault(int(wrong[i]))
-                yield from self.reporter.range(
-                    DamageKind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
-                )
+                yield from self._row_range(DamageKind.CONTENT, rows[i], Fault(int(wrong[i])))
             if good:
                 self.live.took(rows[:good])
             if good < most:
-                place = int(rows["physicalOffset"][good])
-                yield from self.reporter.range(
-                    DamageKind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
-                )
+                yield from self._row_range(DamageKind.DAMAGED, rows[good], fault)
                 good += 1
             rows, wrong = rows[good:], wrong[good:]
+
+    def _row_range(self, kind: DamageKind, row: Any, fault: Fault) -> Generator[Any, None, None]:
+        """The range of one record, with what stands before it."""
+        place, size = int(row["physicalOffset"]), int(row["size"])
+        yield from self.reporter.range(kind, place - self.walk.head, place + size, fault, "record")
 
     def _strides(self, at: int) -> Generator[Any, None, int]:
         """Take records and ordinary ranges from the record at `at` on, thousands at a time.
@@ -243,7 +239,7 @@ class TolerantScan:
         return good
 
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
-        start, last = int(rows["physicalOffset"][0]), rows[-1]
+        start, last = int(rows["physicalOffset"][0]) - self.walk.head, rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
         yield from self.reporter.range(
             DamageKind.STALE, start, end, Fault.NONE, "record", self.live.stale_by
@@ -253,7 +249,8 @@ class TolerantScan:
         """A BLANK ends the segment, unless its size is wrong and a live record follows."""
         head = np.empty(BLANK.itemsize, np.uint8)
         self.read(at, head)
-        size, left = int(np.frombuffer(head, BLANK)[0]["size"]), self.segment_end - at
+        layout = DLEDGER_BLANK_LAYOUT if self.walk.head else BLANK
+        size, left = int(np.frombuffer(head, layout)[0]["size"]), self.segment_end - at
         if size != left:
             found = self._search(at + 1)
             following = found if found != NOT_FOUND else self.segment_end
@@ -270,6 +267,8 @@ class TolerantScan:
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Report the damage at `at`; where the scan goes on."""
         self.prover.stand(at)
+        if fault in HEAD_FAULTS and self.prover.proves(at):
+            return (yield from self._with_wrong_head(at, fault))
         kind = DamageKind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
@@ -298,6 +297,18 @@ class TolerantScan:
             self.end.fault = Fault.ZEROS
             return max(last + 1, at)
         return self.segment_end
+
+    def _with_wrong_head(self, at: int, fault: Fault) -> Generator[Any, None, int]:
+        """Dispatch the record at `at`, which is sound: what is wrong is a DLedger head's field."""
+        parts = self.prover.lengths(at)
+        assert parts is not None
+        alone = self.rules.records._replace(heads_from=NO_HEADS)
+        place, end = at + self.walk.head, at + parts.size
+        buffer = np.empty(end - place, np.uint8)
+        for step in Walk(self.read, end, alone, self.rules.checks, buffer).marked(place, end):
+            yield from self._rows(step.window, step.rows, step.wrong)
+        yield from self.reporter.range(DamageKind.CONTENT, at, end, fault, "record")
+        return end
 
     def _search(self, at: int) -> int:
         return self.prover.next_record(at) if self.reporter.count < self.most_ranges else NOT_FOUND

@@ -7,6 +7,7 @@ from itertools import pairwise
 from reput.store_format.derive.dispatch import DispatchRules
 from reput.store_format.derive.queue_runs import PositionRules
 from reput.store_format.derive.scan import ScanRules
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.record_rules import record_rules as record_rules
 from reput.store_format.release.eras import Era
 from reput.store_format.release.profiles import Profile, profile
@@ -15,11 +16,11 @@ from reput.store_format.release.settings import Settings
 
 def scan_rules(
     rules: Profile, settings: Settings, batch_topics: Iterable[str], eras: Sequence[Era] = (),
-    again: Iterable[tuple[int, int]] = (),
+    again: Iterable[tuple[int, int]] = (), heads_from: int = NO_HEADS,
 ) -> ScanRules:  # fmt: skip
     """What a scan does under these settings; batch_topics: those with queue.type BatchCQ; eras:
     the releases that the store's broker had, of which `rules` is the last one's profile; again: as
-    ScanRules has it.
+    ScanRules has it; heads_from: as RecordRules has it.
     """
     newest = _dispatch_rules(rules, settings)
     older = (
@@ -27,7 +28,7 @@ def scan_rules(
         for era, after in pairwise(eras)
     )
     return ScanRules(
-        records=record_rules(rules),
+        records=record_rules(rules, heads_from),
         dispatch=newest,
         delays=settings.delays,
         batch_topics=tuple(sorted(batch_topics)) if rules.batch_queues else (),

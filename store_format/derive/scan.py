@@ -5,7 +5,7 @@ physicalOffset. A stretch has the records that start in it. The scan yields inde
 queues in the log's order, whenever its buffers are full, and at last how the stretch ended.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,15 +16,16 @@ from reput.store_format.derive.dispatch import Dispatching, DispatchRules, Puts,
 from reput.store_format.derive.queue_runs import QueueRuns, Room, group_by_queue
 from reput.store_format.derive.queue_table import (
     BATCH_TOPIC,
-    Queue,
+    MetQueue,
     batch_topics,
     clear,
     new_table,
     queues,
 )
-from reput.store_format.faults import Fault
+from reput.store_format.faults import HEAD_FIELDS, Fault
 from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
+    DLEDGER_HEAD,
     INDEX_MESSAGE,
     QUEUE_PUT,
     RECORD_FIXED_BYTES,
@@ -40,7 +41,7 @@ __all__ = ["Bytes", "Read", "Rows"]  # other modules import these from here
 
 WINDOW_BYTES = 8 << 20
 QUEUE_PUTS = 1 << 20
-INDEX_PUTS = 1 << 17  # so many stay in the processor's second-level cache until they are written
+INDEX_PUTS = 1 << 17  # as many as stay in the processor's second-level cache until they are written
 NAME_BYTES = 8 << 20
 NONE_FOUND = -1
 
@@ -106,7 +107,7 @@ class End:
     first: int = -1  # the first record
     next: int = -1  # where the walk stopped: at the next stretch's first record, or at the fault
     fault: Fault = Fault.NONE  # NONE: the stretch is done; BLANK: so is its segment
-    size: int = 0  # totalSize at `next`
+    size: int = 0  # totalSize at `next`, or what the field at fault says there
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
     wrong_blank: int = -1  # where a BLANK of the wrong size ended the scan
     records: int = 0
@@ -115,7 +116,16 @@ class End:
     last_put: int = -1  # the last record that has a key
     last_timestamp: int = 0  # milliseconds: storeTimestamp of the last record
     last_dispatched_timestamp: int = -1
+    sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
     warnings: list[str] = field(default_factory=list)
+
+    def count(self, rows: Any) -> None:
+        """Note records that were accepted."""
+        if len(rows) == 0:
+            return
+        self.records += len(rows)
+        self.last_record = int(rows["physicalOffset"][-1])
+        self.last_timestamp = int(rows["storeTimestamp"][-1])
 
 
 class Buffers:
@@ -216,8 +226,8 @@ class Outputs:
             begin = stop
 
     def _put_again(self, held: int) -> Iterator[IndexPuts]:
-        """Put so many keys of the only message in the buffers before all of them: all of them again
-        and again, and first the rest.
+        """Put `held` more keys of the only message in the buffers before its own: all of its keys
+        again and again, and first the rest.
         """
         hashes, messages, used = self.buffers.puts[1:]
         keys, message = hashes[: used[1]].copy(), messages[: used[2]].copy()
@@ -246,11 +256,7 @@ class Outputs:
 
     def count(self, rows: Any) -> None:
         """Note that rows were dispatched."""
-        if len(rows) == 0:
-            return
-        self.end.records += len(rows)
-        self.end.last_record = int(rows["physicalOffset"][-1])
-        self.end.last_timestamp = int(rows["storeTimestamp"][-1])
+        self.end.count(rows)
 
     def empty(self) -> Iterator[IndexPuts | Runs]:
         yield from self._give_puts()
@@ -282,10 +288,20 @@ class Outputs:
 class Scan:
     """One scan of one stretch; see `scan`."""
 
-    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
+    def __init__(
+        self,
+        read: Read,
+        stretch: Stretch,
+        rules: ScanRules,
+        buffers: Buffers,
+        outputs: Callable[[End], Any] | None = None,
+    ) -> None:
+        """outputs: makes what gets the records instead of an Outputs, with its methods `dispatch`
+        and `empty`.
+        """
         self.read, self.stretch, self.rules = read, stretch, rules
         self.end = End()
-        self.outputs = Outputs(rules, buffers, self.end)
+        self.outputs = outputs(self.end) if outputs else Outputs(rules, buffers, self.end)
         self.walk = Walk(
             read, stretch.segment_end, rules.records, rules.checks, buffers.window, buffers.rows
         )
@@ -300,18 +316,20 @@ class Scan:
         for step in self.walk.steps(at, s.end):
             good, end.fault = yield from self.outputs.dispatch(step.window, step.rows)
             if end.fault != Fault.NONE:
-                at = int(step.rows["physicalOffset"][good])
+                at = step.start(good)
                 break
             at, end.fault = step.next, step.fault
         if end.fault == Fault.NONE and at == s.segment_end:
             end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
         if end.fault == Fault.BLANK:
-            size = self._size_at(at)
+            size = self._value_at(at)
             if size != s.segment_end - at:
                 end.wrong_blank, end.size = at, size
         end.next = s.segment_end if end.fault == Fault.BLANK else at
         if end.fault not in (Fault.NONE, Fault.BLANK):
             self._look_past(at)
+        if self.walk.head:
+            end.sequence = self.walk.sequence.tolist()
         yield from self.outputs.empty()
         yield end
 
@@ -319,8 +337,9 @@ class Scan:
         """The first record that starts at its own physicalOffset; NONE_FOUND if none does."""
         s = self.stretch
         # A record that starts in the stretch may have some of its first fields behind the end.
-        limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
-        for at, window in self.walk.windows(s.start, limit, RECORD_HEAD_BYTES - 1):
+        before = self.walk.head + RECORD_HEAD_BYTES - 1
+        limit = min(s.end + before, s.segment_end)
+        for at, window in self.walk.windows(s.start, limit, before):
             if window.max(initial=0):  # `any` takes five times as long
                 found = find_record(window, 0, len(window), at, self.rules.records)
                 if found >= 0:
@@ -331,17 +350,20 @@ class Scan:
 
     def _look_past(self, at: int) -> None:
         """Note what stands at the fault, and whether anything is written after it."""
-        self.end.size = self._size_at(at)
+        self.end.size = self._value_at(at)
         pieces = self.walk.windows(at, self.stretch.end)
         self.end.rest_is_zero = not any(window.max(initial=0) for _, window in pieces)
 
-    def _size_at(self, at: int) -> int:
+    def _value_at(self, at: int) -> int:
+        """The totalSize, or a DLedger head's field at fault, by default its size."""
         head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
         self.read(at, head[: self.stretch.segment_end - at])
-        return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
+        if not self.walk.head:
+            return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
+        return int(np.frombuffer(head, DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")])
 
 
-def _runs(met: list[Queue], puts: Rows, room: Room, times: bool) -> Runs:
+def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.

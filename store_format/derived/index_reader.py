@@ -23,7 +23,7 @@ from reput.store_format.layouts import (
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 
@@ -55,7 +55,7 @@ class Hit(NamedTuple):
     file: str
 
 
-class Found(NamedTuple):
+class FoundHits(NamedTuple):
     """What a query found, newest first, as IndexService does (a broker then sorts them)."""
 
     hits: list[Hit]
@@ -85,7 +85,12 @@ class IndexFileReader:
     """One index file of `slots` slots and room for `most` entries, with the unused first one."""
 
     def __init__(
-        self, storage: Storage, path: str, slots: int, most: int, state: FileState | None = None
+        self,
+        storage: InputStorage,
+        path: str,
+        slots: int,
+        most: int,
+        state: FileState | None = None,
     ) -> None:
         """Opens it. Raises BadIndex where it has another length than these sizes make."""
         self.path, self.slots, self.most = path, slots, most
@@ -212,7 +217,7 @@ class IndexFileReader:
 class IndexReader:
     """All index files of a store, newest first. They are listed once, when it is made."""
 
-    def __init__(self, storage: Storage, store: str, settings: Settings) -> None:
+    def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
         """settings: maxHashSlotNum and maxIndexNum. A store without index files has none."""
         self.storage = storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
@@ -236,7 +241,7 @@ class IndexReader:
     def query(
         self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS,
         until: int | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> FoundHits:  # fmt: skip
         """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
 
         Only a hit's record says whether the hit is of this key or of one with the same hash. most:
@@ -259,7 +264,7 @@ class IndexReader:
                             break
             if header.begin_timestamp < begin or len(hits) >= limit:
                 break
-        return Found(hits, len(hits) >= limit, last_timestamp, last_offset)
+        return FoundHits(hits, len(hits) >= limit, last_timestamp, last_offset)
 
     def last_before(self, until: int) -> int:
         """The last physical offset before `until` that has an entry; -1 where there is none."""

@@ -23,7 +23,7 @@ class IndexFileStats(NamedTuple):
     header: IndexHeader
     slots: int
     room: int  # entries that it can have
-    chains: dict[int, int]  # a chain has so many or more, less than twice as many -> slots
+    chains: dict[int, int]  # entries of a chain, a power of two (up to the next) -> slots
     longest: int  # 0: not counted
 
 

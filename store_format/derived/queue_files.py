@@ -17,7 +17,7 @@ from reput.store_format.names import (
     parse_segment_name,
 )
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import FileState, Reader, Storage
+from reput.store_format.storage.protocol import FileState, InputStorage, Reader
 
 
 class BadQueue(StoreError):
@@ -49,7 +49,7 @@ class QueueFiles:
     and closes it.
     """
 
-    def __init__(self, storage: Storage, folder: str, batch: bool = False) -> None:
+    def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
         """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
         without entries.
         """
@@ -76,9 +76,9 @@ class QueueFiles:
                 )  # fmt: skip
         self._ends: dict[str, int] = {}  # of each file by its path: how many entries are used
 
-    def open(self, file: QueueFile) -> "OpenFile":
+    def open(self, file: QueueFile) -> "OpenQueueFile":
         """A file's entries, within a `with`."""
-        return OpenFile(self, file)
+        return OpenQueueFile(self, file)
 
     def position(self, file: QueueFile, number: int) -> int:
         """The position of a file's entry; entries of batch queues say theirs themselves."""
@@ -97,7 +97,7 @@ class QueueFiles:
         return files
 
 
-class OpenFile:
+class OpenQueueFile:
     """One file of a queue while it is read; entries by their number in it."""
 
     def __init__(self, files: QueueFiles, file: QueueFile) -> None:
@@ -105,7 +105,7 @@ class OpenFile:
         self._size = files.entry_bytes
         self._reader: Reader | None = None
 
-    def __enter__(self) -> "OpenFile":
+    def __enter__(self) -> "OpenQueueFile":
         self._reader = self.files.storage.open(self.file.path, self.file.state)
         return self
 

@@ -17,7 +17,7 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.derived.queue_files import (
     BadQueue,
-    OpenFile,
+    OpenQueueFile,
     QueueFile,
     QueueFiles,
     record_of,
@@ -26,7 +26,7 @@ from reput.store_format.derived.queue_times import Boundary, position_at
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.release.profiles import Profile
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _RANGE_ENTRIES = 1 << 12  # read at a time
 _ARRAY_ENTRIES = 1 << 16
@@ -47,7 +47,7 @@ class QueueReader:
     not see what is appended later.
     """
 
-    def __init__(self, storage: Storage, folder: str, batch: bool = False) -> None:
+    def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
         """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
         without entries.
         """
@@ -240,7 +240,7 @@ class QueueReader:
                     return number
         return 0
 
-    def _number_of(self, entries: OpenFile, file: QueueFile, position: int, used: int) -> int:
+    def _number_of(self, entries: OpenQueueFile, file: QueueFile, position: int, used: int) -> int:
         """The index, within its file, of the entry with this position, or of the
         first one after.
         """

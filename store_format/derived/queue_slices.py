@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derived.queue_entries import entry_of
-from reput.store_format.derived.queue_files import OpenFile, QueueFile, record_of
+from reput.store_format.derived.queue_files import OpenQueueFile, QueueFile, record_of
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreChanged
 
@@ -38,7 +38,7 @@ class Slice(NamedTuple):
 class QueueSlices(QueueReader):
     """A queue that is read in slices. `close` lets go of the file that it has open."""
 
-    _held: OpenFile | None = None
+    _held: OpenQueueFile | None = None
     _held_file: QueueFile | None = None
 
     def some(self, first: int, most: int) -> Slice:
@@ -89,7 +89,7 @@ class QueueSlices(QueueReader):
             with suppress(StoreChanged):  # its entries were read as they were
                 held.__exit__()
 
-    def _opened(self, file: QueueFile) -> OpenFile:
+    def _opened(self, file: QueueFile) -> OpenQueueFile:
         if self._held is None or self._held_file is not file:
             self.close()
             self._held, self._held_file = self._files.open(file).__enter__(), file

@@ -10,7 +10,7 @@ from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_slices import QueueSlices
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 if TYPE_CHECKING:
     from reput.store_format.derived.queue_entries import Entries, QueueEntry
@@ -69,7 +69,9 @@ class Queues(Protocol):
 class FileQueues:
     """Queues in files, below consumequeue/ and batchconsumequeue/."""
 
-    def __init__(self, storage: Storage, store: str, file_bytes: Callable[[bool], int]) -> None:
+    def __init__(
+        self, storage: InputStorage, store: str, file_bytes: Callable[[bool], int]
+    ) -> None:
         """file_bytes: what `file_bytes` answers, asked once for each kind of queue."""
         self.storage, self.store = storage, store
         self._look = file_bytes

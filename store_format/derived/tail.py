@@ -9,7 +9,7 @@ from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 
 class QueueTail(NamedTuple):
@@ -51,7 +51,7 @@ class Tail(NamedTuple):
         return max((queue.greatest_offset for queue in self.queues), default=-1)
 
 
-def tail(storage: Storage, store: str, settings: Settings) -> Tail:
+def tail(storage: InputStorage, store: str, settings: Settings) -> Tail:
     """The ends of all queues and of the index at `store`, a store or a rebuilt set.
 
     Reads a few entries of each queue's last file, and one header. Raises BadQueue, BadIndex.
@@ -59,7 +59,7 @@ def tail(storage: Storage, store: str, settings: Settings) -> Tail:
     return Tail(list(queue_tails(storage, store)), index_tail(storage, store, settings))
 
 
-def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
+def queue_tails(storage: InputStorage, store: str) -> Iterator[QueueTail]:
     """The ends of all queues, one after the other, by folder, topic and queue id as listed."""
     for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
         for topic in _folders(storage, f"{store}/{folder}"):
@@ -78,7 +78,7 @@ def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
                     )  # fmt: skip
 
 
-def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | None:
+def index_tail(storage: InputStorage, store: str, settings: Settings) -> IndexTail | None:
     """The end of the newest index file; None where there is none."""
     index = IndexReader(storage, store, settings)
     if not index.files:
@@ -87,5 +87,5 @@ def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | 
         return IndexTail(file.path, file.header, file.header.next_entry >= file.most)
 
 
-def _folders(storage: Storage, folder: str) -> list[str]:
+def _folders(storage: InputStorage, folder: str) -> list[str]:
     return [name for name, state in listed(storage, folder) if state is None]

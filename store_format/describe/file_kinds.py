@@ -24,6 +24,7 @@ from reput.store_format.layouts import (
     PRE_BLANK,
     RECORD_HEAD,
 )
+from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import parse_index_name, parse_segment_name, tiered_start
 
 Bytes = npt.NDArray[np.uint8]
@@ -73,6 +74,8 @@ def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
     name, folders = parts[-1], list(parts[-4:-1])
     if tiered_start(name) is not None and folders[-1:]:
         return _TIERED.get(folders[-1])
+    if name == names.CHECKPOINT and any(each.startswith(names.DLEDGER) for each in folders[-1:]):
+        return None  # text, of the group's member
     if name in (names.CHECKPOINT, names.ABORT, names.LOCK):
         return FileKind(name)
     if _is(parse_index_name, name) and folders[-1:] == [names.INDEX]:
@@ -81,7 +84,7 @@ def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
         return None
     if len(folders) == 3 and folders[2].isdigit() and folders[0] in _QUEUES:
         return _QUEUES[folders[0]]
-    if folders[-1:] == [names.COMMIT_LOG]:
+    if folders[-1:] == [names.COMMIT_LOG] or is_dledger(list(parts)):
         return FileKind.COMMIT_LOG
     if len(head) >= RECORD_HEAD.itemsize:
         magic = fields_at(np.frombuffer(head, np.uint8), RECORD_HEAD, 0)["magic"]

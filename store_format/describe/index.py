@@ -42,7 +42,7 @@ class IndexSizes(NamedTuple):
 
 
 def index_sizes(length: int, slots: int) -> IndexSizes:
-    """The sizes of a file of `length` bytes with so many slots. Raises ValueError."""
+    """The sizes of a file of `length` bytes with `slots` slots. Raises ValueError."""
     behind_slots = length - INDEX_HEADER_BYTES - slots * INDEX_SLOT_BYTES
     entries, rest = divmod(behind_slots, INDEX_ENTRY_BYTES)
     if entries < 2 or rest:

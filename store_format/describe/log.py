@@ -20,10 +20,12 @@ from reput.store_format.describe.record import (
     describe_record,
     fields_at,
 )
-from reput.store_format.faults import REASONS, Fault
+from reput.store_format.faults import HEAD_FIELDS, REASONS, Fault
 from reput.store_format.layouts import (
     BLANK,
     BLANK_BYTES,
+    DLEDGER_BLANK_LAYOUT,
+    DLEDGER_HEAD,
     INDEX_MESSAGE,
     QUEUE_PUT,
     RECORD_HEAD,
@@ -40,7 +42,7 @@ _SLICE = 256
 _ROOM = 1 << 16
 
 
-class Shown(NamedTuple):
+class ShownContent(NamedTuple):
     """What a message carries of its sender's own, shown only where asked for."""
 
     bodies: bool = False
@@ -48,7 +50,7 @@ class Shown(NamedTuple):
 
 
 def describe_segment(
-    read: Read, start: int, end: int, first: int, rules: ScanRules, shown: Shown
+    read: Read, start: int, end: int, first: int, rules: ScanRules, shown: ShownContent
 ) -> Iterator[Item]:
     """What stands in a segment [start, end), from physical offset `first` on, in order.
 
@@ -66,7 +68,9 @@ def describe_segment(
 
 
 class _Segment:
-    def __init__(self, read: Read, start: int, end: int, rules: ScanRules, shown: Shown) -> None:
+    def __init__(
+        self, read: Read, start: int, end: int, rules: ScanRules, shown: ShownContent
+    ) -> None:
         self.read, self.start, self.end = read, start, end
         self.rules, self.shown = rules, shown
         buffer = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
@@ -103,7 +107,7 @@ class _Segment:
         for step in self.walk.steps(at, self.end):
             shown, refused = yield from self._records(step.window, step.rows)
             if refused != Fault.NONE:
-                return int(step.rows["physicalOffset"][shown]), refused
+                return step.start(shown), refused
             at = step.next
             if step.fault != Fault.NONE:
                 return at, step.fault
@@ -124,11 +128,21 @@ class _Segment:
                 place = int(row["physicalOffset"])
                 item = describe_record(window, row, self.start, self.rules)
                 item |= {"tagsCode": tags.get(place), "keyHashes": keys.get(place, [])}
+                item |= self._head(place)
                 yield self._judge(item) | self._sent(window, row)
             done += count
             if code not in (Fault.NONE, Fault.NEED_MORE):
                 return done, Fault(code)
         return done, Fault.NONE
+
+    def _head(self, place: int) -> Item:
+        """Index and term of the DLedger entry whose record stands at a place."""
+        if not self.walk.head:
+            return {}
+        raw = np.empty(DLEDGER_HEAD.itemsize, np.uint8)
+        self.read(place - self.walk.head, raw)
+        head = fields_at(raw, DLEDGER_HEAD, 0)
+        return {"index": head["index"], "term": head["term"]}
 
     def _judge(self, item: Item) -> Item:
         """The item, marked where it stands behind a break: with reasons to doubt that it lives."""
@@ -160,7 +174,8 @@ class _Segment:
         return item
 
     def _blank(self, at: int) -> Generator[Item, None, int]:
-        size = fields_at(self.walk.load(at, BLANK_BYTES), BLANK, 0)["size"]
+        layout = DLEDGER_BLANK_LAYOUT if self.walk.head else BLANK
+        size = fields_at(self.walk.load(at, BLANK_BYTES), layout, 0)["size"]
         behind = at + BLANK_BYTES
         rest_is_zero = self._zeros_end(behind) == self.end
         where = {"at": at - self.start, "physicalOffset": at}
@@ -186,17 +201,20 @@ class _Segment:
             search_from = max(at + 1, zeros_end - 3)
         name, reason = REASONS[fault]
         yield {"kind": "damage"} | where | {
-            "fault": fault.name, "field": name, "value": self._value(at, name), "reason": reason
+            "fault": fault.name, "field": name, "value": self._value(at, fault), "reason": reason
         }  # fmt: skip
         next_at = next(self.walk.places(search_from, self.end), self.end)
         yield {"kind": "skipped"} | where | {"bytes": next_at - at}
         return next_at
 
-    def _value(self, at: int, name: str) -> int | None:
+    def _value(self, at: int, fault: Fault) -> int | None:
         """The value of a field at fault, where its place is known."""
-        head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
-        self.read(at, head[: self.end - at])
-        return fields_at(head, RECORD_HEAD, 0).get(name)
+        of_head = fault in HEAD_FIELDS
+        place = at if of_head else min(at + self.walk.head, self.end)
+        raw = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        self.read(place, raw[: self.end - place])
+        layout = DLEDGER_HEAD if of_head else RECORD_HEAD
+        return fields_at(raw, layout, 0).get(REASONS[fault][0])
 
     def _zeros_end(self, at: int) -> int:
         """Where the zeros that start at `at` end."""

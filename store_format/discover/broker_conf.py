@@ -13,7 +13,7 @@ from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import merge_layers, parse_properties
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _BYTES_MAX = 1 << 20
 _ROOT = "storePathRootDir"
@@ -30,7 +30,7 @@ class FoundConf(NamedTuple):
     warnings: list[str]
 
 
-def found_conf(storage: Storage, store: str) -> FoundConf | None:
+def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
     """The broker's settings that lie with a store; None where none do.
 
     A file beside the store counts only where its storePathRootDir is this store, so that nobody
@@ -59,7 +59,7 @@ def found_conf(storage: Storage, store: str) -> FoundConf | None:
     return None
 
 
-def _candidates(storage: Storage, store: str) -> Iterator[str]:
+def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
     places = [(store, *each) for each in _IN_STORE]
     if isinstance(storage, LocalStorage):
         places += [(os.path.dirname(store), *each) for each in _BESIDE]

@@ -5,7 +5,7 @@ more than a few records.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config_folder import configured_topics
@@ -14,6 +14,7 @@ from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
+from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
@@ -28,12 +29,12 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.release.candidates import Clue, left_by
 from reput.store_format.release.eras import Period, merged
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _TOPICS = f"{CONFIG}/topics.json"
 _FOLDERS = (  # in a store's root, and the first release that makes them
@@ -62,16 +63,17 @@ class Clues(NamedTuple):
 
 
 def clues_of(
-    storage: Storage, store: str, segments: Sequence[Segment], settings: Settings,
-    derived: tuple[Storage, str], sweeps: bool = False,
+    storage: InputStorage, store: str, segments: Sequence[Segment], settings: Settings,
+    derived: tuple[InputStorage, str], sweeps: bool = False,
 ) -> Clues:  # fmt: skip
     """The clues in a store, and where its derived files are. sweeps: as for `tell`."""
     hard = list(_of_the_root(storage, store))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
     hard += of_checkpoint
     # a broker may be writing to them
-    growing = cast(Storage, LiveFiles(storage))
-    with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
+    growing = LiveFiles(storage)
+    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with LogReader(growing, list(segments), rules) as log:
         sweeps = sweeps and _may_be_indexed_again(storage, store, derived)
         index = of_the_index(*derived, log, settings, sweeps)
     if any(record.magic == MAGIC_V2 for record in index.last_records):
@@ -92,7 +94,9 @@ def clues_of(
     )
 
 
-def _may_be_indexed_again(storage: Storage, store: str, derived: tuple[Storage, str]) -> bool:
+def _may_be_indexed_again(
+    storage: InputStorage, store: str, derived: tuple[InputStorage, str]
+) -> bool:
     """Whether a clean start may have indexed messages again: only where RocksDB has half messages,
     which stand in a topic of their own, or an index.
     """
@@ -101,7 +105,7 @@ def _may_be_indexed_again(storage: Storage, store: str, derived: tuple[Storage, 
     return bool(listed(there, halves)) or has_rows(storage, f"{store}/{STORE_DB}")
 
 
-def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:
+def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
     names = dict(listed(storage, store))
     for name, since in _FOLDERS:
         if name in names and names[name] is None:
@@ -117,7 +121,7 @@ def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:
         yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
 
-def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[Clue]]:
+def _of_the_checkpoint(storage: InputStorage, folder: str) -> tuple[list[Clue], list[Clue]]:
     """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
 
     A broker without a slave keeps masterFlushedOffset at 0, and one that never had another state

@@ -15,7 +15,7 @@ from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
@@ -23,17 +23,19 @@ _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
 
 
-def configured_topics(storage: Storage, store: str, notes: Notes) -> Mapping[str, Any] | None:
+def configured_topics(storage: InputStorage, store: str, notes: Notes) -> Mapping[str, Any] | None:
     """Each topic of config/topics.json, or of its .bak; None where there is neither."""
     return config_table(storage, store, "topics.json", "topicConfigTable", notes)
 
 
-def subscription_groups(storage: Storage, store: str, notes: Notes) -> Mapping[str, Any] | None:
+def subscription_groups(
+    storage: InputStorage, store: str, notes: Notes
+) -> Mapping[str, Any] | None:
     """Each group of config/subscriptionGroup.json, or of its .bak; None where there is neither."""
     return config_table(storage, store, "subscriptionGroup.json", "subscriptionGroupTable", notes)
 
 
-def topic_attributes(storage: Storage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
+def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
     """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
     return {
         name: about["attributes"]
@@ -43,7 +45,7 @@ def topic_attributes(storage: Storage, store: str, notes: Notes) -> dict[str, di
     }
 
 
-def batch_topics(storage: Storage, store: str, notes: Notes) -> list[str]:
+def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
     """The topics whose queue.type is BatchCQ, by config/topics.json."""
     return [
         name
@@ -52,14 +54,14 @@ def batch_topics(storage: Storage, store: str, notes: Notes) -> list[str]:
     ]
 
 
-def queues_of(storage: Storage, store: str, topic: str, notes: Notes) -> int:
+def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> int:
     """How many queues config/topics.json says that a topic has; 0 where it does not say."""
     about = (configured_topics(storage, store, notes) or {}).get(topic)
     count = about.get("writeQueueNums") if isinstance(about, dict) else None
     return count if isinstance(count, int) else 0
 
 
-def consumer_offsets(storage: Storage, store: str, notes: Notes) -> Offsets:
+def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets:
     """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
     table = config_table(storage, store, "consumerOffset.json", "offsetTable", notes)
     return offsets_of_table(table or {}, notes)
@@ -84,7 +86,7 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
 
 
 def config_table(
-    storage: Storage, store: str, file: str, name: str, notes: Notes
+    storage: InputStorage, store: str, file: str, name: str, notes: Notes
 ) -> Mapping[str, Any] | None:
     """What a file of config/, or its .bak, has under a name; None where there is neither.
 

@@ -24,7 +24,7 @@ from reput.store_format.names import (
     segment_start,
 )
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Listed, Storage, is_back_to_back
+from reput.store_format.storage.protocol import InputStorage, Listed, is_back_to_back
 
 SEGMENT = "mappedFileSizeCommitLog"
 QUEUE = "mappedFileSizeConsumeQueue"
@@ -75,7 +75,7 @@ class FileSizes:
     """A store's files, and the sizes that they show; each is looked for when it is asked for."""
 
     def __init__(
-        self, storage: Storage, folders: Iterable[str], derived: tuple[Storage, str]
+        self, storage: InputStorage, folders: Iterable[str], derived: tuple[InputStorage, str]
     ) -> None:
         """folders: of segments; derived: where queues and index are."""
         self._storage, self._folders, (self._there, self.derived) = storage, folders, derived

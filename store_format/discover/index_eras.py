@@ -22,7 +22,7 @@ from reput.store_format.release.candidates import Clue
 from reput.store_format.release.eras import NEVER, Period
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _EVERY_KEY = Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", "", "4.7.0")
 _SLOTS_IN_USE = Clue("hashSlotCount of the index counts slots in use (since 4.7.1)", "4.7.1")
@@ -44,7 +44,7 @@ class OfIndex(NamedTuple):
 
 
 def dispatched_again(
-    storage: Storage, folder: str, settings: Settings, checkpoint: Checkpoint | None
+    storage: InputStorage, folder: str, settings: Settings, checkpoint: Checkpoint | None
 ) -> int:
     """From which physical offset on a broker's recovery indexes again; NEVER: from nowhere.
 
@@ -69,7 +69,7 @@ class _Shown(NamedTuple):
 
 
 def of_the_index(
-    storage: Storage, folder: str, log: LogReader, settings: Settings, sweeps: bool = False
+    storage: InputStorage, folder: str, log: LogReader, settings: Settings, sweeps: bool = False
 ) -> OfIndex:
     """What the index files below a folder show. What cannot be read shows nothing here.
 
@@ -92,7 +92,7 @@ def of_the_index(
             file.close()
 
 
-def _files(storage: Storage, folder: str, settings: Settings) -> Iterator[IndexFileReader]:
+def _files(storage: InputStorage, folder: str, settings: Settings) -> Iterator[IndexFileReader]:
     """The index files that have entries, oldest first."""
     slots, most = settings.max_hash_slot_num, settings.max_index_num
     for name, state in listed(storage, f"{folder}/{INDEX}"):

@@ -6,11 +6,12 @@ that is not large is read for it, where nothing else tells its release.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
@@ -19,31 +20,30 @@ from reput.store_format.release.candidates import Has, differing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12
 _STRETCH_BYTES = 64 << 20
 
 
-def open_all(storage: Storage, segments: Sequence[Segment]) -> None:
+def open_all(storage: InputStorage, segments: Sequence[Segment]) -> None:
     """Raise what the storage raises where a segment cannot be opened: nobody is asked for a release
     that an unreadable log would tell.
     """
     for segment in segments:
-        cast(Storage, LiveFiles(storage)).open(segment.path).close()
+        LiveFiles(storage).open(segment.path).close()
 
 
 def looked_at(
-    storage: Storage, segments: Sequence[Segment], releases: Sequence[str], has: Has,
+    storage: InputStorage, segments: Sequence[Segment], releases: Sequence[str], has: Has,
     settings: Settings,
 ) -> Has:  # fmt: skip
     """`has`, without what the log has not, as far as these releases differ in it."""
     if sum(segment.state.size for segment in segments) > _READ_MOST:
         return has
     rules = differing(releases, has)
-    with LogReader(
-        cast(Storage, LiveFiles(storage)), list(segments), record_rules(profile(RELEASES[-1]))
-    ) as log:
+    rules_of_log = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with LogReader(LiveFiles(storage), list(segments), rules_of_log) as log:
         if "empty_index_count" in rules:
             has = has._replace(index_without_keys=not _begins_with_keys(log))
         if "split_properties" in rules:
@@ -78,7 +78,8 @@ def _has_odd_positions(log: LogReader, settings: Settings) -> bool:
     from reput.store_format.derive.rules import scan_rules
     from reput.store_format.derive.scan import Runs
 
-    rules = scan_rules(profile(RELEASES[-1]), settings, ())
+    heads = heads_from(log.segments)
+    rules = scan_rules(profile(RELEASES[-1]), settings, (), heads_from=heads)
     expected: dict[Any, int] = {}
     for out in _scanned(log, rules):
         if not isinstance(out, Runs):

@@ -7,7 +7,6 @@ files are looked at, and must agree.
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from itertools import chain
-from typing import cast
 
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.discover.file_sizes import (
@@ -22,11 +21,11 @@ from reput.store_format.discover.file_sizes import (
 )
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.disk.files import Files
-from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.release.writer_settings import WriterSettings
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.writer_files import FilesRead
 
 
@@ -49,8 +48,8 @@ def agreed_pair(
 
 
 def settings_to_read(
-    storage: Storage, store: str, given: Mapping[str, str], release: str,
-    derived: tuple[Storage, str] | None = None,
+    storage: InputStorage, store: str, given: Mapping[str, str], release: str,
+    derived: tuple[InputStorage, str] | None = None,
 ) -> tuple[Settings, str | None]:  # fmt: skip
     """The settings given, with the sizes that the files show where none is given. A reader of
     queues needs no size of theirs.
@@ -59,7 +58,7 @@ def settings_to_read(
     index files are not known, if they are not. Raises SettingError.
     """
     settings = settings_from(given, release=release)
-    files = FileSizes(storage, commit_log_folders(store, settings), derived or (storage, store))
+    files = FileSizes(storage, log_folders(storage, store, settings), derived or (storage, store))
     segment = None if SEGMENT in given else files.segment()
     if segment is not None:
         settings = replace(settings, mapped_file_size_commit_log=segment.value)
@@ -103,7 +102,7 @@ def _sizes_of_all(
     files: Files, given: Mapping[str, int], usual: Mapping[str, int]
 ) -> dict[str, int]:
     """The sizes that all files have; one that no file shows is left out."""
-    storage = cast(Storage, FilesRead(files))  # it reads only, which is all that is asked of it
+    storage = FilesRead(files)
     there = FileSizes(storage, [COMMIT_LOG], (storage, ""))
     found = {}
     for name, some in (

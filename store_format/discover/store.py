@@ -25,9 +25,9 @@ from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.discover.which_release import release_found
+from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
@@ -40,7 +40,7 @@ from reput.store_format.release.profiles import RELEASES, UnknownRelease, releas
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
@@ -118,7 +118,7 @@ class Discovered:
 def discover(
     at: StoreAt,
     *,
-    derived: tuple[Storage, str] | None = None,
+    derived: tuple[InputStorage, str] | None = None,
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
     compares: bool = False,
@@ -141,7 +141,7 @@ def discover(
 
 
 class _Discovery:
-    def __init__(self, at: StoreAt, derived: tuple[Storage, str]) -> None:
+    def __init__(self, at: StoreAt, derived: tuple[InputStorage, str]) -> None:
         self.storage, self.store = storage, store = at.storage, at.path
         self.release = release_named(at.rocketmq) if at.rocketmq else None
         self.there, self.derived = derived
@@ -212,12 +212,7 @@ class _Discovery:
     # --- sizes -------------------------------------------------------------------------------
 
     def _folders(self) -> list[str]:
-        own = f"{self.store}/{COMMIT_LOG}"
-        places = [self.user.get(name, "") for name in
-                  ("storePathCommitLog", "readOnlyCommitLogStorePaths")]  # fmt: skip
-        folders = [each.strip().rstrip("/") for each in ",".join(places).split(",")]
-        named = [each for each in dict.fromkeys(folders) if each]
-        return named if places[0].strip() else [own, *named]
+        return log_folders(self.storage, self.store, settings_from(self.user))
 
     def _segments(self) -> None:
         shown = self.files.segment()

@@ -14,7 +14,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from reput.store_format.disk.private import private_folder
+from reput.store_format.disk.private_folders import private_folder
 
 # What has kernels: the format, and the broker that stands on it.
 _PACKAGES = ("reput.store_format", "reput.broker")

@@ -51,7 +51,7 @@ class OpenFile(Protocol):
     def length(self) -> int: ...
 
     def lock_pages(self, length: int) -> Callable[[], None]:
-        """Keep so many bytes in memory, where this process may; returns what lets go of them."""
+        """Keep the first `length` bytes in memory, where this process may; returns what ends it."""
 
     def close(self) -> None: ...
 

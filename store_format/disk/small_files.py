@@ -1,5 +1,7 @@
 """Small files read and written as a whole."""
 
+from contextlib import closing
+
 import numpy as np
 
 from reput.store_format.disk.files import Files
@@ -10,13 +12,30 @@ PART = ".part"  # what a new file's name ends in until it is whole
 
 def read_small(files: Files, path: str, most: int) -> bytes:
     """A file's bytes, or its first `most`. Raises FileNotFoundError, OSError."""
-    file = files.open_read(path)
-    try:
+    with closing(files.open_read(path)) as file:
         raw = np.empty(min(file.length(), most), np.uint8)
         file.read_at(0, raw)
-    finally:
-        file.close()
     return raw.tobytes()
+
+
+def write_small(files: Files, path: str, content: bytes) -> None:
+    """Make a file with this content, which is durable then; the name is once its folder is synced.
+
+    Raises FileExistsError, OSError.
+    """
+    with closing(files.create(path)) as file:
+        if content:
+            file.write_at(0, content)
+        file.sync()
+
+
+def add_folders(files: Files, root: str, folder: str) -> None:
+    """Make a folder below `root`, with those above it that are missing. No name is durable yet."""
+    parts = folder.split("/") if folder else []
+    for depth in range(1, len(parts) + 1):
+        path = "/".join([*([root] if root else []), *parts[:depth]])
+        if not files.exists(path):
+            files.add_folder(path)
 
 
 def check_small(files: Files, path: str) -> None:
@@ -38,12 +57,9 @@ def replace_small(
     new = path + beside
     if files.exists(new):
         files.remove(new)
-    file = files.create_own(new) if own else files.create(new)
-    try:
+    with closing(files.create_own(new) if own else files.create(new)) as file:
         file.write_at(0, content)
         if length is not None:
             file.set_length(length)
         file.sync()
-    finally:
-        file.close()
     files.rename(new, path)

@@ -9,12 +9,13 @@ from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import HALF_TOPIC
 from reput.store_format.names import ABORT, CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.part_reads import read_head
+from reput.store_format.storage.protocol import InputStorage
 
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
 
 
-def read_progress(storage: Storage, store: str, notes: Notes) -> Read:
+def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
     """How far it has delivered. What cannot be read is noted, and counts as missing."""
     table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
     levels = None
@@ -24,19 +25,19 @@ def read_progress(storage: Storage, store: str, notes: Notes) -> Read:
             for level, offset in table.items()
             if level.isdecimal() and isinstance(offset, int)
         }
-    check = _head(storage, f"{store}/{CONFIG}/timercheck", TIMER_CHECK.itemsize)
+    check = read_head(storage, f"{store}/{CONFIG}/timercheck", TIMER_CHECK.itemsize)
     position, read = None, 0
     if check is not None and len(check) == TIMER_CHECK.itemsize:
         fields = np.frombuffer(check, TIMER_CHECK)[0]
         position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
-    stopped = _head(storage, f"{store}/{ABORT}", 0) is None
+    stopped = read_head(storage, f"{store}/{ABORT}", 0) is None
     return Read(levels, position, read, stopped, _InWheel(storage, store, read))
 
 
 class _InWheel:
     """Which messages wait in the wheel, by timerlog; it is read when the first is asked for."""
 
-    def __init__(self, storage: Storage, store: str, read_time: int) -> None:
+    def __init__(self, storage: InputStorage, store: str, read_time: int) -> None:
         self._storage, self._store, self._read_time = storage, store, read_time
         self._places: Places | None = None
 
@@ -47,21 +48,6 @@ class _InWheel:
         return at < len(self._places) and int(self._places[at]) == place
 
 
-def half_position(storage: Storage, store: str, notes: Notes) -> int:
+def half_position(storage: InputStorage, store: str, notes: Notes) -> int:
     """The queue offset up to which the broker has checked half messages; 0 where none is named."""
     return consumer_offsets(storage, store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)
-
-
-def _head(storage: Storage, path: str, most: int) -> bytes | None:
-    """A file's first bytes; None where there is no such file."""
-    try:
-        reader = storage.open(path)
-        length = reader.state.size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    raw = np.empty(min(length, most), np.uint8)
-    try:
-        reader.read_into(0, raw)
-    finally:
-        reader.close()
-    return raw.tobytes()

@@ -8,7 +8,8 @@ says so: but the delivered record is missing.
 
 A timer message stands in rmq_sys_wheel_timer (TimerMessageStore). The broker has read that queue
 up to config/timercheck's lastTimerQueueOffset, and has delivered what was due before its
-lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll).
+lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll). With
+timerRocksDBEnable (5.4.0) RocksDB says both, and has a row of each message that waits (Timeline).
 
 What is delivered has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that were to
 be (a mark's `home`). Several messages may have the same ones; then the oldest is the delivered one.
@@ -32,13 +33,14 @@ from reput.store_format.fate.marks import (
     SCHEDULE,
     WHEEL,
 )
+from reput.store_format.rocksdb.services import Timers
 
 # Up to so long after a message was due its delivery may be on its way.
 _ON_ITS_WAY_MS = 10_000
 _UNDELIVERABLE = BAD_REAL_QID | NO_REAL_TOPIC | BAD_OUT
 
 
-class State(StrEnum):
+class DelayState(StrEnum):
     """How a delayed message stands where the log ends."""
 
     WAITING = "waiting"
@@ -55,7 +57,7 @@ class State(StrEnum):
 class Delayed(NamedTuple):
     """One delayed message by its place in the log."""
 
-    state: State
+    state: DelayState
     physical_offset: int
     level: int  # 0: of the timer wheel
     queue_offset: int
@@ -74,10 +76,11 @@ class Read(NamedTuple):
     # Whether the message at a physical offset stands in a slot of the wheel that is still to be
     # read; None: that is not known, and it does where it is due later.
     in_wheel: Callable[[int], bool] | None = None
+    timers: Timers | None = None  # of a broker that keeps them in RocksDB
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks tell of delayed messages and of deliveries."""
+    """Which marks are of delayed messages and of deliveries."""
     waits = _waits(marks)
     waits |= (marks["kind"] == OTHER) & (marks["sentOn"] == 1)
     return waits
@@ -99,7 +102,7 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         place, offset = int(mark["physicalOffset"]), int(mark["queueOffset"])
         if mark["kind"] == WHEEL:
             level, due = 0, int(mark["out"])
-            passed = _wheel_passed(read, place, offset, due, int(deliveries[i]) != NONE)
+            passed = _timer_passed(read, place, offset, due, int(deliveries[i]) != NONE)
         else:
             level = int(mark["queueId"]) + 1
             if level not in delays:
@@ -111,8 +114,21 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         state = _state(delivery != NONE, passed, due < last, sure)
         recalled = level == 0 and delivery == NONE and _deleted(mark, asks)
         if recalled and passed:
-            state = State.DELETED
+            state = DelayState.DELETED
         yield Delayed(state, place, level, offset, due, delivery, recalled)
+
+
+def _timer_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
+    """Whether a broker has nothing more to do with a timer message, by RocksDB or by its wheel.
+
+    A broker that begins with RocksDB reads the topic from where its wheel was
+    (TimerMessageRocksDBStore.start).
+    """
+    if read.timers is not None and read.timers.waits(place):
+        return False
+    if read.timers is not None and (read.timer_position or 0) <= offset < read.timers.position:
+        return True
+    return _wheel_passed(read, place, offset, due, delivered)
 
 
 def _wheel_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
@@ -144,12 +160,12 @@ def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> State:
+def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> DelayState:
     if delivered:
-        return State.DELIVERED if passed else State.REPEATED
+        return DelayState.DELIVERED if passed else DelayState.REPEATED
     if not passed:
-        return State.LATE if was_due else State.WAITING
-    return State.NEVER if sure else State.UNSURE
+        return DelayState.LATE if was_due else DelayState.WAITING
+    return DelayState.NEVER if sure else DelayState.UNSURE
 
 
 def _deleted(mark: Any, asks: Marks) -> bool:

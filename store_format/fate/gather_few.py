@@ -81,7 +81,8 @@ def _ops_of_places(
 def _mark(log: LogReader, place: int, split: bool) -> Marks:
     """The mark (MARK, one) of the record at a place."""
     mark: Marks = np.zeros(1, MARK)
-    for step in log.steps(place, place + 1):
+    start = log.start_of(place)
+    for step in log.steps(start, start + 1):
         mark_records(step.window, step.rows, split, True, np.empty((NAMED, 2), np.int64), mark)
     return mark
 
@@ -91,10 +92,10 @@ def _last_timestamp(log: LogReader, near_end: int) -> int:
 
     It is walked to from `near_end`, or through the last segment that has a record.
     """
-    for start in (near_end, *(segment.start for segment in reversed(log.segments))):
+    for place in (near_end, *(segment.start for segment in reversed(log.segments))):
         last = 0
         with suppress(NoRecord, NotInLog):  # what stands before damage counts
-            for step in log.steps(start):
+            for step in log.steps(log.start_of(place) if place == near_end else place):
                 last = int(step.rows["storeTimestamp"][-1])
         if last:
             return last

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.answers import (
+from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.fate_rows import (
     ENDED,
     OPEN,
     DelayedRow,
@@ -18,8 +19,8 @@ from reput.store_format.fate.answers import (
     note_skipped,
     transaction_row,
 )
-from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Marks
+from reput.store_format.fate.in_rocksdb import half_rows, with_timers
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 
@@ -38,7 +39,7 @@ class FateSums(NamedTuple):
 
 
 def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
-    """Count all, and list at most so many of each that are open.
+    """Count all, and list at most `most` of each kind that are open.
 
     Open are the same as without --all in `reput transactions` and `reput delayed`. Raises
     StoreError where the store's files cannot be read.
@@ -46,13 +47,15 @@ def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
     read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)
     position = half_position(store.storage, store.path, notes)
     gathered = gather_noted(store, _concerns, notes)
+    read = with_timers(store, gathered, read, notes)
+    rows = half_rows(store, gathered, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))
     note_skipped(delays.unread(of_delays, levels), None, notes)
     now = gathered.last_timestamp
     states: dict[str, int] = {}
     open_transactions: list[TransactionRow] = []
     for found in transactions.resolve(
-        _only(gathered, transactions.concerns(gathered.marks)), position
+        _only(gathered, transactions.concerns(gathered.marks)), position, rows
     ):
         states[found.state] = states.get(found.state, 0) + 1
         if found.state in OPEN and len(open_transactions) < most:

@@ -1,6 +1,7 @@
 """The units of timerlog: which timers stand in the wheel, and since when."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import parse_segment_name
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 TIMER_LOG = "timerlog"
 _READ_UNITS = 1 << 16
@@ -18,7 +19,7 @@ Units = npt.NDArray[np.void]
 Places = npt.NDArray[np.int64]
 
 
-def write_times(storage: Storage, store: str, wanted: Places) -> dict[int, int]:
+def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, int]:
     """When messages were put into the wheel (milliseconds), by their physical offsets.
 
     wanted: physical offsets. Those of which timerlog has no unit are left out.
@@ -32,7 +33,7 @@ def write_times(storage: Storage, store: str, wanted: Places) -> dict[int, int]:
     return found
 
 
-def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
+def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     """The physical offsets, sorted, of messages in slots that are still to be read.
 
     read_time: lastReadTimeMs. 8 bytes a unit are held.
@@ -44,7 +45,7 @@ def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
     return np.unique(np.concatenate(found))
 
 
-def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
+def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; what is not one of its is left alone."""
     found = []
     for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
@@ -57,11 +58,10 @@ def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _units(storage: Storage, store: str) -> Iterator[Units]:
+def _units(storage: InputStorage, store: str) -> Iterator[Units]:
     """The units of all files, many at a time."""
     for name, length in timer_log_names(storage, store):
-        reader = storage.open(f"{store}/{TIMER_LOG}/{name}")
-        try:
+        with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
                 reader.read_into(start * _UNIT, raw)
@@ -69,5 +69,3 @@ def _units(storage: Storage, store: str) -> Iterator[Units]:
                 if not units["size"].any():
                     break  # the zeros behind the last unit
                 yield units[units["size"] == _UNIT]
-        finally:
-            reader.close()

@@ -34,6 +34,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
+from reput.store_format.rocksdb.services import HalfRows
 
 
 class Event(NamedTuple):
@@ -54,13 +55,14 @@ class Event(NamedTuple):
     state: str | None  # how a wait or a transaction that began here has ended
 
 
-class Known(NamedTuple):
+class TraceSettings(NamedTuple):
     """What a store says besides its log."""
 
     split: bool  # Profile.split_properties
     delays: Mapping[int, int]  # each level's milliseconds
     read: Read  # how far the broker has delivered
     half_position: int  # and checked half messages
+    half_rows: HalfRows | None = None  # what RocksDB has of these
 
 
 class Follows:
@@ -91,7 +93,9 @@ class Follows:
         return bool(self.origin_id) and properties.get("ORIGIN_MESSAGE_ID") == self.origin_id
 
 
-def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -> list[Event]:
+def events(
+    log: LogReader, gathered: Gathered, follows: Follows, known: TraceSettings
+) -> list[Event]:
     """The steps that gathered marks tell, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
     named_by_place = marks["kind"] == ROCKSDB_OP
@@ -108,7 +112,7 @@ def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -
     chosen = np.flatnonzero(ops | np.isin(np.arange(len(marks)), list(records)))
     own = gathered._replace(marks=marks[chosen], ended=named)
     states: dict[int, str] = {}
-    for transaction in transactions.resolve(own, known.half_position):
+    for transaction in transactions.resolve(own, known.half_position, known.half_rows):
         states[transaction.first] = transaction.state
     for delayed in delays.resolve(own, known.delays, known.read):
         states[delayed.physical_offset] = delayed.state

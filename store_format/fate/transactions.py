@@ -15,8 +15,9 @@ discarded meanwhile: then what the producer said counts.
 
 From 5.4.0 on RocksDB may say what is pending (transRocksDBEnable); the log tells it too. Such half
 messages stand in a topic of their own and are never appended again. Their op messages name their
-places in the log (TransMessageRocksDBStore). What a broker has asked too often it forgets without a
-record: here that stays pending.
+places in the log (TransMessageRocksDBStore). How often one was checked, RocksDB alone knows, and
+one that was checked too often loses its row there without a record in the log
+(TransactionalMessageRocksDBService).
 
 Before 4.3.0 there were no such topics: a record with the prepared type stood in its own topic,
 and one with the commit or the rollback type followed.
@@ -45,11 +46,12 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_PREPARED,
     SYS_TRANSACTION_ROLLBACK,
 )
+from reput.store_format.rocksdb.services import HalfRows
 
 Numbers = npt.NDArray[np.int64]
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """How a transaction stands where the log ends."""
 
     PENDING = "pending"
@@ -62,7 +64,7 @@ class State(StrEnum):
 class Transaction(NamedTuple):
     """One transaction by its places in the log."""
 
-    state: State
+    state: TransactionState
     first: int  # physical offset of the half message
     last: int  # of its newest copy; the half message's own without one
     half_offset: int  # the queue offset of that
@@ -78,7 +80,7 @@ class Transaction(NamedTuple):
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks tell of transactions."""
+    """Which marks are of transactions."""
     own: npt.NDArray[np.bool_] = np.isin(
         marks["kind"], (HALF, OP, DISCARDED, ROCKSDB_HALF, ROCKSDB_OP)
     )
@@ -86,11 +88,14 @@ def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
     return own
 
 
-def resolve(gathered: Gathered, half_position: int = 0) -> Iterator[Transaction]:
+def resolve(
+    gathered: Gathered, half_position: int = 0, in_rocksdb: HalfRows | None = None
+) -> Iterator[Transaction]:
     """All transactions whose half message the log has, by the half messages' places.
 
     half_position: up to where the broker has checked the queue of half messages; the offset of
-    the group CID_RMQ_SYS_TRANS. Holds what was gathered, and some numbers a half message.
+    the group CID_RMQ_SYS_TRANS. in_rocksdb: what RocksDB has of those in its topic; None: that is
+    not known. Holds what was gathered, and some numbers a half message.
     """
     marks = gathered.marks
     prepared = (marks["kind"] == OTHER) & (marks["transaction"] == SYS_TRANSACTION_PREPARED)
@@ -106,7 +111,20 @@ def resolve(gathered: Gathered, half_position: int = 0) -> Iterator[Transaction]
     dropped = np.full(len(halves), NONE, np.int64)
     _by_key(halves, marks[marks["kind"] == DISCARDED], dropped)
     for chain in _chains(halves, ops, commits):
-        yield _transaction(halves, chain, commits, backs, ops, dropped, half_position)
+        found = _transaction(halves, chain, commits, backs, ops, dropped, half_position)
+        if found.in_rocksdb and in_rocksdb is not None:
+            found = _by_row(found, in_rocksdb)
+        yield found
+
+
+def _by_row(found: Transaction, rows: HalfRows) -> Transaction:
+    """A transaction of RocksDB's topic with what its row says, or that there is none any more."""
+    checks = rows.checks.get(found.first)
+    if checks is not None:
+        return found._replace(checks=checks)
+    if found.state == TransactionState.PENDING and found.first <= rows.last:
+        return found._replace(state=TransactionState.ABANDONED)
+    return found
 
 
 def _transaction(
@@ -118,16 +136,16 @@ def _transaction(
     own = kind == HALF
     commit, back, op, drop = (_first(each, chain) for each in (commits, backs, ops, dropped))
     if commit != NONE:
-        state, end = State.COMMITTED, commit
+        state, end = TransactionState.COMMITTED, commit
     elif back != NONE:
-        state, end = State.ROLLED_BACK, back
+        state, end = TransactionState.ROLLED_BACK, back
     elif op != NONE:
-        state, end = State.ROLLED_BACK, op
+        state, end = TransactionState.ROLLED_BACK, op
     elif drop != NONE:
-        state, end = State.DISCARDED, drop
+        state, end = TransactionState.DISCARDED, drop
     else:
         gone = own and offset < half_position
-        state, end = State.ABANDONED if gone else State.PENDING, NONE
+        state, end = TransactionState.ABANDONED if gone else TransactionState.PENDING, NONE
     return Transaction(
         state, int(halves["physicalOffset"][chain[0]]), int(last["physicalOffset"]), offset,
         len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op, int(last["key"]),

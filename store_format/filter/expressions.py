@@ -21,13 +21,13 @@ _NUMBERS = (ValueKind.INTEGER, ValueKind.LONG, ValueKind.DOUBLE)
 class Refusal(Exception):
     """An expression that is well formed, but that RocketMQ refuses."""
 
-    def __init__(self, reason: str, part: "Part") -> None:
+    def __init__(self, reason: str, part: "Subexpression") -> None:
         self.reason, self.line, self.column = reason, part.line, part.column
         super().__init__(reason)
 
 
 @dataclass(slots=True)
-class Part:
+class Subexpression:
     """A part of an expression."""
 
     code: list[Instruction]  # leaves one value on the stack
@@ -39,21 +39,21 @@ class Part:
     name: str = ""  # of a PropertyExpression
 
 
-def as_boolean(part: Part) -> Part:
+def as_boolean(part: Subexpression) -> Subexpression:
     """SelectorParser.asBooleanExpression."""
     if part.boolean:
         return part
     if not part.name:
         raise Refusal("is neither true nor false: a comparison is missing", part)
     part.code.append((Op.CAST, None))
-    return Part(part.code, part.depth, part.line, part.column, True)
+    return Subexpression(part.code, part.depth, part.line, part.column, True)
 
 
-def _is_property(part: Part) -> bool:
+def _is_property(part: Subexpression) -> bool:
     return part.name != ""
 
 
-def _check_ordered(part: Part) -> None:
+def _check_ordered(part: Subexpression) -> None:
     """ComparisonExpression.checkLessThanOperand."""
     if part.constant is not None:
         if part.constant.kind not in _NUMBERS:
@@ -62,7 +62,7 @@ def _check_ordered(part: Part) -> None:
         raise Refusal("is a condition, and cannot be compared by <, <=, > or >=", part)
 
 
-def _check_equal(left: Part, right: Part) -> None:
+def _check_equal(left: Subexpression, right: Subexpression) -> None:
     """ComparisonExpression.checkEqualOperand, checkEqualOperandCompatability."""
     for part in (left, right):
         if part.constant == NULL:
@@ -71,32 +71,41 @@ def _check_equal(left: Part, right: Part) -> None:
         raise Refusal("TRUE and FALSE cannot be compared with this constant", right)
 
 
-def _unary(part: Part, op: Op, boolean: bool = True, argument: Any = None) -> Part:
+def _unary(
+    part: Subexpression, op: Op, boolean: bool = True, argument: Any = None
+) -> Subexpression:
     part.code.append((op, argument))
-    return Part(part.code, part.depth, part.line, part.column, boolean)
+    return Subexpression(part.code, part.depth, part.line, part.column, boolean)
 
 
-def _binary(left: Part, right: Part, op: Op, jump: Op | None) -> Part:
+def _binary(left: Subexpression, right: Subexpression, op: Op, jump: Op | None) -> Subexpression:
     """The left part, the right one unless `jump` passes over it and `op`, and `op`."""
     right.code.append((op, None))
     if jump is not None:
         left.code.append((jump, len(right.code)))
     left.code += right.code
-    return Part(left.code, max(left.depth, 1 + right.depth), left.line, left.column, True)
+    return Subexpression(left.code, max(left.depth, 1 + right.depth), left.line, left.column, True)
 
 
-def _ordered(left: Part, right: Part, op: Op) -> Part:
+def _ordered(left: Subexpression, right: Subexpression, op: Op) -> Subexpression:
     _check_ordered(left)
     _check_ordered(right)
     return _binary(left, right, op, Op.JUMP_IF_NULL)
 
 
-def _equal(left: Part, right: Part) -> Part:
+def _equal(left: Subexpression, right: Subexpression) -> Subexpression:
     _check_equal(left, right)
     return _binary(left, right, Op.EQUAL, None)  # both sides are evaluated, null or not
 
 
-def _between(value: Part, low: Part, high: Part, ops: tuple[Op, Op], rest: Op, join: Op) -> Part:
+def _between(
+    value: Subexpression,
+    low: Subexpression,
+    high: Subexpression,
+    ops: tuple[Op, Op],
+    rest: Op,
+    join: Op,
+) -> Subexpression:
     """`value` is evaluated once. RocketMQ evaluates it twice, with the same outcome."""
     for part in (value, low, value, high):
         _check_ordered(part)
@@ -106,10 +115,10 @@ def _between(value: Part, low: Part, high: Part, ops: tuple[Op, Op], rest: Op, j
     value.code += [(Op.COPY, None), (Op.JUMP_IF_NULL, len(first)), *first]
     value.code += [(rest, len(second)), *second]
     depth = max(value.depth, 2 + low.depth, 2 + high.depth)
-    return Part(value.code, depth, value.line, value.column, True)
+    return Subexpression(value.code, depth, value.line, value.column, True)
 
 
-def _check_bounds(low: Part, high: Part) -> None:
+def _check_bounds(low: Subexpression, high: Subexpression) -> None:
     """ComparisonExpression.createBetween, of two constants."""
     if low.constant is None or high.constant is None:
         return
@@ -123,20 +132,22 @@ def _check_bounds(low: Part, high: Part) -> None:
     raise Refusal("the first bound of a BETWEEN is greater than the second", low)
 
 
-def _text_test(part: Part, text: str, op: Op) -> Part:
+def _text_test(part: Subexpression, text: str, op: Op) -> Subexpression:
     if not text:  # FALSE, and the left side is not even evaluated
-        return Part([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
+        return Subexpression([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
     return _unary(part, op, argument=text)
 
 
-def _within(part: Part, texts: tuple[str, ...], op: Op) -> Part:
+def _within(part: Subexpression, texts: tuple[str, ...], op: Op) -> Subexpression:
     if not _is_property(part):
         raise Refusal("IN takes a property on its left", part)
     return _unary(part, op, argument=texts)
 
 
-def _constant(token: Token, value: Value, boolean: bool = False) -> Part:
-    return Part([(Op.CONSTANT, value)], 1, token.line or 1, token.column or 1, boolean, value)
+def _constant(token: Token, value: Value, boolean: bool = False) -> Subexpression:
+    return Subexpression(
+        [(Op.CONSTANT, value)], 1, token.line or 1, token.column or 1, boolean, value
+    )
 
 
 def unquoted(token: Token) -> str:
@@ -145,15 +156,15 @@ def unquoted(token: Token) -> str:
 
 
 @v_args(inline=True)
-class Expressions(Transformer[Token, Part]):
+class Expressions(Transformer[Token, Subexpression]):
     """lark's callbacks: a method for each alternative of the grammar."""
 
     # --- literals and names
 
-    def text(self, token: Token) -> Part:
+    def text(self, token: Token) -> Subexpression:
         return _constant(token, Value(ValueKind.TEXT, unquoted(token)))
 
-    def decimal(self, token: Token) -> Part:
+    def decimal(self, token: Token) -> Subexpression:
         """ConstantExpression.createFromDecimal: a Long, or an Integer if it is one."""
         digits = token.rstrip("lL")
         number = int(digits[:20])  # a long has 19, and the grammar takes no zeros before them
@@ -163,7 +174,7 @@ class Expressions(Transformer[Token, Part]):
             raise Refusal(f"is more than a long holds, {_LONG_MOST}", part)
         return part
 
-    def floating(self, token: Token) -> Part:
+    def floating(self, token: Token) -> Subexpression:
         """ConstantExpression.createFloat: what is below Double.MIN_VALUE is refused, and so 0.0."""
         number = float(token)
         part = _constant(token, Value(ValueKind.DOUBLE, number))
@@ -173,89 +184,95 @@ class Expressions(Transformer[Token, Part]):
             raise Refusal("RocketMQ takes no 0 with a point or an exponent: write 0", part)
         return part
 
-    def true(self, token: Token) -> Part:
+    def true(self, token: Token) -> Subexpression:
         return _constant(token, TRUE, boolean=True)
 
-    def false(self, token: Token) -> Part:
+    def false(self, token: Token) -> Subexpression:
         return _constant(token, FALSE, boolean=True)
 
-    def null(self, token: Token) -> Part:
+    def null(self, token: Token) -> Subexpression:
         return _constant(token, NULL, boolean=True)
 
-    def property(self, token: Token) -> Part:
+    def property(self, token: Token) -> Subexpression:
         name = str(token)
-        return Part([(Op.PROPERTY, name)], 1, token.line or 1, token.column or 1, False, name=name)
+        return Subexpression(
+            [(Op.PROPERTY, name)], 1, token.line or 1, token.column or 1, False, name=name
+        )
 
     def texts(self, *tokens: Token) -> tuple[str, ...]:
         return tuple(unquoted(token) for token in tokens)
 
     # --- operators
 
-    def negate(self, part: Part) -> Part:
+    def negate(self, part: Subexpression) -> Subexpression:
         return _unary(part, Op.NEGATE, boolean=False)
 
-    def negation(self, part: Part) -> Part:
+    def negation(self, part: Subexpression) -> Subexpression:
         return _unary(as_boolean(part), Op.NOT)
 
-    def both(self, left: Part, right: Part) -> Part:
+    def both(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _binary(as_boolean(left), as_boolean(right), Op.AND, Op.JUMP_IF_FALSE)
 
-    def either(self, left: Part, right: Part) -> Part:
+    def either(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _binary(as_boolean(left), as_boolean(right), Op.OR, Op.JUMP_IF_TRUE)
 
-    def equal(self, left: Part, right: Part) -> Part:
+    def equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _equal(left, right)
 
-    def not_equal(self, left: Part, right: Part) -> Part:
+    def not_equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _unary(_equal(left, right), Op.NOT)
 
-    def is_null(self, part: Part, _null: Token) -> Part:
+    def is_null(self, part: Subexpression, _null: Token) -> Subexpression:
         return _unary(part, Op.IS_NULL)
 
-    def is_not_null(self, part: Part, _null: Token) -> Part:
+    def is_not_null(self, part: Subexpression, _null: Token) -> Subexpression:
         return _unary(_unary(part, Op.IS_NULL), Op.NOT)
 
-    def greater(self, left: Part, right: Part) -> Part:
+    def greater(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _ordered(left, right, Op.GREATER)
 
-    def greater_equal(self, left: Part, right: Part) -> Part:
+    def greater_equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _ordered(left, right, Op.GREATER_EQUAL)
 
-    def less(self, left: Part, right: Part) -> Part:
+    def less(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _ordered(left, right, Op.LESS)
 
-    def less_equal(self, left: Part, right: Part) -> Part:
+    def less_equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _ordered(left, right, Op.LESS_EQUAL)
 
-    def contains(self, part: Part, token: Token) -> Part:
+    def contains(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.CONTAINS)
 
-    def not_contains(self, part: Part, token: Token) -> Part:
+    def not_contains(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.NOT_CONTAINS)
 
-    def starts(self, part: Part, token: Token) -> Part:
+    def starts(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.STARTS)
 
-    def not_starts(self, part: Part, token: Token) -> Part:
+    def not_starts(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.NOT_STARTS)
 
-    def ends(self, part: Part, token: Token) -> Part:
+    def ends(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.ENDS)
 
-    def not_ends(self, part: Part, token: Token) -> Part:
+    def not_ends(self, part: Subexpression, token: Token) -> Subexpression:
         return _text_test(part, unquoted(token), Op.NOT_ENDS)
 
-    def between(self, value: Part, low: Part, high: Part) -> Part:
+    def between(
+        self, value: Subexpression, low: Subexpression, high: Subexpression
+    ) -> Subexpression:
         _check_bounds(low, high)
         ops = (Op.GREATER_EQUAL, Op.LESS_EQUAL)
         return _between(value, low, high, ops, Op.REST_UNLESS_FALSE, Op.AND)
 
-    def not_between(self, value: Part, low: Part, high: Part) -> Part:
+    def not_between(
+        self, value: Subexpression, low: Subexpression, high: Subexpression
+    ) -> Subexpression:
         ops = (Op.LESS, Op.GREATER)
         return _between(value, low, high, ops, Op.REST_UNLESS_TRUE, Op.OR)
 
-    def within(self, part: Part, texts: tuple[str, ...]) -> Part:
+    def within(self, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
         return _within(part, texts, Op.IN)
 
-    def not_within(self, part: Part, texts: tuple[str, ...]) -> Part:
+    def not_within(self, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
         return _within(part, texts, Op.NOT_IN)

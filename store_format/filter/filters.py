@@ -8,7 +8,7 @@ import numpy as np
 from reput.store_format.faults import WrongFilter
 from reput.store_format.filter.evaluate import matches
 from reput.store_format.filter.program import Program, tags_program
-from reput.store_format.filter.rows import Verdict, Verdicts, judge, tables
+from reput.store_format.filter.rows import Match, Verdicts, judge, tables
 from reput.store_format.java.strings import hash_text
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.walk import Step
@@ -60,7 +60,7 @@ class ProgramFilter:
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
         """See Filter."""
         if self._tables is None:
-            return np.full(len(step.rows), Verdict.ASK, np.uint8)
+            return np.full(len(step.rows), Match.ASK, np.uint8)
         return judge(step.window, step.rows, split_properties, self._tables)
 
     def may_match(self, tags_code: int) -> bool:
@@ -94,7 +94,7 @@ class EveryMessage:
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
         """See Filter."""
-        return np.full(len(step.rows), Verdict.YES, np.uint8)
+        return np.full(len(step.rows), Match.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
         """See Filter."""
@@ -115,11 +115,11 @@ class AllOf:
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
         """See Filter."""
-        verdicts = np.full(len(step.rows), Verdict.YES, np.uint8)
+        verdicts = np.full(len(step.rows), Match.YES, np.uint8)
         for one in self.filters:
             found = one.judge(step, split_properties)
-            wanted = (verdicts != Verdict.NO) & (found != Verdict.NO)
-            verdicts = np.where(wanted, np.maximum(verdicts, found), np.uint8(Verdict.NO))
+            wanted = (verdicts != Match.NO) & (found != Match.NO)
+            verdicts = np.where(wanted, np.maximum(verdicts, found), np.uint8(Match.NO))
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.store_format.faults import WrongFilter
-from reput.store_format.filter.rows import Verdict, Verdicts
+from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END, SYS_COMPRESSED
 from reput.store_format.log.one_record import Record
@@ -38,7 +38,7 @@ class GrepFilter:
 
     def __init__(self, pattern: str, cap: int, tell: Callable[[str], object]) -> None:
         """cap: the most bytes that are held of one decompressed body; tell: is called with a
-        sentence where only so many of a longer one are searched. Raises WrongPattern.
+        sentence where only the first bytes of a longer body are searched. Raises WrongPattern.
         """
         self.pattern, self.cap, self.tell = pattern, cap, tell
         try:
@@ -87,7 +87,7 @@ class GrepFilter:
         count = _find_texts(window, rows, ends, owners, verdicts)
         valid = pa.py_buffer(np.full(count // 8 + 1, _NULLS_BETWEEN, np.uint8))
         found = self._found(window, ends[: count + 1], valid)
-        verdicts[owners[:count][found]] = Verdict.ASK
+        verdicts[owners[:count][found]] = Match.ASK
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:
@@ -102,7 +102,7 @@ def grep_filter(
     return GrepFilter(pattern, cap, tell)
 
 
-_NO, _ASK = int(Verdict.NO), int(Verdict.ASK)
+_NO, _ASK = int(Match.NO), int(Match.ASK)
 
 
 @kernel

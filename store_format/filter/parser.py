@@ -15,7 +15,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from reput.store_format.faults import WrongFilter
-from reput.store_format.filter.expressions import Expressions, Part, Refusal, as_boolean
+from reput.store_format.filter.expressions import Expressions, Refusal, Subexpression, as_boolean
 from reput.store_format.filter.program import Program
 
 _GRAMMAR = r"""
@@ -162,7 +162,7 @@ def _parse(text: str, words: tuple[str, ...]) -> Parsed:
         if len(steps.parser_state.state_stack) > _STACK_MOST:
             raise WrongExpression("is nested too deeply", token.line or 1, token.column or 1)
     try:
-        part: Part = as_boolean(steps.feed_eof(token))
+        part: Subexpression = as_boolean(steps.feed_eof(token))
     except UnexpectedToken as error:
         end = Token.new_borrow_pos("$END", "", token) if token else Token("$END", "", 0, 1, 1)
         end.line, end.column = _end_of(text)

@@ -36,7 +36,7 @@ from reput.store_format.log.records import Bytes, Rows
 Verdicts = npt.NDArray[np.uint8]
 
 
-class Verdict(IntEnum):
+class Match(IntEnum):
     """What is known of a record."""
 
     NO = 0
@@ -49,7 +49,7 @@ Tables = namedtuple(
     "Tables",
     "code kinds numbers doubles texts text_ends names name_ends depth",
 )
-_VERDICT_NO, _VERDICT_YES, _VERDICT_ASK = (int(verdict) for verdict in Verdict)
+_VERDICT_NO, _VERDICT_YES, _VERDICT_ASK = (int(verdict) for verdict in Match)
 
 _CONSTANT, _PROPERTY = int(Op.CONSTANT), int(Op.PROPERTY)
 _NEGATE, _NOT, _CAST, _IS_NULL = int(Op.NEGATE), int(Op.NOT), int(Op.CAST), int(Op.IS_NULL)

@@ -51,7 +51,7 @@ _block, _pair = Blocks(1), Blocks(2)
 
 
 def _loader(kind: Blocks) -> Any:
-    """load(buf, at): so many bytes of a uint8 array from `at` on."""
+    """load(buf, at): a block of a uint8 array from `at` on."""
 
     @intrinsic
     def load(_context: Any, buf: Any, at: Any) -> Any:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from reput.store_format.names import EPOCH_FILE as EPOCH_FILE
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _HEAD_LINES = 2
 _BACKUP = ".bak"
@@ -56,7 +56,7 @@ def _entry(line: str) -> Epoch:
     return Epoch(int(number), int(start))
 
 
-def read_epochs(storage: Storage, store: str) -> tuple[Epoch, ...] | None:
+def read_epochs(storage: InputStorage, store: str) -> tuple[Epoch, ...] | None:
     """A store's epochs, by its epoch file or that file's .bak; None where it has none.
 
     Raises BadEpochs where no file is whole, with the path.

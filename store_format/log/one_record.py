@@ -48,6 +48,7 @@ class Record(NamedTuple):
     body_at: int  # physical
     body_length: int
     properties: bytes  # name 01 value 02, as it stands
+    body: bytes | None = None  # as it stands (it may be compressed), where it has been read
 
     @property
     def topic(self) -> str:
@@ -88,6 +89,7 @@ def record_from(window: Any, row: tuple[int, ...], rules: RecordRules) -> Record
         place + body_at - at,
         body_length,
         bytes(window[properties_at : properties_at + properties_length]),
+        None,
     )
     return tuple.__new__(Record, fields)  # half the time of a call with so many arguments
 

@@ -13,7 +13,7 @@ import numpy as np
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.names import segment_name
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 
 _AGREED_BY = 2  # records that must agree
 
@@ -26,7 +26,7 @@ class Proven(NamedTuple):
 
 
 def proven_names(
-    storage: Storage, segments: Sequence[Segment], segment_bytes: int, assume: bool
+    storage: InputStorage, segments: Sequence[Segment], segment_bytes: int, assume: bool
 ) -> Proven:
     """Compare the segments' names with their records.
 
@@ -62,7 +62,7 @@ def proven_names(
     return Proven([by_start[start] for start in sorted(by_start)], findings)
 
 
-def _begins_at(storage: Storage, segment: Segment, segment_bytes: int) -> int | None:
+def _begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> int | None:
     """Where the file begins by its first records; None where they do not say, or disagree."""
     at, said = 0, set()
     for _ in range(_AGREED_BY):

@@ -15,6 +15,7 @@ import numpy as np
 
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.layouts import (
+    BLANK_BYTES,
     RECORD_AT,
     RECORD_FIXED_BYTES,
     RECORD_HEAD_BYTES,
@@ -23,9 +24,14 @@ from reput.store_format.layouts import (
 from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
-from reput.store_format.log.record_rules import RecordRules, store_timestamp_at
+from reput.store_format.log.record_rules import (
+    RecordRules,
+    entry,
+    head_bytes,
+    store_timestamp_at,
+)
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Bytes, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, InputStorage, Reader
 
 if TYPE_CHECKING:
     from reput.store_format.log.walk import Buffers, Step, Walk
@@ -90,7 +96,7 @@ class LogReader:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: InputStorage,
         segments: list[Segment],
         rules: RecordRules,
         checks: Checks = NO_CHECKS,
@@ -130,6 +136,12 @@ class LogReader:
             raise NotInLog(place, self.start, self.end)
         return self.segments[number]
 
+    def start_of(self, place: int) -> int:
+        """Where a walk stands to read the record at a physical offset: there, or where the head
+        before it begins. Raises NotInLog.
+        """
+        return place - head_bytes(self.segment_at(place).end, self.rules)
+
     def read_into(self, place: int, buffer: Bytes) -> None:
         """Fill the buffer from a physical offset; it may not reach past the segment's end."""
         self._read(self.segment_at(place), place, buffer)
@@ -145,11 +157,25 @@ class LogReader:
                 return record
             raise self._no_record(segment, place, fault)
         fault = Fault.ZEROS
-        for step in self._walk(segment, ahead).steps(place, place + 1):
+        start = self.start_of(place)
+        for step in self._walk(segment, ahead).steps(start, start + 1):
             if len(step.rows):
                 return record_of(step, 0, self.rules)
             fault = step.fault
         raise self._no_record(segment, place, fault)
+
+    def record_from(self, start: int) -> Record:
+        """The record that a walk reads which stands at `start`. Raises NoRecord, NotInLog."""
+        segment = self.segment_at(start)
+        head = head_bytes(segment.end, self.rules)
+        if head:
+            raw = np.zeros(head + BLANK_BYTES, np.uint8)[: segment.end - start]
+            self._read(segment, start, raw)
+            window = raw.tobytes()
+            fault, _ = entry(window, 0, len(window), segment.end - start, start, self.rules)
+            if fault != Fault.NONE:
+                raise self._no_record(segment, start, Fault(fault))
+        return self.record_at(start + head)
 
     def records(self, place: int, stop: int | None = None) -> Iterator[Record]:
         """The records from the one at `place` on that start before `stop`; see `steps`."""
@@ -161,7 +187,8 @@ class LogReader:
     ) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
 
-        A step is valid until the next one; or longer, if each is read into `another` buffers.
+        place: as `start_of` says. A step is valid until the next one; or longer, if each is read
+        into `another` buffers.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
         zeros. Raises NoRecord where the records break off in another way, and NotInLog where no

@@ -16,6 +16,10 @@ import numpy as np
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import (
     BLANK_BYTES,
+    DLEDGER_AT,
+    DLEDGER_BLANK,
+    DLEDGER_HEAD_BYTES,
+    DLEDGER_NORMAL,
     IPV4_HOST,
     IPV6_HOST,
     MAGIC_BLANK,
@@ -39,8 +43,14 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.release.profiles import Profile
 
-# What a release allows in its log; the fields are those of profiles.Profile.
-RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics any_blank_size", defaults=(False,))
+NO_HEADS = 1 << 62  # RecordRules.heads_from of a log without any
+
+# What a release allows in its log, by the fields of profiles.Profile; and the log's shape:
+# heads_from is the physical offset from which on each record stands behind a DLedger head. A
+# store that was switched to DLedger has its old log, which has no heads, before that offset.
+RecordRules = namedtuple(
+    "RecordRules", "ipv6_hosts long_topics any_blank_size heads_from", defaults=(False, NO_HEADS)
+)
 
 
 def reaches_queue(sys_flag: int) -> bool:
@@ -102,10 +112,23 @@ _BODY_LENGTH = int(Fault.BODY_LENGTH)
 _TOPIC_LENGTH = int(Fault.TOPIC_LENGTH)
 _LENGTHS = int(Fault.LENGTHS)
 _PLACE = int(Fault.PLACE)
+_HEAD_MAGIC = int(Fault.HEAD_MAGIC)
+_HEAD_SIZE = int(Fault.HEAD_SIZE)
+_HEAD_PLACE = int(Fault.HEAD_PLACE)
+_HEAD_INDEX = int(Fault.HEAD_INDEX)
+_HEAD_TERM = int(Fault.HEAD_TERM)
 
 
-def record_rules(profile: Profile) -> RecordRules:
-    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size)
+def record_rules(profile: Profile, heads_from: int = NO_HEADS) -> RecordRules:
+    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size, heads_from)
+
+
+def head_bytes(segment_end: int, rules: RecordRules) -> int:
+    """Bytes before each record of the segment that ends at this physical offset: 48, or 0.
+
+    A segment is of one shape as a whole (DLedgerCommitLog.dividedCommitlogOffset).
+    """
+    return DLEDGER_HEAD_BYTES if segment_end > rules.heads_from else 0
 
 
 # --- big-endian numbers in bytes ------------------------------------------------------------------
@@ -197,6 +220,61 @@ def frame(buf: Any, at: int, length: int, file_end: int, rules: RecordRules) -> 
     if size < RECORD_FIXED_BYTES:
         return _BAD_SIZE, size
     return _NONE, size
+
+
+def entry(
+    buf: Any, at: int, length: int, file_end: int, place: int, rules: RecordRules
+) -> tuple[int, int]:
+    """As `frame`, of a DLedger entry: a head, and a record of the size that is returned.
+
+    place: the physical offset of `at`. The checks are those of DLedgerMmapFileStore.recover; and
+    head and record must say the same size.
+    """
+    if file_end - at < BLANK_BYTES:  # MmapFileList.preAppend leaves room for a blank
+        return _SHORT_TAIL, 0
+    if length - at < BLANK_BYTES:
+        return _NEED_MORE, 0
+    magic = get_i32(buf, at + DLEDGER_AT.magic)
+    size = get_i32(buf, at + DLEDGER_AT.size)
+    if size == 0 and magic == 0:
+        return _ZEROS, 0
+    if magic == DLEDGER_BLANK:
+        return _BLANK, size
+    if magic != DLEDGER_NORMAL:
+        return _HEAD_MAGIC, size
+    if at + size > file_end:
+        return _SIZE_PAST_END, size
+    if size < DLEDGER_HEAD_BYTES + RECORD_FIXED_BYTES:
+        return _HEAD_SIZE, size
+    if length - at < DLEDGER_HEAD_BYTES + BLANK_BYTES:
+        return _NEED_MORE, 0
+    if get_i64(buf, at + DLEDGER_AT.pos) != place:
+        return _HEAD_PLACE, size
+    fault, record = frame(buf, at + DLEDGER_HEAD_BYTES, length, file_end, rules)
+    if fault in (_BLANK, _ZEROS):
+        return _BAD_MAGIC, size
+    if fault != _NONE:
+        return fault, record
+    body = size - DLEDGER_HEAD_BYTES
+    if record != body or get_i32(buf, at + DLEDGER_AT.bodyLength) != body:
+        return _HEAD_SIZE, size
+    return _NONE, record
+
+
+def goes_on(buf: Any, at: int, sequence: Any) -> int:
+    """A fault unless the DLedger entry at `at` goes on from those before; then it is one of them.
+
+    sequence: index and term of the first entry, then of the last; -1 where there is none yet.
+    """
+    index, term = get_i64(buf, at + DLEDGER_AT.index), get_i64(buf, at + DLEDGER_AT.term)
+    if sequence[2] < 0:
+        sequence[0], sequence[1] = index, term
+    elif index != sequence[2] + 1:
+        return _HEAD_INDEX
+    elif term < sequence[3]:
+        return _HEAD_TERM
+    sequence[2], sequence[3] = index, term
+    return _NONE
 
 
 def read_record(

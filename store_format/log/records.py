@@ -16,7 +16,12 @@ from reput.store_format.kernels.carryless import AVAILABLE
 from reput.store_format.kernels.crc32 import crc32
 from reput.store_format.kernels.ints import get_i16, get_i32, get_i64
 from reput.store_format.kernels.jit import inlined, kernel
-from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_AT, RECORD_HEAD_BYTES
+from reput.store_format.layouts import (
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_AT,
+    RECORD_HEAD_BYTES,
+)
 from reput.store_format.log import record_rules
 from reput.store_format.log.record_rules import RECORD_ROW as RECORD_ROW
 from reput.store_format.log.record_rules import RecordRules as RecordRules
@@ -56,7 +61,10 @@ store_timestamp_at = _compiled(
 )
 prefix_bytes = _compiled(record_rules.prefix_bytes, inlined, store_timestamp_at=store_timestamp_at)
 topic_length_bytes = _compiled(record_rules.topic_length_bytes, inlined)
+head_bytes = _compiled(record_rules.head_bytes, inlined)
 frame = _compiled(record_rules.frame, kernel, get_i32=get_i32)
+entry = _compiled(record_rules.entry, kernel, get_i32=get_i32, get_i64=get_i64, frame=frame)
+goes_on = _compiled(record_rules.goes_on, kernel, get_i64=get_i64)
 read_record = _compiled(
     record_rules.read_record, kernel, get_i8=get_i8, get_i16=get_i16, get_i32=get_i32,
     get_i64=get_i64, prefix_bytes=prefix_bytes, topic_length_bytes=topic_length_bytes,
@@ -77,25 +85,34 @@ def walk(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     base: int,
     rules: RecordRules,
     rows: Rows,
+    sequence: Any,
 ) -> tuple[int, int, int]:
     """Go from record to record by their sizes, from `at` until one starts at or after `stop`.
 
-    buf[:length] is at the physical offset `base`; `stop` and `file_end` count from buf's start.
+    buf[:length] is at the physical offset `base`; `stop` and `file_end` count from buf's start, and
+    the segment ends at `file_end`. In a DLedger log a record starts where its head does; sequence:
+    int64 (4,), see `goes_on`.
     Fills rows and returns (rows filled, where the walk stopped, the fault there); the fault is
     NONE where the walk reached `stop` or filled all rows.
     """
     count = 0
+    head = head_bytes(base + file_end, rules)
     while at < stop and count < len(rows):
-        fault, size = frame(buf, at, length, file_end, rules)
+        if head == 0:
+            fault, size = frame(buf, at, length, file_end, rules)
+        else:
+            fault, size = entry(buf, at, length, file_end, base + at, rules)
         if fault != _NONE:
             return count, at, fault
-        if at + size > length:
+        if at + head + size > length:
             return count, at, _NEED_MORE
-        fault = read_record(buf, at, size, base + at, 0, rules, rows[count])
+        fault = read_record(buf, at + head, size, base + at + head, 0, rules, rows[count])
+        if fault == _NONE and head != 0:
+            fault = goes_on(buf, at, sequence)
         if fault != _NONE:
             return count, at, fault
         count += 1
-        at += size
+        at += head + size
     return count, at, _NONE
 
 
@@ -134,8 +151,11 @@ def find_record(buf: Bytes, at: int, length: int, base: int, rules: RecordRules)
     """The first index from `at` on at which a record may start: the magic number is there, and
     physicalOffset is right. Returns -1 where there is none.
 
-    Only looks where a record's first fields would end within buf[:length].
+    Only looks where a record's first fields would end within buf[:length]. In a DLedger log it is
+    the index of the record's head; buf[at:] is in one segment.
     """
+    head = head_bytes(base + at + 1, rules)
+    at += head
     last = length - RECORD_HEAD_BYTES
     while at <= last:
         # Both magic numbers start with DA A3 20 and end in A7 or AB; DA is looked for, as it is
@@ -145,6 +165,6 @@ def find_record(buf: Bytes, at: int, length: int, base: int, rules: RecordRules)
             if (magic == MAGIC_V1 or (rules.long_topics and magic == MAGIC_V2)) and get_i64(
                 buf, at + RECORD_AT.physicalOffset
             ) == base + at:
-                return at
+                return at - head
         at += 1
     return -1

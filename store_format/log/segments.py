@@ -6,13 +6,23 @@ from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.log.oversize import Read
-from reput.store_format.names import COMMIT_LOG, parse_segment_name
+from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState, Reader, Storage, is_back_to_back
+from reput.store_format.storage.protocol import (
+    FileState,
+    InputStorage,
+    Reader,
+    is_back_to_back,
+)
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
+
+
+def is_dledger(parts: list[str]) -> bool:
+    """Whether the file with this path is in the log of a DLedger group (see log/dledger)."""
+    return parts[-2:-1] == [DLEDGER_DATA] and "".join(parts[-3:-2]).startswith(DLEDGER)
 
 
 class Segment(NamedTuple):
@@ -21,6 +31,11 @@ class Segment(NamedTuple):
     path: str
     start: int
     state: FileState
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether it is of a DLedger group's log, in dledger-<id>/data (see log/dledger)."""
+        return is_dledger(self.path.split("/"))
 
     @property
     def end(self) -> int:
@@ -39,7 +54,7 @@ def commit_log_folders(store: str, settings: Settings) -> list[str]:
     return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
 
 
-def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:
+def find_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> list[Segment]:
     """The segments in one or more commitlog folders, in order, checked for name, size and holes.
 
     configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
@@ -92,7 +107,7 @@ class Listing(NamedTuple):
     findings: list[Finding]
 
 
-def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
+def list_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> Listing:
     """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
 
     Raises StoreError where there is no segment at all.

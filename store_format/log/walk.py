@@ -29,8 +29,11 @@ from reput.store_format.log.records import (
     RecordRules,
     Rows,
     bad_bodies,
+    entry,
     find_record,
     frame,
+    goes_on,
+    head_bytes,
     walk,
 )
 
@@ -47,15 +50,21 @@ class Step(NamedTuple):
     wrong: Marks | None  # uint8 for each row: the Fault of its CRC, or 0; None where all are right
     next: int  # the physical offset that the walk has reached
     fault: Fault  # what stands there; NONE: a record, or the walk was asked to stop there
+    head: int = 0  # bytes before each record: a walk stands where they begin
+
+    def start(self, number: int) -> int:
+        """Where a walk stands to read the row of this number: its physicalOffset, or its head's."""
+        return int(self.rows["physicalOffset"][number]) - self.head
 
     def until_wrong(self) -> "Step":
         """The step, ended before its first row with a wrong CRC; that becomes its fault."""
         if self.wrong is None:
             return self
         good = int(np.argmax(self.wrong != 0))
-        place = int(self.rows["physicalOffset"][good])
         fault = Fault(int(self.wrong[good]))
-        return Step(self.at, self.window, self.rows[:good], None, place, fault)
+        return Step(
+            self.at, self.window, self.rows[:good], None, self.start(good), fault, self.head
+        )
 
 
 class Walk:
@@ -80,7 +89,10 @@ class Walk:
         times.
         """
         self.read, self.end = read, end
+        self.head: int = head_bytes(end, rules)  # bytes before each record, where the walk stands
         self._rules, self._checks, self._doubt = rules, checks, doubt
+        # In a DLedger log: index and term of the first entry, and of the last; else -1.
+        self.sequence = np.full(4, -1, np.int64)
         self._buffer = buffer
         self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
         self._spans = new_spans() if checks.property else None
@@ -105,18 +117,20 @@ class Walk:
 
     def marked(self, at: int, stop: int) -> Iterator[Step]:
         """As `steps`, but records that only fail a CRC are marked, and the walk goes on."""
+        self.sequence[:] = -1
         while at < stop:
             window = self.load(at)
             count, stood, code = walk(
-                window, 0, len(window), stop - at, self.end - at, at, self._rules, self._rows
-            )
+                window, 0, len(window), stop - at, self.end - at, at, self._rules, self._rows,
+                self.sequence,
+            )  # fmt: skip
             rows, fault = self._rows[:count], Fault(code)
             if fault == Fault.NEED_MORE and stood == 0:
                 doubt = self._more_for(at, window)
                 if doubt == Fault.NEED_MORE:
                     continue
                 if doubt != Fault.NONE:
-                    yield Step(at, window, rows, None, at, doubt)
+                    yield Step(at, window, rows, None, at, doubt, self.head)
                     return
                 step = self._long(at, window)
             else:
@@ -124,7 +138,8 @@ class Walk:
                     fault = Fault.NONE
                     if self._doubt is None:
                         self._window = self._window[:0]
-                step = Step(at, window, rows, self.marks(window, rows), at + stood, fault)
+                marks = self.marks(window, rows)
+                step = Step(at, window, rows, marks, at + stood, fault, self.head)
             yield step
             at = step.next
             if step.fault != Fault.NONE:
@@ -147,13 +162,19 @@ class Walk:
 
     def _long(self, at: int, window: Bytes) -> Step:
         """The step of one record that is longer than a window."""
-        _, size = frame(window, 0, len(window), self.end - at, self._rules)
-        fault, around, row = read_oversize(self.read, at, size, self._rules)
+        place, rules = at + self.head, self._rules
+        if self.head:
+            _, size = entry(window, 0, len(window), self.end - at, at, rules)
+        else:
+            _, size = frame(window, 0, len(window), self.end - at, rules)
+        fault, around, row = read_oversize(self.read, place, size, rules)
+        if fault == Fault.NONE and self.head:
+            fault = Fault(goes_on(window, 0, self.sequence))
         if fault != Fault.NONE:
-            return Step(at, window, row[:0], None, at, fault)
-        wrong = self._mark_of_long(at, around, row)
+            return Step(at, window, row[:0], None, at, fault, self.head)
+        wrong = self._mark_of_long(place, around, row)
         marks = None if wrong == Fault.NONE else np.array([wrong], np.uint8)
-        return Step(at, around, row, marks, at + size, Fault.NONE)
+        return Step(place, around, row, marks, place + size, Fault.NONE, self.head)
 
     def _mark_of_long(self, at: int, around: Bytes, rows: Rows) -> Fault:
         checks, row = self._checks, rows[0]
@@ -195,13 +216,14 @@ class Walk:
 
         Both fields lie before `end`. Nothing else is checked.
         """
-        while at + RECORD_HEAD_BYTES <= end:
-            window = self.load(at, RECORD_HEAD_BYTES, end)
+        least = self.head + RECORD_HEAD_BYTES
+        while at + least <= end:
+            window = self.load(at, least, end)
             found = -1
             if at > self._window_at or window.any():
                 found = find_record(window, 0, len(window), at, self._rules)
             if found < 0:
-                at += len(window) - RECORD_HEAD_BYTES + 1
+                at += len(window) - least + 1
             else:
                 yield at + found
                 at += found + 1

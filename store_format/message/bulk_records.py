@@ -46,7 +46,7 @@ class Texts(NamedTuple):
         return np.diff(self.ends)
 
 
-class Rows(NamedTuple):
+class BulkRows(NamedTuple):
     """What differs from message to message, a value each. Times in milliseconds."""
 
     topic: Int32s  # its number among the topics
@@ -104,8 +104,8 @@ def _put_name(out: Bytes, at: int, number: int) -> int:
 
 
 @allocating
-def _put_crc(out: Bytes, start: int, at: int) -> int:
-    """`__CRC32#` of out[start:at]: ten digits, the least significant first."""
+def put_crc_property(out: Bytes, start: int, at: int) -> int:
+    """Put the `__CRC32#` of out[start:at] at `at`: ten digits, the least significant first."""
     crc = crc32(out, start, at) & 0x7FFFFFFF
     at = _copy(out, at, _CRC_NAME, 0, len(_CRC_NAME))
     out[at] = PROPERTY_NAME_END
@@ -118,7 +118,7 @@ def _put_crc(out: Bytes, start: int, at: int) -> int:
 
 @unlocked
 def encode_rows(
-    first: int, stop: int, rows: Rows, topics: Texts, alike: Alike, to: Destination, out: Bytes
+    first: int, stop: int, rows: BulkRows, topics: Texts, alike: Alike, to: Destination, out: Bytes
 ) -> int:
     """Write rows [first, stop) to out as records from there on; returns the bytes used."""
     host = alike.host
@@ -180,5 +180,5 @@ def encode_rows(
             if not alike.text_ends:
                 at -= 1
         if alike.crc:
-            at = _put_crc(out, start, at)
+            at = put_crc_property(out, start, at)
     return at

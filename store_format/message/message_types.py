@@ -60,6 +60,6 @@ def _check_properties(properties: Any) -> None:
 
 
 def check_range(name: str, value: int, bits: int) -> None:
-    """Raise FieldRange where a signed field of so many bits cannot hold the value."""
+    """Raise FieldRange where a signed field of `bits` bits cannot hold the value."""
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise FieldRange(f"{name}={value} does not fit into {bits} bits")

@@ -14,7 +14,7 @@ from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 from reput.store_format.storage.rocksdb import RocksDBError
 
-UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
+UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1
 
 Wanted = Callable[[StoredMessage], bool]
@@ -28,8 +28,8 @@ def by_key(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
 
-    wanted: tells of a message that it is one of these; the index has only hashes. from_log: the
-    index is not asked.
+    wanted: whether a message is asked for, as the index has only hashes. from_log: the index is not
+    asked.
     """
     begin, end = times
     gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, notes)

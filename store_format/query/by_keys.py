@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader, may_lie_within
 from reput.store_format.derived.index_sweep import sweep
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import late_records_of
 from reput.store_format.notes import Notes
@@ -95,7 +95,7 @@ def _messages(
     for some in records_at(store.log, places):
         verdicts = wanted.judge_rows(some.window, some.rows, store.profile.split_properties)
         records = late_records_of(some.window, some.rows, store.log.rules)
-        sure = (verdicts == Verdict.YES).tolist()
+        sure = (verdicts == Match.YES).tolist()
         found = [(store.message(record), yes) for record, yes in zip(records, sure, strict=True)]
         if some.others:
             found += [(message, False) for message in read(store, some.others, notes)]

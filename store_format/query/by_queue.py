@@ -15,7 +15,7 @@ from reput.store_format.query.gaps import in_queue, queue_gap
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign import QUEUE_EXT
+from reput.store_format.release.foreign_files import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _messages(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.
 
-    wanted: tells of a message of these queues in the log that it is asked for.
+    wanted: whether a message of these queues in the log is asked for.
     """
     log = store.log
     gap: int | None = log.start

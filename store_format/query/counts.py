@@ -2,7 +2,7 @@
 
 StoreStatsService counts every record that the store takes, by its own topic, and the bytes written
 (putMessageTopicTimesTotal, putMessageTopicSizeTotal); BrokerStatsManager the same by name
-(TOPIC_PUT_NUMS, TOPIC_PUT_SIZE). A record with several messages (an inner batch) counts as so many
+(TOPIC_PUT_NUMS, TOPIC_PUT_SIZE). A record with several messages (an inner batch) counts as these
 (CommitLog.getMessageNum). A process forgets at its end; the log has all that is not deleted.
 """
 
@@ -180,7 +180,7 @@ class _Reading:
                 self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
 
 
-class Sums:
+class CountSums:
     """What is added up so far, by some ways (of BY).
 
     found: records, messages, bytes, first and last storeTimestamp by the values of these ways;
@@ -230,7 +230,7 @@ class Sums:
 
 
 def add_up(
-    log: LogReader, sums: Sequence[Sums], split: bool, batch: Sequence[str],
+    log: LogReader, sums: Sequence[CountSums], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], note: Callable[[str], None],
     behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> None:  # fmt: skip
@@ -270,7 +270,7 @@ def count(
     behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> list[Count]:  # fmt: skip
     """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
-    sums = Sums(by)
+    sums = CountSums(by)
     add_up(log, (sums,), split, batch, seen, note, behind)
     return sums.counts()
 

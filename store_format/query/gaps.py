@@ -47,13 +47,15 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
     for header in headers:
         if header.end_offset < log.start:
             continue
-        if header.begin_offset > covered:
+        begin = header.begin_offset
+        if begin > covered:
+            begin = log.start_of(begin) if begin < log.end else begin
             start = _first(store, covered, _is_indexed, notes)
-            if start is not None and start < header.begin_offset:
-                gaps.append((last, header.begin_offset))
-        last = header.end_offset
+            if start is not None and start < begin:
+                gaps.append((last, begin))
         try:
-            covered = last + log.record_at(last).size
+            record = log.record_at(header.end_offset)
+            last, covered = log.start_of(header.end_offset), record.physical_offset + record.size
         except (NoRecord, NotInLog) as error:
             notes.note(f"the index ends at a message that the log does not have: {error}")
             return [(log.start, log.end)]
@@ -71,9 +73,9 @@ def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list
     try:
         start = _first(store, log.start, lambda message: message.unique_key is not None, notes)
         if start is not None and start < index.last_offset:
-            first = store.message(log.record_at(start))
-            key = first.unique_key or ""
-            if not index.has(first.topic, key, first.store_timestamp, start):
+            first = store.message(log.record_from(start))
+            key, place = first.unique_key or "", first.record.physical_offset
+            if not index.has(first.topic, key, first.store_timestamp, place):
                 notes.note(f"{index.database.folder}: does not have the log's first messages")
                 return [(log.start, log.end)]
         last = max(index.last_offset, log.start)
@@ -102,7 +104,7 @@ def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, Stored
     if at >= log.end:
         return None, None
     try:
-        record = log.record_at(at)
+        record = log.record_from(at)
     except NotInLog:
         return None, None
     except NoRecord as error:
@@ -114,7 +116,7 @@ def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, Stored
                 notes.note(f"the log ends there: {error}")
             return None, None
         return (None if error.fault == Fault.ZEROS and log.is_zero_from(end) else at), None
-    return at + record.size, store.message(record)
+    return record.physical_offset + record.size, store.message(record)
 
 
 def _is_indexed(message: StoredMessage) -> bool:

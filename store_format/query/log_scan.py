@@ -74,12 +74,12 @@ def _messages(
         for number in _rows_with(step, needle):
             yield store.message(record_of(step, number, store.log.rules))
         return
-    from reput.store_format.filter.rows import Verdict
+    from reput.store_format.filter.rows import Match
 
-    numbers = np.flatnonzero(verdicts != Verdict.NO)
+    numbers = np.flatnonzero(verdicts != Match.NO)
     if needle:
         numbers = np.intersect1d(numbers, np.array(list(_rows_with(step, needle)), np.int64))
-    sure = (verdicts[numbers] == Verdict.YES).tolist()
+    sure = (verdicts[numbers] == Match.YES).tolist()
     messages = map(store.message, records_of(step, numbers, store.log.rules))
     for message, yes in zip(messages, sure, strict=True):
         if yes or message.wanted_by(chosen):

@@ -5,23 +5,25 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.committed import committed
 from reput.store_format.discover.file_sizes import FileSizes
 from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.discover.sizes import settings_to_read
+from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
-from reput.store_format.log.segments import commit_log_folders, list_segments
+from reput.store_format.log.segments import list_segments
 from reput.store_format.names import INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 NEWEST = RELEASES[-1]
@@ -42,8 +44,8 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
-        end: int | None = None, derived: tuple[Storage, str] | None = None,
+        self, storage: InputStorage, path: str, release: str, given: Mapping[str, str],
+        notes: Notes, end: int | None = None, derived: tuple[InputStorage, str] | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues have no message from there on then. derived: where queues
         and index are, if not in the store: a rebuilt set.
@@ -51,21 +53,29 @@ class OpenedStore:
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
-            Storage, LiveFiles(storage)
+            InputStorage, LiveFiles(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
-        self.derived_storage = cast(Storage, LiveFiles(there))
+        self.derived_storage = LiveFiles(there)
         self.settings, self.no_index = settings_to_read(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
         )  # fmt: skip
-        folders = commit_log_folders(path, self.settings)
+        folders = log_folders(self.storage, path, self.settings)
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
             notes.note(f"{finding.path}: {finding.reason}")
-        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
+        if not self.settings.read_uncommitted:
+            there_now = self.derived_storage, self.derived_path
+            agreed = committed(self.storage, path, listing.segments, there_now)
+            if agreed is not None and (end is None or agreed.end < end):
+                end = agreed.end
+                if agreed.behind:
+                    notes.note(f"{path}: {agreed.text}")
+        rules = record_rules(self.profile, heads_from(listing.segments))
+        self.log = LogReader(self.storage, listing.segments, rules, end=end)
         self._notes, self._given, self._all_queues = notes, given, list[Queues]()
         self._queues: dict[tuple[str, int, bool], Queue] = {}
         self._index: IndexReader | None = None
@@ -90,7 +100,7 @@ class OpenedStore:
     def queues(self) -> Queues:
         """The store's queues, from wherever a broker would read them, found when first asked for.
 
-        What cannot be read of a RocksDB is told, and counts as missing.
+        What cannot be read of a RocksDB is noted, and counts as missing.
         """
         if not self._all_queues:
             there, store, folder = self.derived_storage, self.derived_path, None
@@ -119,7 +129,7 @@ class OpenedStore:
     def rocksdb_index(self) -> RocksDBIndex | None:
         """The index in RocksDB, where there are no index files; None where there is none either.
 
-        One that cannot be read is told, and counts as missing.
+        A file that cannot be read is noted, and counts as missing.
         """
         there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
         if not self._looked_for_it:

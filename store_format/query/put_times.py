@@ -1,7 +1,7 @@
 """When what was put: messages by topic and time, and by size, from one walk over the log.
 
-Spans of time begin fine and grow as the log turns out to be long, so that a store of a minute and
-one of a year are both shown in some hundreds of spans, and memory does not depend on its length.
+Spans of time begin fine and grow as the log turns out to be long. So a store of a minute and a
+store of a year are both shown in some hundreds of spans, and memory does not depend on the length.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.walk import Step
-from reput.store_format.query.counts import Count, Sums, add_up
+from reput.store_format.query.counts import Count, CountSums, add_up
 
-SPANS_MOST = 240  # begun so many, spans are made longer
+SPANS_MOST = 240  # where more are begun, spans are made longer
 _KEYS_MOST = 200_000  # of topics and spans; one span at least stays for each topic
 # Seconds; each is a multiple of the one before, so that what is added up stays right.
 _LADDER = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
@@ -35,7 +35,7 @@ class PutTimes(NamedTuple):
     sizes: list[Count]
 
 
-class _Spans(Sums):
+class _Spans(CountSums):
     """By topic and time, in spans that grow."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ def put_times(
     note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count what was put by topic and time, by topic, and by size; arguments as for `add_up`."""
-    spans, topics, sizes = _Spans(), Sums(("topic",)), Sums(("size",))
+    spans, topics, sizes = _Spans(), CountSums(("topic",)), CountSums(("size",))
     add_up(log, (spans, topics, sizes), split, batch, seen, note, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])
     found = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.filter.rows import Verdict, Verdicts
+from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.java.strings import hash_code, hash_text
 from reput.store_format.kernels.blocks import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
@@ -21,7 +21,7 @@ from reput.store_format.query import stored_message as stored
 Numbers = npt.NDArray[np.int64]
 _reaches_index = inlined(reaches_index)
 
-_NO, _YES, _ASK = int(Verdict.NO), int(Verdict.YES), int(Verdict.ASK)
+_NO, _YES, _ASK = int(Match.NO), int(Match.YES), int(Match.ASK)
 _SPACE = 0x20
 
 # The keys as arrays. Key i is keys[ends[i - 1]:ends[i]] and has the hash hashes[i] (of topic#key);
@@ -155,7 +155,7 @@ def _judge(
 
 @kernel
 def _better(one: int, other: int) -> int:
-    """What two of a message's keys tell of it: one suffices."""
+    """Whether either of two conditions on a message's keys holds."""
     return _YES if one == _YES or other == _YES else max(one, other)
 
 

@@ -87,8 +87,14 @@ mappedFileSizeTimerLog int 5.0.0 = 104857600
 storeType text 5.1.4 = default
 [refused refused] queues in RocksDB (a name of its own, which no broker has)
 enableRocksDBStore boolean - = false
-[refused refused] DLedger logs, whose records have another frame
+[harmless refused] a DLedger group's log, found by its folder; no command writes to such a log
 enableDLegerCommitLog boolean 4.5.0 = false
+[obeyed harmless] which member's log it is, where a store has the logs of several
+dLegerSelfId text 4.5.0
+[obeyed harmless] what lies behind a DLedger group's committed index is taken too
+readUnCommitted boolean 5.3.0 = false
+[refused refused] a DLedger log in another folder than STORE/dledger-ID/data: make a link there
+storePathDLedgerCommitLog text 4.9.4
 [refused refused] ConsumeQueueExt, which needs live consumer filters
 enableConsumeQueueExt boolean 4.1.0 = false
 [warned warned] RocksDB files are not written beside

@@ -41,7 +41,7 @@ class Spelling(NamedTuple):
         return release_key(self.since) <= release_key(release) <= last
 
 
-class Known(NamedTuple):
+class KnownSetting(NamedTuple):
     """One setting: its newest spelling, its older ones, and how reput treats it.
 
     A plain tuple, as each start makes some hundreds of them.
@@ -114,8 +114,8 @@ class Known(NamedTuple):
         return self.default is None or value != self.value(self.default)
 
 
-def _read(table: str) -> tuple[Known, ...]:
-    rows: list[Known] = []
+def _read(table: str) -> tuple[KnownSetting, ...]:
+    rows: list[KnownSetting] = []
     derive = append = Status.HARMLESS
     reason = ""
     for line in table.strip().splitlines():
@@ -127,7 +127,7 @@ def _read(table: str) -> tuple[Known, ...]:
         name, kind, releases, *also = about.split(" ")
         since, _, until = releases.partition("-")
         rows.append(
-            Known(
+            KnownSetting(
                 name, since, until, _older(also[0].removeprefix(_ALSO) if also else ""),
                 kind, None if default == _MACHINE else default, derive, append, reason,
             )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from reput.store_format.release.profiles import release_key
-from reput.store_format.release.setting_table import BY_NAME, Known, SettingError, Status
+from reput.store_format.release.setting_table import BY_NAME, KnownSetting, SettingError, Status
 from reput.store_format.release.settings import ignored_by
 
 Doing = Literal["derive", "append"]
@@ -28,7 +28,7 @@ def _status(name: str, doing: Doing) -> Status:
     return BY_NAME[name].derive if doing == "derive" else BY_NAME[name].append
 
 
-def _obeyed(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+def _obeyed(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
     if ignored_by(name, release):
         if not known.differs(text, name):
             return []
@@ -46,14 +46,14 @@ def _obeyed(known: Known, name: str, text: str, release: str, doing: Doing) -> l
     return []
 
 
-def _warned(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+def _warned(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
     there = any(spelling.known_to(release) for spelling in known.in_any)
     if not there or not known.differs(text, name):
         return []
     return [f"{name}={text}: not done: {known.reason}"]
 
 
-def _refused(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+def _refused(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
     if known.name == "brokerRole":
         return _role(known, name, text)
     # `refuse_unsupported` refuses what no command takes; settings of folders are refused where
@@ -61,7 +61,7 @@ def _refused(known: Known, name: str, text: str, release: str, doing: Doing) -> 
     return []
 
 
-def _role(known: Known, name: str, text: str) -> list[str]:
+def _role(known: KnownSetting, name: str, text: str) -> list[str]:
     """HookUtils.checkBeforePutMessage: a slave answers SERVICE_NOT_AVAILABLE to every put."""
     role = known.value(text, name)
     if role == "SLAVE":
@@ -76,11 +76,11 @@ def _role(known: Known, name: str, text: str) -> list[str]:
     return []
 
 
-def _harmless(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+def _harmless(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
     return []
 
 
-_SAID: dict[Status, Callable[[Known, str, str, str, Doing], list[str]]] = {
+_SAID: dict[Status, Callable[[KnownSetting, str, str, str, Doing], list[str]]] = {
     Status.OBEYED: _obeyed,
     Status.HARMLESS: _harmless,
     Status.WARNED: _warned,

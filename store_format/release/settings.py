@@ -45,6 +45,9 @@ class Settings:
 
     store_path_commit_log: str = setting("storePathCommitLog")
     read_only_commit_log_store_paths: str = setting("readOnlyCommitLogStorePaths")
+    enable_dledger_commit_log: bool = setting("enableDLegerCommitLog")
+    dledger_self_id: str = setting("dLegerSelfId")
+    read_uncommitted: bool = setting("readUnCommitted")
     mapped_file_size_commit_log: int = setting("mappedFileSizeCommitLog", least=128)
     mapped_file_size_consume_queue: int = setting("mappedFileSizeConsumeQueue", least=1)
     mapper_file_size_batch_consume_queue: int = setting("mapperFileSizeBatchConsumeQueue", least=1)
@@ -65,7 +68,7 @@ class Settings:
     # reput does not build what these ask for; `refuse_unsupported` refuses them
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
-    enable_dledger_commit_log: bool = setting("enableDLegerCommitLog")
+    store_path_dledger_commit_log: str = setting("storePathDLedgerCommitLog")
     enable_consume_queue_ext: bool = setting("enableConsumeQueueExt")
 
     @property

@@ -30,10 +30,20 @@ def _int(value: int) -> bytes:
     return value.to_bytes(4, "big", signed=True)
 
 
+def topic_key(topic: str) -> bytes:
+    """What all keys of a topic's entries begin with."""
+    raw = topic.encode("utf-8", "surrogatepass")
+    return b"%b\x01%b\x01" % (_int(len(raw)), raw)
+
+
+def queue_of_topic(topic: bytes, queue_id: bytes) -> bytes:
+    """As `queue_key`. topic: what `topic_key` gives; queue_id: its four bytes."""
+    return topic + queue_id + _SEPARATOR
+
+
 def queue_key(topic: str, queue_id: int) -> bytes:
     """What all keys of a queue's entries begin with."""
-    raw = topic.encode("utf-8", "surrogatepass")
-    return b"%b\x01%b\x01%b\x01" % (_int(len(raw)), raw, _int(queue_id))
+    return queue_of_topic(topic_key(topic), _int(queue_id))
 
 
 def entry_key(queue: bytes, position: int) -> bytes:

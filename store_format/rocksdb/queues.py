@@ -17,7 +17,7 @@ from reput.store_format.derived.queue_slices import Slice
 from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
-from reput.store_format.release.foreign import ROCKSDB_QUEUES
+from reput.store_format.release.foreign_files import ROCKSDB_QUEUES
 from reput.store_format.release.profiles import Profile
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,
@@ -30,14 +30,14 @@ from reput.store_format.rocksdb.keys import (
     queue_key,
 )
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import CURRENT, Database, RocksDBError, open_database
 
 _ROWS = 1 << 12  # read at a time
 _POSITION = np.dtype(">i8")
 
 
-def queues_folder(storage: Storage, store: str) -> str | None:
+def queues_folder(storage: InputStorage, store: str) -> str | None:
     """Where a store's queues in RocksDB are; None where it has none."""
     for name in ROCKSDB_QUEUES:
         folder = f"{store}/{name}"
@@ -49,7 +49,7 @@ def queues_folder(storage: Storage, store: str) -> str | None:
 class RocksDBQueues:
     """All queues of a database; see `Queues`. Raises RocksDBError where it cannot be read."""
 
-    def __init__(self, storage: Storage, store: str, folder: str) -> None:
+    def __init__(self, storage: InputStorage, store: str, folder: str) -> None:
         self.store, self.database = store, open_database(storage, folder)
         try:
             self.maxima = dict(self.offsets(MAX))

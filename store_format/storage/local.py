@@ -62,7 +62,7 @@ class LocalStorage:
         return sorted(listed)
 
     def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
-        """All below a folder; see Storage.walk."""
+        """All below a folder; see OutputStorage.walk."""
         if os.path.islink(folder):
             raise StoreError(f"{folder}: is a link; give the folder that it leads to")
         for name, state in self.list(folder):
@@ -87,7 +87,7 @@ class LocalStorage:
         return LocalWriter(path, self.file_mode)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """See Storage.place. The file has what `create` gives it, at half the cost.
+        """See StagingStorage.place. The file has what `create` gives it, at half the cost.
 
         Not for tasks on other machines: their folders would have to be made durable there.
         """

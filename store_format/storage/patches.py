@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
 
 
 class Overlay(NamedTuple):
@@ -18,7 +18,7 @@ class Overlay(NamedTuple):
 class Patched:
     """A storage that reads overlays in place of what is in its files; all else is the storage's."""
 
-    def __init__(self, storage: Storage, overlays: Mapping[str, Sequence[Overlay]]) -> None:
+    def __init__(self, storage: InputStorage, overlays: Mapping[str, Sequence[Overlay]]) -> None:
         self._storage, self._overlays = storage, dict(overlays)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`Storage`: what jobs need of any file system, with its readers and writers.
+"""`Storage`: what jobs need of any file system, in three parts: to read, to stage, to publish.
 
 Each file system has its own module in `reput.store_format.storage`.
 """
@@ -77,27 +77,21 @@ class Writer(Protocol):
         """Close and remove it."""
 
 
-class Storage(Protocol):
-    """What jobs ask of a file system. Paths are joined with '/'."""
+class InputStorage(Protocol):
+    """Files that are listed and read, as those of a store. Paths are joined with '/'."""
 
     window_bytes: int  # how much of a file a scan best reads at a time
     reads_ahead: int  # how many reads of a file best are on their way at once; 0: one, when wanted
 
-    def resolve(self, path: str) -> str:
-        """The path as every machine and working folder understands it."""
-
     def list(self, folder: str) -> list[Listed]: ...
 
-    def walk(self, folder: str) -> Iterator[Listed]:
-        """All that is below a folder, by paths from there: files with their states, and without
-        one folders, with a slash at the end, and what is neither. No link is followed. Raises
-        FileNotFoundError, NotADirectoryError, and StoreError where the folder is a link.
-        """
-
-    def whereabouts(self, path: str) -> Whereabouts:
-        """What tells whether two paths lead to one place, or one into the other."""
-
     def open(self, path: str, state: FileState | None = None) -> Reader: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+
+class StagingStorage(InputStorage, Protocol):
+    """Files that a job makes, reads again, and moves or removes."""
 
     def create(self, path: str, digest: bool = False) -> Writer: ...
 
@@ -107,8 +101,6 @@ class Storage(Protocol):
         content: what it begins with, zeros follow. False where that file is there already, or no
         folder can be moved to its place on this file system: then nothing was done.
         """
-
-    def read_bytes(self, path: str) -> bytes: ...
 
     def has_folder(self, path: str) -> bool:
         """Whether files can be made there without `make_folders`."""
@@ -126,11 +118,6 @@ class Storage(Protocol):
         job at a time may work for an output.
         """
 
-    def lock_holder(self, store: str) -> int | None:
-        """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
-        another, None for nobody, or where it is not known.
-        """
-
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         """Give files other names on this file system; the folders are there."""
 
@@ -139,6 +126,19 @@ class Storage(Protocol):
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all in it, as far as that can be done."""
+
+
+class OutputStorage(Protocol):
+    """Folders where a set of files is published, whole or not at all."""
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All that is below a folder, by paths from there: files with their states, and without
+        a state folders, with a slash at the end, and what is neither. No link is followed. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError where the folder is a link.
+        """
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """What tells whether two paths lead to one place, or one into the other."""
 
     def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
         """Where to put the files of the set that `publish` will make of it at `to`.
@@ -151,15 +151,27 @@ class Storage(Protocol):
         """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
 
 
-def is_back_to_back(storage: Storage) -> bool:
+class Storage(StagingStorage, OutputStorage, Protocol):
+    """A whole file system, as `storage_for` gives it: a store's files, staging and outputs."""
+
+    def resolve(self, path: str) -> str:
+        """The path as every machine and working folder understands it."""
+
+    def lock_holder(self, store: str) -> int | None:
+        """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
+        another, None for nobody, or where it is not known.
+        """
+
+
+def is_back_to_back(storage: InputStorage) -> bool:
     """Whether a log's segments there may have any sizes and end with their last record, as those of
     a tiered queue do; all other segments are of one size, and end in a BLANK.
     """
     return bool(getattr(storage, "back_to_back", False))
 
 
-def walk_lists(storage: Storage, folder: str, below: str = "") -> Iterator[Listed]:
-    """`Storage.walk` by listing folder after folder."""
+def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
+    """`OutputStorage.walk` by listing folder after folder."""
     for name, state in storage.list(folder):
         if state is not None:
             yield Listed(f"{below}{name}", state)

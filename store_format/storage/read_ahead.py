@@ -13,14 +13,14 @@ import numpy as np
 
 from reput.store_format.disk.page_cache import available_memory
 from reput.store_format.storage.local import LocalReader
-from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
 
 REQUEST_BYTES = 8 << 20
 DISK_BYTES, DISK_BLOCKS = 4 << 20, 4  # read one by one: two reads at a time halve a disk's speed
 
 
 def open_ahead(
-    storage: Storage, path: str, state: FileState, begin: int, end: int, whole: int = 0
+    storage: InputStorage, path: str, state: FileState, begin: int, end: int, whole: int = 0
 ) -> Reader:
     """Open a file that is going to be read from `begin` to about `end` (places in it).
 

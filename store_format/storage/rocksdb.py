@@ -18,7 +18,7 @@ import numpy as np
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import FileState, Storage
+from reput.store_format.storage.protocol import FileState, InputStorage
 from reput.store_format.storage.read_by import ReadBy
 
 CURRENT = "CURRENT"  # a database always has it: it names the MANIFEST
@@ -107,7 +107,7 @@ class Database:
         return _error(self.folder, error, self._ours)
 
 
-def open_database(storage: Storage, folder: str) -> Database:
+def open_database(storage: InputStorage, folder: str) -> Database:
     """Open the RocksDB in a folder, which is only read. Raises RocksDBError.
 
     Where a broker has it open it is looked at again while tables are removed under our hands.
@@ -119,6 +119,8 @@ def open_database(storage: Storage, folder: str) -> Database:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # so that all tables are open once it is
+    # A killed writer's last rows may be torn; damage before them is an error, and not their end.
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     for look in range(_LOOKS):
         with tempfile.TemporaryDirectory(prefix="reput-rocksdb-") as ours:
             tables = _snapshot(storage, folder, ours)
@@ -137,7 +139,7 @@ def open_database(storage: Storage, folder: str) -> Database:
     raise AssertionError  # the last look returns or raises
 
 
-def _snapshot(storage: Storage, folder: str, ours: str) -> set[str]:
+def _snapshot(storage: InputStorage, folder: str, ours: str) -> set[str]:
     """Put the database's files into a folder of ours; returns the names of its tables."""
     local = _is_local(storage)
     # What names tables is copied before they are listed: those that it names are older.
@@ -153,7 +155,7 @@ def _snapshot(storage: Storage, folder: str, ours: str) -> set[str]:
     return tables
 
 
-def _copy(storage: Storage, path: str, to: str) -> None:
+def _copy(storage: InputStorage, path: str, to: str) -> None:
     """Copy a file as it is now; one that is gone meanwhile is left out."""
     try:
         reader = storage.open(path)
@@ -168,11 +170,11 @@ def _copy(storage: Storage, path: str, to: str) -> None:
             at += len(chunk)
 
 
-def _files(storage: Storage, folder: str) -> list[tuple[str, FileState]]:
+def _files(storage: InputStorage, folder: str) -> list[tuple[str, FileState]]:
     return [(name, state) for name, state in listed(storage, folder) if state is not None]
 
 
-def _tables(storage: Storage, folder: str) -> set[str]:
+def _tables(storage: InputStorage, folder: str) -> set[str]:
     return {name for name, _ in _files(storage, folder) if _TABLE.fullmatch(name)}
 
 

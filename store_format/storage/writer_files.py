@@ -1,8 +1,10 @@
 """A writer's `Files`, listed and read as a storage is."""
 
+import sys
 from contextlib import closing
 
 from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.disk.small_files import read_small
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.protocol import FileState, Listed, Reader
 
@@ -12,6 +14,8 @@ class FilesRead:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+
+    window_bytes, reads_ahead = 1 << 20, 0
 
     def list(self, folder: str) -> list[Listed]:
         names = self._files.names(folder.lstrip("/"))
@@ -28,6 +32,9 @@ class FilesRead:
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         return _Reader(self._files.open_read(path.lstrip("/")))
+
+    def read_bytes(self, path: str) -> bytes:
+        return read_small(self._files, path.lstrip("/"), sys.maxsize)
 
 
 class _Reader:

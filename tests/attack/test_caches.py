@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.disk.private import NotPrivate, private_folder, safe_parent
+from reput.store_format.disk.private_folders import NotPrivate, private_folder, safe_parent
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534

@@ -4,136 +4,18 @@ again), or an error and nothing left (on this machine, where whoever killed one 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
-from pyspark import cloudpickle
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.java import find_java_home
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Writer
-from reput.udfs.staging import ENTRIES, PLACED_TREE
-from tests import golden_stores
-from tests.in_process import as_text
-from tests.rocketmq.judge import difference
+from tests.attack.killing import ROOT, STAGES, Killing, check, in_cluster, job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ROOT = Path(__file__).parents[2]
-# The workers have no tests: what is defined here goes to them whole.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-GOLDEN = "mixed_5.3.3"
-# What a stage is the first to do with a file in staging.
-STAGES = {
-    "scan": ("create", "/scan-"),
-    "number": ("read", ".runs"),
-    "chain": ("create", "/chain-"),
-    "small queues": ("place", PLACED_TREE),
-    "queues": ("create", "/queue-"),
-    "index": ("create", "/index-"),
-}
-
-
-class Killing(LocalStorage):
-    """The first process that comes to a stage is killed; with `of`, its executor instead."""
-
-    def __init__(self, stage: str, marker: str, of: str = "worker") -> None:
-        super().__init__()
-        self.what, self.name = STAGES[stage]
-        self.marker, self.of, self.driver = marker, of, os.getpid()
-
-    def create(self, path: str, digest: bool = False) -> Writer:
-        if self.what == "create":
-            self._maybe(path)
-        return super().create(path, digest)
-
-    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        if self.what == "place":
-            placed = super().place(folder, path, content, length)
-            self._maybe(path)  # this file is there now, and no row will name it
-            return placed
-        return False  # each queue file is created, as where tasks run on other machines
-
-    def read_bytes(self, path: str) -> bytes:
-        if self.what == "read":
-            self._maybe(path)
-        return super().read_bytes(path)
-
-    def _maybe(self, path: str) -> None:
-        if self.name not in path or os.getpid() == self.driver:
-            return
-        try:
-            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        process = os.getpid()
-        if self.of == "executor":
-            process = executor_of(process)
-        os.kill(process, signal.SIGKILL)
-        time.sleep(60)
-
-
-class Doubling(LocalStorage):
-    """The first task that scans waits until another attempt at its split has begun.
-
-    Spark then has a speculative duplicate of it: both run to their ends, or to Spark's kill.
-    """
-
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.folder, self.driver = Path(folder), os.getpid()
-
-    def create(self, path: str, digest: bool = False) -> Writer:
-        if "/scan-" in path and path.endswith(ENTRIES) and os.getpid() != self.driver:
-            self._attempt("-".join(Path(path).name.split("-")[:2]))
-        return super().create(path, digest)
-
-    def _attempt(self, split: str) -> None:
-        first, doubled = self.folder / "first", self.folder / "doubled"
-        try:
-            with first.open("x") as file:
-                file.write(split)
-        except FileExistsError:
-            if first.read_text() == split:
-                doubled.touch()
-            return
-        for _ in range(1200):
-            if doubled.exists():
-                break
-            time.sleep(0.1)
-
-
-def executor_of(process: int) -> int:
-    """The JVM that a Python worker belongs to: the first of its forebears that is one."""
-    while "java" not in os.readlink(f"/proc/{process}/exe"):
-        with open(f"/proc/{process}/stat") as about:
-            process = int(about.read().rpartition(")")[2].split()[1])
-    return process
-
-
-def job(engine: Any, storage: LocalStorage, output: Path) -> None:
-    store = golden_stores.unpack(GOLDEN)
-    rebuild(
-        engine, str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), storage=storage, cut=Cut(1 << 16, 2, 3),
-    )  # fmt: skip
-
-
-def check(engine: Any, storage: LocalStorage, output: Path) -> None:
-    job(engine, storage, output)
-    assert difference(output, golden_stores.unpack(GOLDEN).expect) is None
-    assert sorted(path.name for path in output.parent.iterdir()) == [output.name]
 
 
 @pytest.mark.spark
@@ -160,49 +42,6 @@ def test_a_worker_of_this_machine_is_killed(local: Engine, stage: str, tmp_path:
     check(local, Killing(stage, str(marker)), tmp_path / "sets" / "output")
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from tests.attack.test_kills import Doubling, Killing, check
-what, folder = sys.argv[1], Path(sys.argv[2])
-builder = SparkSession.builder.master(sys.argv[5])
-for name, value in {
-    "spark.speculation": str(what == "doubled").lower(), "spark.speculation.quantile": "0.1",
-    "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "100ms",
-    "spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.memory": "512m",
-    "spark.testing.memory": "2000000000", "spark.driver.host": "127.0.0.1",
-    "spark.executorEnv.PYTHONPATH": sys.argv[3], "spark.executorEnv.NUMBA_CACHE_DIR": sys.argv[4],
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}.items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
-doubled = what == "doubled"
-storage = (
-    Doubling(str(folder)) if doubled else Killing(what, str(folder / "killed"), "executor")
-)
-check(spark, storage, folder / "sets" / "output")
-spark.stop()
-"""
-
-
-def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]") -> None:
-    """A job on two executors, each a JVM of its own."""
-    (folder / "sets").mkdir()
-    golden_stores.unpack(GOLDEN)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(folder / "numba"), master],
-        cwd=ROOT, capture_output=True, text=True, timeout=600,
-        env={
-            **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        },
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-
-
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("stage", ["scan", "queues"])
@@ -214,8 +53,8 @@ def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
 FULL = """
 import json, sys
 from pathlib import Path
-from tests.jobs.outputs.test_leftovers import contents
-from tests.attack.test_wrong_input import SETTINGS, messages, write
+from tests.faults.killing import contents
+from tests.logs.small import SETTINGS, messages, write
 from tests.in_process import run
 from tests.logs.encoder import build_log
 store, disk = Path(sys.argv[1]), Path(sys.argv[2])

@@ -15,6 +15,7 @@ import pytest
 from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
+from reput.jobs.convert import convert
 from reput.jobs.expire import expire
 from reput.jobs.export import export
 from reput.jobs.outputs.output import NewFile, OverlapsInput, inputs_of
@@ -25,7 +26,7 @@ from reput.jobs.report import report
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.local import LocalStorage
-from tests.attack.worlds import SETTINGS, World, everything, in_process, refused
+from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, refused
 from tests.in_process import run
 
 
@@ -41,6 +42,32 @@ def test_repair(world: World, replace: bool) -> None:
     refused(world, lambda output: in_process(
         repair, str(world.store), output, settings=world.settings, replace_output=replace,
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
+def test_convert(world: World, replace: bool) -> None:
+    refused(world, lambda output: in_process(
+        convert, str(world.store), output, settings=world.settings, replace=replace,
+    ))  # fmt: skip
+
+
+def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
+    other = world.root / "work" / "other"
+    (other / "commitlog").mkdir(parents=True)
+    sizes = {n: v for n, v in world.settings.items() if n != LOGS}
+    segment = Path(world.folders[0], f"{0:020d}").read_bytes()
+    (other / "commitlog" / f"{0:020d}").write_bytes(segment)
+    first = world.root / "work" / "first"
+    (first / "commitlog").mkdir(parents=True)
+    (first / "commitlog" / f"{0:020d}").write_bytes(segment)
+    before = everything(world.root)
+    for output in (other, other / "new", first, first / "commitlog", world.root / "work"):
+        with pytest.raises(OverlapsInput):
+            in_process(
+                convert, str(first), str(output), merge=[str(other)], meet="renumber",
+                settings=sizes, replace=True,
+            )  # fmt: skip
+    assert everything(world.root) == before
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])

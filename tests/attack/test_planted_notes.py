@@ -21,6 +21,7 @@ import pytest
 
 from reput.jobs.cli import main
 from tests import golden_stores
+from tests.attack.trees import tree
 
 pytestmark = pytest.mark.long
 
@@ -124,20 +125,6 @@ def in_time() -> Iterator[None]:
     finally:
         timer.cancel()
         signal.signal(signal.SIGUSR2, before)
-
-
-def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """Each name below a folder with its kind, and of what is a file or a link what it holds."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in sorted(root.rglob("*")):
-        about = path.lstat()
-        held: object = None
-        if stat.S_ISREG(about.st_mode):
-            held = path.read_bytes()
-        elif stat.S_ISLNK(about.st_mode):
-            held = os.readlink(path)
-        found[str(path.relative_to(root))] = (about.st_mode, about.st_ino, held)
-    return found
 
 
 def _store(folder: Path) -> tuple[Path, list[str], dict[str, str]]:

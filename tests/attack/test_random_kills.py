@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden_stores
-from tests.attack.test_planted_notes import tree
+from tests.attack.trees import tree
 from tests.rocketmq.judge import difference
 from tests.seeds import seeds
 
@@ -27,20 +27,21 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 STORE = "small_all_5.3.3"
-SEEDS = range(int(os.environ.get("REPUT_KILLS", "18")))
+SEEDS = range(int(os.environ.get("REPUT_KILLS", "20")))
 COMMANDS = (
     "rebuild",
     "replace",
     "verify",
     "check",
     "repair",
+    "convert",
     "recover",
     "install",
     "append",
     "dump",
 )
-READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "dump")
-ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "recover")
+READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "convert", "dump")
+ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover")
 # Seconds into a command; later than its end is no kill, and counts as a run.
 LONGEST = {"local": 3.0, "spark": 12.0}
 WITHOUT_SPARK = {"install": 1.5, "dump": 1.5}
@@ -64,6 +65,7 @@ def _line(command: str, folder: Path) -> list[str]:
         "verify": ["verify", store, "--against", str(folder / "built"), *reported],
         "check": ["check", store, *reported],
         "repair": ["repair", store, "--output", out, *reported],
+        "convert": ["convert", store, "--output", out, *reported],
         "recover": ["recover", store, "--yes", *reported],
         "install": ["install", str(folder / "built"), store, "--yes"],
         "append": ["append", store, "--from", str(folder / "lines.jsonl"), *reported],
@@ -172,7 +174,7 @@ def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
 
 def _again(command: str, folder: Path, ended: bool, temporary: Path) -> None:
     """The same command again: done, unless the first one was and may not be done twice."""
-    if ended and command in ("rebuild", "repair", "install"):
+    if ended and command in ("rebuild", "repair", "convert", "install"):
         return
     if command == "append":
         # what is said to have been appended was not reported: what is there must read whole

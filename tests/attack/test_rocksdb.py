@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from reput.jobs.install import install_set
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover
+from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.keys import OFFSETS
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
 
 
@@ -118,6 +122,68 @@ def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) ->
     with pytest.raises(StoreError, match="no such record: it is a set of another store"):
         install_set(str(store), str(tmp_path / "out"))
     assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+def _killed(folder: str, family: str, keys: list[bytes]) -> None:
+    """Put rows and die: they are in the write-ahead log alone."""
+    options = rocksdict.Options(raw_mode=True)
+    families = rocksdict.Rdict.list_cf(folder, options)
+    opened = rocksdict.Rdict(folder, options, dict.fromkeys(families, options))
+    put = opened.get_column_family(family)  # it would be flushed, were it let go of
+    for key in keys:
+        put[key] = b"x" * 40
+    os._exit(0)
+
+
+def write_ahead(folder: Path, family: str, keys: list[bytes]) -> Path:
+    """The write-ahead log of a database whose writer was killed."""
+    spawn = multiprocessing.get_context("spawn")
+    writer = spawn.Process(target=_killed, args=(str(folder), family, keys))
+    writer.start()
+    writer.join()
+    (folder / "rocksdict-config.json").unlink()
+    return max(folder.glob("*.log"), key=os.path.getsize)
+
+
+KEYS = [b"\0" * 7 + bytes([n]) + b"of a timer" for n in range(1, 9)]
+
+
+def _timers(folder: Path) -> dict[bytes, bytes]:
+    with closing(open_database(LocalStorage(), str(folder))) as database:
+        return dict(database.rows("timer"))
+
+
+@pytest.mark.parametrize("cut", [1, 30, 90])
+def test_of_a_torn_write_ahead_log_what_is_whole_is_read(cut: int, tmp_path: Path) -> None:
+    """As a broker reads it, which was killed while it wrote."""
+    folder = unpack("index_5.5.1", tmp_path)[0] / "rocksdbstore"
+    log = write_ahead(folder, "timer", KEYS)
+    assert list(_timers(folder)) == KEYS
+    log.write_bytes(log.read_bytes()[:-cut])
+    before = tree(folder)
+    assert list(_timers(folder)) == KEYS[: -1 - cut // 90]
+    assert tree(folder) == before
+
+
+def test_a_flipped_bit_in_a_write_ahead_log_is_said(tmp_path: Path) -> None:
+    store = unpack("index_5.5.1", tmp_path)[0]
+    log = write_ahead(store / "rocksdbstore", "timer", KEYS)
+    raw = bytearray(log.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    log.write_bytes(raw)
+    before = tree(store)
+    report = verify(Session(), str(store), rocketmq="5.5.1")
+    (difference,) = report.differences
+    assert difference.path == f"{store}/rocksdbstore"
+    assert "the RocksDB cannot be read: Corruption: " in difference.text()
+    with pytest.raises(StoreError, match=r"rocksdbstore: the RocksDB cannot be read: Corruption"):
+        install_index(store, tmp_path / "out")
+    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+def install_index(store: Path, output: Path) -> None:
+    rebuild(Session(), str(store), str(output), rocketmq="5.5.1", index="rocksdb")
+    install_set(str(store), str(output))
 
 
 def _hold(folder: str, ready: Any) -> None:

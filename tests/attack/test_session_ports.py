@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.golden_stores import unpack
+from tests.processes import tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,18 +36,6 @@ with local_session("local[2]", settings=dict(pair.split("=") for pair in over)) 
             settings={"mappedFileSizeCommitLog": "16777216"})
     print("done", flush=True)
 """
-
-
-def tree(process: int) -> Iterator[int]:
-    """A process and all that it started."""
-    yield process
-    for task in Path(f"/proc/{process}/task").glob("*"):
-        try:
-            children = (task / "children").read_text().split()
-        except OSError:  # it has ended
-            continue
-        for child in children:
-            yield from tree(int(child))
 
 
 def listening(process: int) -> set[int]:

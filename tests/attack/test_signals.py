@@ -13,8 +13,8 @@ import pytest
 
 from reput.jobs.spark import session_folder, signals
 from reput.jobs.spark.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
-from tests.attack.test_session_ports import tree
 from tests.golden_stores import unpack
+from tests.processes import tree
 
 REPUT = Path(sys.executable).parent / "reput"
 SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")

@@ -3,7 +3,6 @@
 In a mount namespace of our own: a tmpfs with room for some pages more in each round.
 """
 
-import io
 import json
 import os
 import re
@@ -11,71 +10,15 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from reput.jobs import cli
-from reput.store_format.message.message import Message
-from tests.broker.services.stores import SIZES, T0, disk, writing
-from tests.broker.services.test_resolve import half
-from tests.broker.writer.stores import TINY, Clock
+from tests.attack.works import WORKS, contents, make, run
 from tests.jobs.sources.reading import table
 
 ROOT = Path(__file__).parents[2]
-GIVEN = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
-        for word in ("--set", f"{name}={value}")]  # fmt: skip
-GIVEN += ["--rocketmq", "5.3.3"]
-# a broker's own refusal comes earlier: here the disk itself is to be what fails
-WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]
-EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
-# {store}, {behind}: on the small disk; {other}, {set}: elsewhere; {disk}: the small disk
-WORKS = {
-    "append": ["append", "{store}", "--from-store", "{other}", *WRITES],
-    "deliver-delayed": ["deliver-delayed", "{store}", "--until", "2100-01-01T00:00:00Z", "--yes",
-                        *WRITES],
-    "resolve-transactions": ["resolve-transactions", "{store}", "--decide", "commit", "--yes",
-                             *WRITES],
-    "catch-up": ["catch-up", "{behind}", "--yes", *GIVEN],
-    "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
-    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
-               *GIVEN],
-    "export": ["export", "{other}", "--output", "{disk}/made", "--as", "rocketmq", *WRITES],
-    "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
-    "rebuild": ["rebuild", "{other}", "--output", "{disk}/made", *GIVEN],
-    "repair": ["repair", "{other}", "--output", "{disk}/made", *GIVEN],
-    "install": ["install", "{set}", "{store}", "--yes"],
-    "recover": ["recover", "{behind}", "--yes", *GIVEN],
-    "report": ["report", "{other}", "--output", "{disk}/page.html", *GIVEN],
-}  # fmt: skip
-
-
-def make(folder: Path) -> None:
-    """The stores: one with all that may wait, the same without some of its queues, and another."""
-    for name in ("store", "other"):
-        clock = Clock(T0)
-        with writing(disk(folder / name), clock) as writer:
-            for number in range(30):
-                writer.append(Message("Orders", f"{name} {number}".encode() * 20, number % 2))
-                if number % 3 == 0:
-                    half(writer, f"{name}-half-{number}")
-                    writer.append(Message("Orders", f"late {number}".encode(), 0, delay_level=1))
-                clock.now += 1000
-        for path in (folder / name / "commitlog").iterdir():
-            os.utime(path, (T0 / 1000, T0 / 1000))
-    shutil.copytree(folder / "store", folder / "behind")
-    shutil.rmtree(folder / "behind/consumequeue")
-    shutil.rmtree(folder / "behind/index")
-    with redirect_stdout(io.StringIO()):
-        assert cli.main(["rebuild", f"{folder}/store", "--output", f"{folder}/set", *GIVEN]) == 0
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"
-    }  # fmt: skip
 
 
 def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:
@@ -90,16 +33,6 @@ def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:
         )
         for store in stores
     }
-
-
-def run(words: list[str], stores: Path, top: Path) -> tuple[int, str]:
-    places = {"store": top / "store", "behind": top / "behind", "other": stores / "other",
-              "set": stores / "set", "disk": top}  # fmt: skip
-    errors = io.StringIO()
-    with redirect_stderr(errors), redirect_stdout(io.StringIO()):
-        code = cli.main([word.format(**places) for word in words])
-    said = [line for line in errors.getvalue().splitlines() if line.startswith("reput: error")]
-    return code, "\n".join(said)
 
 
 def fresh(stores: Path, top: Path) -> None:

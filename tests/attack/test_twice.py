@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.disk.local_files import DiskFiles
-from tests.attack.test_small_disks import WORKS, contents, make, run
+from tests.attack.works import WORKS, contents, make, run
 
 LEAVE_IT = ("export", "parquet", "rebuild", "repair", "report")  # as it is: they read a store
 

@@ -22,29 +22,7 @@ from reput.store_format.storage.local import LocalReader, LocalStorage
 from reput.store_format.storage.protocol import Listed
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
-
-SEGMENT = 4096
-SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHashSlotNum": "7"}
-
-
-def messages(count: int = 90, **over: Any) -> list[Message]:
-    return [
-        Message(
-            queue_offset=number,
-            body=b"body of some length",
-            properties=properties(("KEYS", f"k{number}")),
-            **over,
-        )
-        for number in range(count)
-    ]
-
-
-def write(root: Path, segments: dict[int, bytes]) -> Path:
-    folder = root / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020d}").write_bytes(content)
-    return root
+from tests.logs.small import SEGMENT, SETTINGS, messages, write
 
 
 @pytest.fixture
@@ -351,7 +329,7 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
 
 UNSUPPORTED = {
     "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "enableDLegerCommitLog": ("true", "DLedger logs"),
+    "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
     "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
 }
 

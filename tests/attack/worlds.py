@@ -6,15 +6,12 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
-
-import pyspark.sql
 
 from reput.store_format.faults import StoreError
-from tests.attack.test_wrong_input import SEGMENT, messages
-from tests.attack.test_wrong_input import SETTINGS as LOG_SETTINGS
-from tests.in_process import Session, functions
+from tests.in_process import Session
 from tests.logs.encoder import build_log
+from tests.logs.small import SEGMENT, messages
+from tests.logs.small import SETTINGS as LOG_SETTINGS
 
 SETTINGS = {**LOG_SETTINGS, "mappedFileSizeConsumeQueue": "400"}
 LOGS = "storePathCommitLog"
@@ -128,8 +125,7 @@ def refused(world: World, work: Callable[[str], object]) -> None:
 
 
 def in_process(job: Callable[..., Any], *words: str, **more: Any) -> Any:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return job(Session(), *words, rocketmq="5.3.3", **more)
+    return job(Session(), *words, rocketmq="5.3.3", **more)
 
 
 def put(path: Path, content: str = "years of work") -> None:

@@ -8,10 +8,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import pyspark.sql
 import pytest
 
 from reput.jobs.catch_up import catch_up
@@ -23,21 +21,18 @@ from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
-from tests.in_process import Session, functions
+from tests.chains.kept import ENTRY, FIRST_ENTRY, HEADER, SLOT, STORES, index_files
+from tests.golden_stores import as_left
+from tests.in_process import Session
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.judge import copy, difference
-from tests.store_format.discover.test_store import as_left
 
-STORES = Path(__file__).parent / "stores"
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
 RELEASES = {
     TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
     THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
     COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4",
 }
-HEADER, SLOT, ENTRY = 40, 4, 20
-SLOTS, ENTRIES = 20, 100
-FIRST_ENTRY = HEADER + SLOT * SLOTS + ENTRY
 
 
 @pytest.fixture
@@ -48,10 +43,6 @@ def upgraded(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / name
 
     return unpack
-
-
-def index_files(store: Path) -> list[Path]:
-    return sorted((store / "index").iterdir())
 
 
 def content(store: Path) -> dict[str, bytes]:
@@ -203,8 +194,7 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
 
 
 def rebuilt(store: Path, output: Path, rocketmq: str | None) -> Any:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
+    return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
 
 
 def test_a_rebuild_says_which_release_it_chooses(

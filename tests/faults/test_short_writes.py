@@ -18,15 +18,15 @@ from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
-from tests.attack.test_wrong_input import SETTINGS, messages, write
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import Writes, disk_writes
+from tests.faults.killing import contents
 from tests.in_process import run
-from tests.jobs.opening.test_live_end import SETTINGS as STORE_SETTINGS
-from tests.jobs.outputs.test_leftovers import contents
-from tests.jobs.test_recover import crash
-from tests.jobs.test_recover import run as recover
+from tests.jobs.opening.writing import SETTINGS as STORE_SETTINGS
+from tests.jobs.recovering import crash
+from tests.jobs.recovering import run as recover
 from tests.logs.encoder import build_log
+from tests.logs.small import SETTINGS, messages, write
 
 
 class Work:

@@ -31,6 +31,7 @@ from reput.store_format.names import (
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage import storage_for
+from tests.against_reference import difference
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log
 from tests.reference import derive
@@ -41,7 +42,6 @@ from tests.reference.log import Message as TheirMessage
 from tests.reference.log import Walk
 from tests.reference.rules import Rules, parse_version
 from tests.reliability.inputs import SEGMENT, VERSION, small
-from tests.test_against_reference import difference
 
 SLOTS = 7
 _LOG = small()

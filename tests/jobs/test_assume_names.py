@@ -1,8 +1,5 @@
 """Swapped and renamed segments: known by their records, and read in the order that these prove."""
 
-from unittest import mock
-
-import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
@@ -14,7 +11,6 @@ from tests.in_process import (
     STORE,
     Session,
     as_text,
-    functions,
     rebuild_log,
     run,
     storage_of,
@@ -45,15 +41,14 @@ def wanted(hurt: Hurt) -> dict[str, bytes]:
 
 def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
-        again = check(
-            Session(),
-            STORE,
-            storage=storage,
-            assume_names=True,
-            **reported(hurt),  # type: ignore[arg-type]
-        )
+    report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
+    again = check(
+        Session(),
+        STORE,
+        storage=storage,
+        assume_names=True,
+        **reported(hurt),  # type: ignore[arg-type]
+    )
     offered = [each for each in report.findings if "--assume-names reads it as" in each.reason]
     assert len(offered) == 2
     assert report.messages < 600
@@ -66,15 +61,14 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
 
 def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        repair(
-            Session(),
-            STORE,
-            OUTPUT,
-            assume_names=True,
-            storage=storage,
-            **reported(hurt),  # type: ignore[arg-type]
-        )
+    repair(
+        Session(),
+        STORE,
+        OUTPUT,
+        assume_names=True,
+        storage=storage,
+        **reported(hurt),  # type: ignore[arg-type]
+    )
     for start, raw in hurt.whole.items():
         assert storage.files[f"{OUTPUT}/commitlog/{start:020d}"] == raw
     assert derived(storage) == wanted(hurt)
@@ -90,12 +84,11 @@ def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
     first, second = sorted(hurt.log.segments)[:2]
     hurt.log.segments[second] = hurt.log.segments[first]
     storage = storage_of(hurt.log.log)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        report = check(
-            Session(),
-            STORE,
-            storage=storage,
-            assume_names=True,
-            **reported(hurt),  # type: ignore[arg-type]
-        )
+    report = check(
+        Session(),
+        STORE,
+        storage=storage,
+        assume_names=True,
+        **reported(hurt),  # type: ignore[arg-type]
+    )
     assert not any(f"{first:020d}" in each.reason for each in report.findings)

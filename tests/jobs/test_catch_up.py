@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.queue_writer import QueueWriter
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
 from reput.jobs.in_place.catch_up_report import CaughtUp
@@ -130,8 +130,8 @@ def test_a_queue_that_lacks_what_the_log_has_is_named(
         grown(store, to, ends[-1])
     old = [r for r in stored_records(store.input / "commitlog") if reaches_queue(r.sys_flag)]
     old = [r for r in old if r.physical_offset < ends[len(ends) // 2]]
-    topic, queue_id = old[-1].topic.decode(), old[-1].queue_id
-    mine = [r for r in old if (r.topic.decode(), r.queue_id) == (topic, queue_id)]
+    topic, queue_id = old[-1].topic, old[-1].queue_id
+    mine = [r for r in old if (r.topic, r.queue_id) == (topic, queue_id)]
     folder = to / "consumequeue" / topic / str(queue_id)
     assert len(list(folder.iterdir())) == 1
     for path in folder.iterdir():
@@ -161,7 +161,7 @@ def test_a_queue_without_files_and_without_new_messages_is_named(tmp_path: Path)
     first, mine = old[0], []
     mine = [r for r in old if (r.topic, r.queue_id) == (first.topic, first.queue_id)]
     assert mine[-1] is not old[-1]
-    name = f"consumequeue/{first.topic.decode()}/{first.queue_id}"
+    name = f"consumequeue/{first.topic}/{first.queue_id}"
     shutil.rmtree(to / name)
     about = caught_up(store, to)
     assert not about.needed
@@ -202,11 +202,11 @@ def test_a_killed_catch_up_goes_on_only_with_consent(
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
 
-    def killed(_: QueueFiles) -> None:
+    def killed(_: QueueWriter) -> None:
         raise OSError("killed")
 
     with monkeypatch.context() as broken:
-        broken.setattr(QueueFiles, "sync", killed)
+        broken.setattr(QueueWriter, "sync", killed)
         with pytest.raises(OSError, match="killed"):
             caught_up(store, to)
     assert (to / "abort").exists()

@@ -6,16 +6,12 @@ import shutil
 import struct
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import pyspark.sql
 import pytest
 
-from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.console.check_text import details, svg, text
-from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover
@@ -24,38 +20,24 @@ from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.log.records import RecordRules
 from reput.store_format.storage.protocol import FileState
 from tests import golden_stores
-from tests.attack.test_wrong_input import write
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
+from tests.golden_stores import as_left
 from tests.in_process import (
     OUTPUT,
     STORE,
     Session,
     as_text,
-    functions,
     rebuild_log,
     run,
     storage_of,
 )
+from tests.jobs.checking import checked, run_check
+from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage
-from tests.store_format.discover.test_store import as_left
+from tests.store_format.query.bad_files import ENDS, end_chains, entry_at
 from tests.store_format.query.stores import whole_store
-from tests.store_format.query.test_bad_files import ENDS, end_chains, entry_at
 
 CUTS = (1, 2, 7, 64)
-
-
-def run_check(store: str, version: str, settings: Any, **more: Any) -> CheckReport:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return check(Session(), store, rocketmq=version, settings=as_text(settings), **more)  # type: ignore[arg-type]
-
-
-def checked(log: Damaged, splits: int = 1, storage: MemoryStorage | None = None) -> CheckReport:
-    storage = storage or storage_of(log.log)
-    before = dict(storage.files)
-    cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
-    report = run_check(STORE, log.version, log.settings, cut=cut, storage=storage)
-    assert storage.files == before
-    return report
 
 
 def several() -> Damaged:
@@ -184,9 +166,8 @@ def test_verify_reads_from_the_manifest_that_a_set_was_salvaged() -> None:
     assert salvage(log.log).summary.messages == 192
 
     def verified() -> Any:
-        with mock.patch.object(pyspark.sql, "functions", functions):
-            return verify(Session(), STORE, against=OUTPUT, rocketmq=log.version,
-                          settings=as_text(log.settings), storage=storage)  # type: ignore[arg-type] # fmt: skip
+        return verify(Session(), STORE, against=OUTPUT, rocketmq=log.version,
+                      settings=as_text(log.settings), storage=storage)  # type: ignore[arg-type] # fmt: skip
 
     assert verified().same, verified().text()
     path = f"{OUTPUT}/manifest.json"

@@ -16,9 +16,9 @@ from reput.jobs.outputs.staging_folder import staging_folder
 from reput.store_format.disk.locks import claim_folder
 from reput.store_format.names import STAGED_INDEX
 from reput.store_format.storage.local import LocalStorage
-from tests.jobs.opening.test_live_end import SETTINGS, Writing
-from tests.jobs.outputs.test_leftovers import contents, killed_at
-from tests.jobs.test_install import derived, others, rebuilt, store
+from tests.faults.killing import contents, killed_at
+from tests.jobs.installing import derived, others, rebuilt, store
+from tests.jobs.opening.writing import SETTINGS, Writing
 from tests.memory_storage import MemoryStorage
 
 __all__ = ["rebuilt", "store"]  # fixtures

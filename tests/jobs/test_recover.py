@@ -3,18 +3,13 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.broker.change.recover import Placed, apply
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
-from reput.jobs.in_place.recover_report import Recovered
-from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
@@ -28,28 +23,12 @@ from tests.broker.writer.crashes import open_memory
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
-from tests.in_process import Session, as_text, functions
-from tests.jobs.opening.test_live_end import SETTINGS, Writing
+from tests.in_process import as_text
+from tests.jobs.opening.writing import SETTINGS, Writing
+from tests.jobs.recovering import copy, crash, run, tree
 from tests.rocketmq.judge import difference
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
-
-
-def run(store: Path, version: str = "5.3.3", settings: Any = None, **more: Any) -> Recovered:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return recover(
-            Session(),  # type: ignore[arg-type]
-            str(store), rocketmq=version, settings=as_text(settings or SETTINGS),
-            cut=Cut(100_000, 3, 3), **more,
-        )  # fmt: skip
-
-
-def tree(folder: Path) -> dict[str, tuple[int, int, int, int]]:
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        about = path.lstat()
-        found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode)
-    return found
 
 
 def log_of(store: Path, end: int) -> bytes:
@@ -57,17 +36,6 @@ def log_of(store: Path, end: int) -> bytes:
     for path in sorted((store / "commitlog").iterdir()):
         whole += path.read_bytes()[: max(end - int(path.name), 0)]
     return whole
-
-
-def copy(name: str, folder: Path, derived: bool = True) -> tuple[Path, golden_stores.GoldenStore]:
-    """A golden store's log, with the files that RocketMQ derived, to be written to."""
-    golden = golden_stores.unpack(name)
-    store = golden_stores.copy_input(golden, folder / "store")
-    for each in ("consumequeue", "batchconsumequeue", "index"):
-        shutil.rmtree(store / each, ignore_errors=True)
-        if derived and (golden.expect / each).exists():
-            shutil.copytree(golden.expect / each, store / each)
-    return store, golden
 
 
 @pytest.mark.parametrize("name", TAILS)
@@ -178,10 +146,6 @@ def made(root: Path, count: int = 300) -> Path:
     return root
 
 
-def crash(store: Path) -> None:
-    (store / "abort").write_bytes(b"1")
-
-
 def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     store = made(tmp_path / "store")
     good = {p: c for p, c in tree(store).items() if "/consumequeue/" in p or "/index/" in p}
@@ -228,7 +192,7 @@ def test_entries_of_records_that_are_cut_go(tmp_path: Path) -> None:
     assert not run_again.needed
     with open_writer(store, **SETTINGS) as writer:
         assert writer.log.end == last.physical_offset
-        result = writer.append(Message(last.topic.decode(), b"again", last.queue_id))
+        result = writer.append(Message(last.topic, b"again", last.queue_id))
         assert result.queue_offset == last.queue_offset
 
 
@@ -427,14 +391,14 @@ def test_a_crash_of_recovery_at_any_step(recovery: Recovery, mixtures: int) -> N
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.long)])
 def test_a_crash_of_the_recovery_after_a_crash(recovery: Recovery, every: int) -> None:
     checked = 0
-    for crash in list(crash_states(recovery.before, recovery.after.ops, 6, 1))[::every]:
-        if not crash.files.exists("abort"):
+    for state in list(crash_states(recovery.before, recovery.after.ops, 6, 1))[::every]:
+        if not state.files.exists("abort"):
             continue
-        crash.files.ops = []
-        before = same_again(crash.files)
-        recovery.work(crash.files)
-        for again in crash_states(before, crash.files.ops, 7, 1):
-            recovery.judge(Crash(crash.after, again.how, again.files))
+        state.files.ops = []
+        before = same_again(state.files)
+        recovery.work(state.files)
+        for again in crash_states(before, state.files.ops, 7, 1):
+            recovery.judge(Crash(state.after, again.how, again.files))
             checked += 1
     print(f"{checked} states")
     assert checked > 300
@@ -452,8 +416,8 @@ def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_e
         assert found.value.errno == failure.error
         files.fail = lambda op: False
         recovery.judge(Crash(number, "failed", same_again(files)))
-        for crash in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
-            recovery.judge(crash)
+        for state in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
+            recovery.judge(state)
 
 
 def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,7 @@ import zlib
 from dataclasses import replace
 from random import Random
 from typing import Any
-from unittest import mock
 
-import pyspark.sql
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.jobs.verify import verify
 from reput.store_format.damage.filler import LostPositions, Stamp, fill, own
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
-from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
+from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message, encode, properties
 from tests.memory_storage import MemoryStorage
 
@@ -34,11 +32,10 @@ def repaired(
     storage = storage or storage_of(log.log)
     before = dict(storage.files)
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
-                         settings=as_text(log.settings), storage=storage, cut=cut)  # fmt: skip
-        report = check(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
-                       settings=as_text(log.settings), storage=storage)  # fmt: skip
+    summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                     settings=as_text(log.settings), storage=storage, cut=cut)  # fmt: skip
+    report = check(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                   settings=as_text(log.settings), storage=storage)  # fmt: skip
     assert report.sound, text(report)
     assert {p: c for p, c in storage.files.items() if not p.startswith(OUTPUT + "/")} == before
     return summary, storage
@@ -292,11 +289,10 @@ def test_a_queue_that_cannot_begin_so_is_derived_as_salvage_decides(first: int) 
     log = damaged(made)
     log.flip(20, 5)
     storage = storage_of(log.log)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
-                         settings=as_text(log.settings), storage=storage)  # fmt: skip
-        report = verify(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
-                        settings=as_text(log.settings), storage=storage)  # fmt: skip
+    summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                     settings=as_text(log.settings), storage=storage)  # fmt: skip
+    report = verify(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                    settings=as_text(log.settings), storage=storage)  # fmt: skip
     assert queue(storage, 9) == [0] * 4 + log.places[10:14]
     assert report.same, report.text()
     assert summary.fillers == 1

@@ -1,15 +1,13 @@
 """`repair --restore`: what witnesses tell is put back, bit by bit; what they do not is left."""
 
 from dataclasses import replace
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair_summary import RepairSummary
 from tests.damaged import Damaged, damaged, messages
-from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
+from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.memory_storage import MemoryStorage
 from tests.seeds import some
 from tests.store_format.damage.generator import (
@@ -26,9 +24,8 @@ from tests.store_format.damage.generator import (
 
 def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryStorage]:
     storage = storage_of(log.log)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
-                         settings=as_text(log.settings), restore=restore)  # fmt: skip
+    summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
+                     settings=as_text(log.settings), restore=restore)  # fmt: skip
     return summary, storage
 
 

@@ -5,9 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.jobs.judging.verify_report import Report
@@ -15,9 +13,9 @@ from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
-from tests.in_process import Session, as_text, functions, run
+from tests.golden_stores import as_left
+from tests.in_process import Session, as_text, run
 from tests.logs.encoder import Message, build_log, properties
-from tests.store_format.discover.test_store import as_left
 
 SEGMENT = 8192
 SLOTS = 7
@@ -66,13 +64,12 @@ def rebuilt(sound: Rebuilt, tmp_path: Path) -> Rebuilt:
 
 def look(rebuilt: Rebuilt, **more: Any) -> Report:
     more = {"rocketmq": "5.3.3", "settings": SETTINGS, **more}
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return verify(
-            Session(),  # type: ignore[arg-type]
-            str(rebuilt.store),
-            against=str(rebuilt.output),
-            **more,
-        )
+    return verify(
+        Session(),  # type: ignore[arg-type]
+        str(rebuilt.store),
+        against=str(rebuilt.output),
+        **more,
+    )
 
 
 def test_what_was_rebuilt_is_the_same(sound: Rebuilt, tmp_path: Path) -> None:

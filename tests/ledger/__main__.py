@@ -1,4 +1,4 @@
-"""`python -m tests.ledger run|tested|explore|fold`, for `make test-long BUDGET=60m` and others."""
+"""`python -m tests.ledger run|tested|of|explore|fold`: `make test-long BUDGET=60m` and others."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from tests import mutants, planting
-from tests.ledger import batches, budget, due, records
+from tests.ledger import batches, budget, covers, due, records
 from tests.ledger.due import Due
-from tests.ledger.records import RED
+from tests.ledger.records import RED, Runs
 from tests.ledger.sources import Tree, commit
 
 _SHOWN = 12  # files of a kind, without --all
+_SLOWEST = 40
 
 
 def main() -> int:
@@ -33,9 +34,15 @@ def main() -> int:
             command.add_argument("--commits", type=int, default=0, help="due after so many, too")
             command.add_argument("--all", action="store_true", help="name each test; run all")
     commands.add_parser("fold")
+    of = commands.add_parser("of", help="the tests of a module")
+    of.add_argument("module", metavar="PATH")
     begun, args = time.time(), parser.parse_args()
     if args.command == "fold":
         records.fold()
+        return 0
+    if args.command == "of":
+        for line in covers.lines(Tree(), args.module, mutants.ALL):
+            print(line)
         return 0
     if args.command == "explore":
         from tests.ledger.explore import explore
@@ -49,6 +56,7 @@ def main() -> int:
         not_red = len(planting.due(mutants.ALL))
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make tested | head`
         left = tell(tests, args.all, args.cores)
+        slowest(runs, {each.test for each in tests if each.long == args.long})
         print(f"{len(mutants.ALL)} planted bugs: {not_red} not red since their code has changed")
         return 1 if left or not_red else 0
     return run(tests, args, known, begun + args.budget)
@@ -100,6 +108,18 @@ def tell(tests: list[Due], everything: bool, cores: int) -> int:
         note = f"; {guessed:,} of them were never timed" if guessed else ""
         print(f"\nmake test-long BUDGET=... runs them: about {cost} of {cores} cores{note}")
     return 1 if left else 0
+
+
+def slowest(runs: Runs, tests: Container[str]) -> None:
+    """The tests that took longest when they last ran here, what they set up included."""
+    timed = [
+        run for run in runs.values() if run.test in tests and run.verdict not in ("skipped", "cut")
+    ]
+    timed.sort(key=lambda run: -run.seconds)
+    took = budget.text(sum(run.seconds for run in timed))
+    print(f"\nthe slowest of {len(timed):,} that ran here, {took}:")
+    for run in timed[:_SLOWEST]:
+        print(f"  {run.seconds:6.1f} s  {run.test}")
 
 
 def _by_file(tests: Iterable[Due]) -> None:

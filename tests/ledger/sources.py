@@ -68,7 +68,7 @@ class Tree:
         self._modules = {_module(path): path for path in self.blobs if path.endswith(".py")}
         self._locked = [path for path in self.blobs if path.endswith(".lock")]
         self.digest = cache(self._digest)
-        self._uses = cache(self._direct)
+        self.uses = cache(self._direct)
         self._text = cache(lambda path: (root / path).read_text("utf-8"))
 
     def _digest(self, path: str) -> str:
@@ -85,7 +85,7 @@ class Tree:
             if each not in found and each in self.blobs:
                 found.add(each)
                 if each.endswith(".py") and not (each.endswith("/conftest.py") and each != path):
-                    waiting += self._uses(each)
+                    waiting += self.uses(each)
         if not path.startswith(_HERE):
             found = {each for each in found if not each.startswith(_HERE)}
         return found
@@ -100,7 +100,7 @@ class Tree:
                 fixtures = _FIXTURE.findall(self._text(conftest))
                 words = set(re.findall(r"\w+", self._text(path)))
                 if any("autouse" in how or name in words for how, name in fixtures):
-                    found += self._uses(conftest)
+                    found += self.uses(conftest)
         return found
 
     def _direct(self, path: str) -> list[str]:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger import budget, due, explore, records
-from tests.ledger.__main__ import tell
+from tests.ledger import budget, covers, due, explore, records
+from tests.ledger.__main__ import slowest, tell
+from tests.ledger.projects import git, project
 from tests.ledger.records import Run
 from tests.ledger.sources import ROOT, Tree
-from tests.ledger.test_shards import git, project  # noqa: F401 - a fixture
 from tests.planting import Bug
 from tests.planting import due as due_bugs
+
+__all__ = ["project"]  # a fixture
 
 A, B = "tests/one/test_a.py::test_1[x y-\\u2713]", "tests/one/test_a.py::test_2"
 
@@ -144,7 +146,7 @@ def test_times() -> None:
 
 def test_a_test_depends_on_what_it_imports_and_reads() -> None:
     tree = Tree()
-    crc = tree.closure("tests/store_format/kernels/test_crc.py")
+    crc = tree.closure("tests/store_format/kernels/test_crc32.py")
     assert "store_format/kernels/crc32.py" in crc
     assert not [path for path in crc if path.startswith("jobs/")]
     kills = tree.closure("tests/attack/test_random_kills.py")
@@ -183,7 +185,7 @@ def test_a_change_of_what_a_test_uses_changes_its_digest(tmp_path: Path) -> None
 
 
 def test_a_seed_that_fails_is_written_with_the_line_that_repeats_it(
-    project: Path,  # noqa: F811
+    project: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -228,3 +230,40 @@ def test_a_planted_bug_is_due_until_red_where_it_would_be_planted(
     tree.blobs["tests/test_a.py"] = "1"
     records.write_table(planting.LEDGER, [red._replace(verdict="undetected")], prefix="")
     assert due_bugs([bug], tree) == [bug]
+
+
+def test_the_tests_of_a_module_are_found_by_its_path(tmp_path: Path) -> None:
+    files = {
+        "jobs/a.py": "", "jobs/b.py": "from reput.jobs.a import x\n",
+        "tests/jobs/test_a.py": "from reput.jobs.a import x\n",
+        "tests/attack/test_all.py": "from reput.jobs import a, b\n",
+        "tests/jobs/test_b.py": "from tests.helper import y\n",
+        "tests/helper.py": "from reput.jobs.b import y\n",
+    }  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    tree = Tree(tmp_path)
+    assert covers.distances(tree, "jobs/a.py") == {
+        "tests/jobs/test_a.py": 1, "tests/attack/test_all.py": 1, "tests/jobs/test_b.py": 3,
+    }  # fmt: skip
+    bug = Bug("a rule", "jobs/a.py", "x", "y", ("tests/jobs/test_a.py", "-k", "z"))
+    assert list(covers.lines(tree, "jobs/a.py", [bug])) == [
+        "tests/jobs/test_a.py",
+        "tests/attack/test_all.py",
+        "1 test files more depend on it through other modules",
+        "1 bugs are planted in it, for tests/jobs/test_a.py (1)",
+    ]
+    assert "no test names jobs/b.py" not in "".join(covers.lines(tree, "jobs/b.py", []))
+    with pytest.raises(KeyError):
+        covers.distances(tree, "jobs/gone.py")
+
+
+def test_the_slowest_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = records.newest([run(A, seconds=7), run(B, seconds=9), run("tests/one/test_a.py::x")])
+    slowest(runs, {A, B})
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "the slowest of 2 that ran here, 16 s:", f"     9.0 s  {B}", f"     7.0 s  {A}",
+    ]  # fmt: skip

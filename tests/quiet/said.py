@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
-
-import pyspark.sql
 
 import reput
 from reput.jobs.check import check
@@ -17,33 +14,30 @@ from reput.jobs.judging.verify_report import Report
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
-from tests.in_process import Session, as_text, functions
+from tests.in_process import Session, as_text
 
 CUT = Cut(100_000, 3, 3)  # more splits than one a segment, and an index in ranges
 
 
 def run_check(store: Path, version: str, settings: Mapping[str, Any]) -> CheckReport:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return check(
-            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
-        )  # fmt: skip
+    return check(
+        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def run_verify(store: Path, version: str, settings: Mapping[str, Any]) -> Report:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return verify(
-            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
-        )  # fmt: skip
+    return verify(
+        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def run_recover(
     store: Path, version: str, settings: Mapping[str, Any], dry_run: bool = True, **more: Any
 ) -> Recovered:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return recover(
-            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT,  # type: ignore[arg-type]
-            dry_run=dry_run, **more,
-        )  # fmt: skip
+    return recover(
+        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT,  # type: ignore[arg-type]
+        dry_run=dry_run, **more,
+    )  # fmt: skip
 
 
 def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.test_recover import copy
+from tests.jobs.recovering import copy
 from tests.quiet.flips import Place, files, index_places, start_of
 from tests.quiet.said import run_check, run_verify
 from tests.seeds import seeds

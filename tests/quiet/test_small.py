@@ -5,11 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-import pyspark.sql
 import pytest
 
 from reput.jobs.install import install_set
@@ -20,14 +18,15 @@ from reput.store_format.layouts import INDEX_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.compare import LOOK, LookAtFiles
+from reput.udfs.file_comparison import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, open_writer, stored_records
-from tests.in_process import Session, as_text, functions
+from tests.in_process import Session, as_text
 from tests.in_process import run as rebuild
-from tests.jobs.opening.test_live_end import SEGMENT, SETTINGS
-from tests.jobs.test_recover import copy, crash, tree
+from tests.jobs.opening.writing import SEGMENT, SETTINGS
+from tests.jobs.recovering import copy, crash, tree
 from tests.quiet.said import run_check, run_recover, run_verify, said
+from tests.quiet.small_stores import made
 
 VERSION = "5.3.3"
 SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
@@ -35,19 +34,6 @@ ENTRIES_AT = 40 + 4 * SLOTS  # of an index file
 GOLDEN = ["small_all_4.1.0", "small_all_4.9.7", "small_all_5.3.3", "small_all_5.4.0",
           "small_all_5.5.0", "small_expired_5.3.3", "expired_5.3.3", "small_lmq_batch_5.5.0",
           "small_crc_5.4.0"]  # fmt: skip
-
-
-def made(root: Path, count: int = 1000, first: int = 0) -> Path:
-    """A writer's store: a queue of early messages alone, and six that go on."""
-    clock = Clock()
-    with open_writer(root, clock, **SETTINGS) as writer:
-        if not first:
-            for number in range(30):
-                writer.append(Message("Idle", b"b" * 60, keys=f"i{number}"))
-        for number in range(first, first + count):
-            clock.now += 700
-            writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
-    return root
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +175,7 @@ def behind(store: Path) -> None:
     """Killed before the last messages were dispatched."""
     last = list(stored_records(store / "commitlog"))[-4:]
     for record in last:
-        folder = store / "consumequeue" / record.topic.decode() / str(record.queue_id)
+        folder = store / "consumequeue" / record.topic / str(record.queue_id)
         at, size = divmod(record.queue_offset * QUEUE_ENTRY_BYTES, 2000)
         path = folder / f"{at * 2000:020d}"
         content = bytearray(path.read_bytes())
@@ -268,11 +254,10 @@ def test_what_is_missing_after_a_clean_stop_is_a_fault(grown: Path, tmp_path: Pa
 def test_a_repaired_store(tmp_path: Path) -> None:
     store, golden = copy("middle_crc_5.3.3", tmp_path, derived=False)
     repaired = tmp_path / "repaired"
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        repair(
-            Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
-            settings=as_text(golden.settings),
-        )  # fmt: skip
+    repair(
+        Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
+        settings=as_text(golden.settings),
+    )  # fmt: skip
     quiet(repaired, golden.version, golden.settings)
 
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.repair import repair
 from tests.damaged import START, Damaged, damaged, messages, salvage
-from tests.in_process import OUTPUT, STORE, Session, as_text, functions, rebuild_log, storage_of
+from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs.encoder import HOST, Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import generate
@@ -30,9 +28,8 @@ def store_of(log: Damaged, sound: Damaged | None = None) -> MemoryStorage:
 
 
 def checked(log: Damaged, storage: MemoryStorage, store: str = STORE) -> CheckReport:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return check(Session(), store, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
-                     settings=as_text(log.settings))  # fmt: skip
+    return check(Session(), store, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
+                 settings=as_text(log.settings))  # fmt: skip
 
 
 def findings(report: CheckReport) -> list[object]:
@@ -125,9 +122,8 @@ def test_what_repair_has_written(first: int, restore: bool) -> None:
     for number, byte, bit in ((20, 5, 0), (30, 24, 6), (36, 15, 1), (44, 59, 4), (50, 66, 3)):
         log.flip(number, byte, bit)
     storage = store_of(log, sound)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage, restore=restore,  # type: ignore[arg-type]
-               settings=as_text(log.settings))  # fmt: skip
+    repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage, restore=restore,  # type: ignore[arg-type]
+           settings=as_text(log.settings))  # fmt: skip
     # a record that keeps a wrong queueOffset is still named; its place is shown by its neighbours
     known = ("cannot begin topic", "is outvoted")
     left = [each for each in findings(checked(log, storage, OUTPUT))

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
-from unittest import mock
-
-import pyspark.sql
 
 from reput.jobs.judging.verify_report import Report
 from reput.jobs.verify import verify
 from reput.store_format.layouts import CHECKPOINT, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
-from tests.in_process import STORE, Session, as_text, functions, storage_of
+from tests.in_process import STORE, Session, as_text, storage_of
 from tests.reliability.inputs import VERSION, Small
 
 QUEUE = f"consumequeue/T/1/{0:020d}"
@@ -48,8 +45,7 @@ def verified(store: Small, derived: Mapping[str, bytes], wrong: Wrong | None = N
     for path, content in derived.items():
         at_fault = wrong is not None and path == wrong.path
         storage.files[f"{STORE}/{path}"] = flipped(content, wrong.bit) if at_fault else content  # type: ignore[union-attr]
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return verify(
-            Session(), STORE, rocketmq=VERSION,  # type: ignore[arg-type]
-            settings=as_text(store.settings), storage=storage,
-        )  # fmt: skip
+    return verify(
+        Session(), STORE, rocketmq=VERSION,  # type: ignore[arg-type]
+        settings=as_text(store.settings), storage=storage,
+    )  # fmt: skip

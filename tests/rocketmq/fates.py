@@ -17,6 +17,7 @@ from tests.store_format.fate.stores import (
     IN_ROCKSDB,
     KEPT,
     KEPT_OF_CONFIG,
+    LEFT_OUT,
     LIVED,
     SKIPPED,
     SUFFIX,
@@ -40,6 +41,7 @@ TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
     "transRocksDBEnable": True,
     "transWriteOriginTransHalfEnable": False,
 }
+BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 
 
@@ -62,11 +64,11 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         asked = Client(client, broker.namesrv)
         done.plain = asked.send(messages(20, seed))[0][3]
         begun = time.monotonic()
-        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 100):
+        for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
             done.transactions[key] = "discarded"
-        for message in asked.send(_delayed(4, 4, seed + 150)):
+        for message in asked.send(delayed(4, 4, seed + 150)):
             done.delays[message[3]] = "waiting"
-        for message in asked.send(_delayed(5, 1, seed + 200)):
+        for message in asked.send(delayed(5, 1, seed + 200)):
             done.delays[message[3]] = "delivered"
         if five:
             for seconds, said in ((2, "delivered"), (3600, "waiting")):
@@ -77,12 +79,12 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         asked.ask("fail", group=GROUP, topic="Failing", times=2, attempts=3, seconds=60)
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
-            for key in _transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
+            for key in transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
                 done.transactions[key] = said
         # three checks, a second each, after four seconds in which there are none
         time.sleep(max(0.0, begun + 12 - time.monotonic()))
         broker.driver.ask("broker.checks", most=1000)
-        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 600):
+        for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
         while broker.status()["behind"]:
             time.sleep(0.05)
@@ -90,35 +92,72 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     return done
 
 
-def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
-    """Transactions whose half messages RocksDB tells of; returns each one's state by UNIQ_KEY.
+def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str, str]]:
+    """Transactions and timers that RocksDB tells a broker of; returns each one's state by UNIQ_KEY.
 
-    "given up": asked about more than transactionCheckMax times, after which the broker removes its
-    row in RocksDB and writes nothing into the log.
+    "given up": asked about transactionCheckMax times, after which the broker removes its row in
+    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once.
     """
     reported: dict[str, str] = {}
-    given = {**SETTINGS, **FIVE, **TRANSACTIONS_IN_ROCKSDB, "transactionCheckMax": 2}
+    timers: dict[str, str] = {}
+    given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
     with Broker(version, store, **given) as broker:
         asked = Client(client, broker.namesrv)
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"], 0, **late), "pending")
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
+        for seconds, said in ((2, "delivered"), (3600, "waiting")):
+            for message in asked.send(_timers(3, seconds, 50 + seconds)):
+                timers[message[3]] = said
+        timers[_recalled(asked)] = "deleted"
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
-            for key in _transactions(asked, [outcome] * 2, 100 + len(outcome)):
+            for key in transactions(asked, [outcome] * 2, 100 + len(outcome)):
                 reported[key] = said
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 200), "given up")
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 200), "given up")
         time.sleep(10)  # four seconds without checks, then three checks
-        checked = _transactions(asked, ["UNKNOW"], 300)
+        checked = transactions(asked, ["UNKNOW"], 300)
         answer = asked.ask("await_checks", topic="Live0", checks=1)
         assert answer["checked"] == checked
         reported |= dict.fromkeys(checked, "checked and committed")
-        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 400), "pending")
+        broker.driver.ask("broker.checks", most=1000)
+        soon = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "0"}
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400, **soon), "asked")
+        time.sleep(3)
+        reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 500, **late), "pending")
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
-    return reported
+    return {"transactions": reported, "timers": timers}
+
+
+def again(version: str, store: Path, client: Driver) -> set[str]:
+    """Start a broker on what `in_rocksdb` has left, and stop it; returns the UNIQ_KEYs of the
+    transactions that it asks about.
+    """
+    given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "mappedFileSizeCommitLog": 4096}
+    given["transactionCheckMax"] = 1000  # on a busy machine it was asked often by now
+    with Broker(version, store, **given) as broker:
+        asked = Client(client, broker.namesrv)
+        answer = asked.ask("await_checks", topic="Live0", checks=2)
+        time.sleep(4)
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        broker.stop()
+    return set(answer["checked"])
+
+
+def _recalled(client: Client) -> str:
+    """A timer that is due in an hour, and the message that recalls it; the timer's UNIQ_KEY."""
+    due = str(int(time.time() + 3600) * 1000)
+    timer, recall = messages(2, 90)
+    timer["p"]["TIMER_DELIVER_MS"] = recall["p"]["TIMER_DELIVER_MS"] = due
+    recall["t"] = timer["t"]
+    ((topic, _, _, key, _),) = client.send([timer])
+    recall["p"]["TIMER_DEL_UNIQKEY"] = f"{topic}+{key}"
+    client.send([recall])
+    return str(key)
 
 
 def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
@@ -130,7 +169,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     with Broker(version, store, **SETTINGS) as broker:
         asked = Client(client, broker.namesrv)
         for when in ("before", "meanwhile", "after"):
-            for message in asked.send(_delayed(3, 2, seed + len(reported))):
+            for message in asked.send(delayed(3, 2, seed + len(reported))):
                 reported[message[3]] = when
             if when == "meanwhile":
                 broker.driver.ask("broker.writable", on=False)
@@ -142,7 +181,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     return reported
 
 
-def _delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
+def delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
     return [{**message, "delay": level} for message in messages(count, first)]
 
 
@@ -153,7 +192,7 @@ def _timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
     return made
 
 
-def _transactions(client: Client, outcomes: list[str], first: int, **properties: str) -> list[str]:
+def transactions(client: Client, outcomes: list[str], first: int, **properties: str) -> list[str]:
     made = messages(len(outcomes), first)
     for message in made:
         message["p"] |= properties
@@ -179,7 +218,7 @@ def skipping(version: str, folder: Path) -> Path:
 
 def with_rocksdb(version: str, folder: Path) -> Path:
     with Driver(version) as client:
-        done = {"transactions": in_rocksdb(version, folder / "store", client)}
+        done = in_rocksdb(version, folder / "store", client)
     (folder / "done.json").write_text(json.dumps(done, indent=1))
     return folder
 
@@ -187,13 +226,14 @@ def with_rocksdb(version: str, folder: Path) -> Path:
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
 
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.mtime = member.uid = member.gid = 0
         member.uname = member.gname = ""
-        return member
+        name = member.name.rpartition("/")[2]
+        return None if name in LEFT_OUT or name.startswith("OPTIONS-") else member
 
     store = folder / "store"
-    kept = [store / name for name in KEPT]
+    kept = [path for name in KEPT if (path := store / name).exists()]
     kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
     with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.rocketmq.driver import Answer, Driver, remove_derived
+from tests.rocketmq.driver import Answer, Driver, JobFailedError, remove_derived
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import derived_files
 
@@ -103,6 +103,16 @@ class Client:
     def read(self, topics: tuple[str, ...] = TOPICS, **options: Any) -> list[list[Any]]:
         queues = dict.fromkeys(topics, QUEUES)
         return self.ask("pull", queues=queues, **options)["messages"]
+
+
+def warmed(driver: Driver, namesrv: str) -> Client:
+    """A client that has asked for something: where a machine is busy, the first answer between two
+    new JVMs comes too late for a producer.
+    """
+    client = Client(driver, namesrv)
+    with suppress(JobFailedError):
+        client.read(("TBW102",), limit=1)
+    return client
 
 
 def messages(count: int, first: int = 0) -> list[dict[str, Any]]:

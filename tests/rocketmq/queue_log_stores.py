@@ -79,7 +79,7 @@ def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[
         shutil.copytree(store, copy, ignore=shutil.ignore_patterns("compaction"))
         command = [
             java(), *JAVA_OPTIONS, f"-Duser.home={home}",
-            "-cp", f"{libraries('rocketmq-tiered-store', VERSION) / 'lib'}/*", str(_TIERED),
+            "-cp", f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED),
             str(copy), str(folder), str(segment), str(queue), *queues,
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)

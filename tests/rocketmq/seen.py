@@ -1,7 +1,7 @@
 """Which clients were seen to read what from `reput serve`: the table of docs/serve.md.
 
-A test that has seen a client read what it reads from the real broker notes it, in a file beside
-this one and in the page; `python -m tests.rocketmq.seen` writes the page's table anew.
+A test that has seen a client read what it reads from the real broker notes it, in a file and in the
+page; `python -m tests.rocketmq.seen` writes the page's table anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-FILE, PAGE = Path(__file__).parent / "clients_seen.tsv", ROOT / "docs" / "serve.md"
+# In a package of its own: a file beside a test makes each test of its folder due when it changes.
+FILE = Path(__file__).parent / "languages" / "clients_seen.tsv"
+PAGE = ROOT / "docs" / "serve.md"
 _HEAD = ("client", "release", "by", "reads")
 _BEGIN, _END = "<!-- clients seen -->", "<!-- end of clients seen -->"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import TOPICS, Broker, Client, free_port, messages
+from tests.rocketmq.live import TOPICS, Broker, free_port, messages, warmed
 from tests.rocketmq.real_clients import Step
 
 SENT = 600
@@ -45,7 +45,7 @@ def make(version: str, folder: Path) -> Made:
     """Three topics of four queues; a group with offsets, and one that read all."""
     store = folder / "made"
     with Driver(version) as client, Broker(version, store, free_port()) as broker:
-        asking = Client(client, broker.namesrv)
+        asking = warmed(client, broker.namesrv)
         sent = asking.send(messages(SENT))
         asking.read(("Live0",), group=GROUP, save=True, limit=20)
         asking.ask("sql", group="pushed", topic="Live1", sql="n > 100")
@@ -87,6 +87,11 @@ def by_reput(made: Made, *options: str, store: Path | None = None) -> Iterator[s
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    """Each file of a store: what must stay as it is."""
+    return {str(path): path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
 def mqadmin(*words: object) -> Step:
@@ -139,6 +144,10 @@ def tool_steps(made: Made, namesrv: str) -> list[Step]:
         mqadmin("producer", *to, *broker),
         mqadmin("allocateMQ", *to, "-t", "Live0", "-i", "10.0.0.1,10.0.0.2"),
         mqadmin("exportMetadata", *to, "-c", NAME, "-f", "/dev/null/none"),
+        mqadmin("getColdDataFlowCtrInfo", *to, *broker),
+        mqadmin("checkRocksdbCqWriteProgress", *to, "-c", NAME),
+        # a broker of 5.3.0 or later commits no offset of a group that it has not heard of
+        mqadmin("cloneGroupOffset", *to, "-s", GROUP, "-d", "unheard", "-t", "Live0", "-o", "true"),
     ]  # fmt: skip
 
 
@@ -153,6 +162,7 @@ def client_steps(made: Made) -> list[Step]:
         {"do": "push", "group": "all", "topic": "Live0", "broadcast": True, "members": 2,
          "least": 2 * EACH},
         {"do": "push", "group": "new", "topic": "Live0", "least": 0},
+        mqadmin("topicList"),  # each group that was heard of has its %RETRY% topic by now
         {"do": "push", "group": "pushed", "topic": "Live1", "least": 0},
         {"do": "push", "group": "wrong", "topic": "Live0", "sql": "n >", "least": 0},
         {"do": "pull", "group": GROUP, "topic": "Live0", "save": True},

@@ -12,17 +12,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from reput.jobs.catch_up import catch_up
+from reput.store_format.layouts import INDEX_HEADER
 from tests.broker.writer.stores import stored_records
-from tests.broker.writer.test_rocketmq import SIZES, assert_same, derived, put
+from tests.faults.killing import killed_at
 from tests.in_process import as_text
 from tests.rocketmq import build
-from tests.rocketmq.driver import Driver
+from tests.rocketmq.driver import Driver, remove_derived
+from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
 VERSIONS = [
@@ -76,15 +81,27 @@ def test_three_rounds_of_rocketmq_and_catch_up(driver: Driver, tmp_path: Path) -
     assert len(records) == 60 + sum(90 + 37 * n for n in range(1, 4))
 
 
+KILLS = ("at each step", "at random moments")
+
+
 @pytest.mark.long
-def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_rocketmq_goes_on_after_a_killed_catch_up(
+    driver: Driver, kills: str, tmp_path: Path
+) -> None:
     """Whatever a kill leaves: RocketMQ's recovery, and the next catch-up, make the same files.
 
     A kill before `abort` leaves queues that end before a log without `abort`. RocketMQ does not
     bring all of that back by itself (from 5.0.0 on recoverNormally leaves out the record where the
     queues end): then it makes of the store what it makes of one that no catch-up has touched.
+
+    A kill behind the change of `index/` leaves all keys there, and the mark on its last file
+    (broker/writer/index_folder.py): endPhyOffset is one more than the last message's place.
+    RocketMQ's recovery dispatches every message again, skips in the index what lies before
+    endPhyOffset (IndexService.buildIndex), and so writes nothing there: the mark stays until the
+    next message comes.
     """
-    # two index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
+    # few index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
     # keys in less, so that the next one takes its name and place
     sizes = SIZES | {"maxIndexNum": 600}
     store, settings = tmp_path / "store", as_text(sizes)
@@ -93,23 +110,74 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path
     shutil.copytree(store, before)
     put(driver, store, 300, sizes)
     wanted = derived(store)
+    last = max(name for name in wanted if name.startswith("index/"))
+    with_mark = wanted | {last: marked(wanted[last])}
     untouched = with_derived_of(store, before, tmp_path / "untouched")
     driver.open_check(untouched, sizes)
     alone = derived(untouched)
-    crashed = 0
-    for number in range(12):
-        ours = with_derived_of(store, before, tmp_path / f"killed-{number}")
-        _kill(ours, driver.version, settings, 0.004 * number)
-        recovers = (ours / "abort").exists()
-        crashed += recovers
-        again = tmp_path / f"again-{number}"
+    states = Counter[str]()
+    places = (with_derived_of(store, before, tmp_path / f"killed-{n}") for n in count())
+    for ours in killed(places, kills, driver.version, settings):
+        again = tmp_path / f"{ours.name}-again"
         shutil.copytree(ours, again)
-        driver.open_check(ours, sizes)
-        if recovers or derived(ours) != alone:
-            assert_same(derived(ours), wanted)
         catch_up(str(again), rocketmq=driver.version, settings=settings)
         assert_same(derived(again), wanted)
-    assert crashed
+
+        recovers = (ours / "abort").exists()
+        has_all_keys = derived(ours).get(last) == with_mark[last]
+        driver.open_check(ours, sizes)
+        if has_all_keys:
+            assert_same(derived(ours), with_mark)
+            if not states["marked"]:
+                every_key_is_there_once(driver, ours, sizes)
+            states["marked"] += 1
+        elif recovers:
+            assert_same(derived(ours), wanted)
+            states["recovered"] += 1
+        elif derived(ours) != alone:
+            assert_same(derived(ours), wanted)
+            states["done"] += 1
+    assert states["marked"] + states["recovered"]
+    if kills == KILLS[0]:
+        assert states["marked"]
+        assert states["recovered"]
+        assert states["done"] or alone == wanted
+
+
+def marked(index_file: bytes) -> bytes:
+    """The index file with the mark: one more in the header's endPhyOffset."""
+    at, raw = INDEX_HEADER.fields["endPhyOffset"][1], bytearray(index_file)
+    end = int.from_bytes(raw[at : at + 8])
+    raw[at : at + 8] = (end + 1).to_bytes(8)
+    return bytes(raw)
+
+
+def every_key_is_there_once(driver: Driver, store: Path, sizes: dict[str, int]) -> None:
+    """When RocketMQ has gone on, its files are those that it derives from the log alone."""
+    put(driver, store, 40, sizes)
+    anew = store.with_name(f"{store.name}-anew")
+    shutil.copytree(store, anew)
+    remove_derived(anew)
+    driver.derive(anew, sizes)
+    assert_same(derived(store), derived(anew))
+
+
+def killed(
+    stores: Iterator[Path], kills: str, version: str, settings: dict[str, str]
+) -> Iterator[Path]:
+    """Stores in which a catch-up was killed."""
+    for number, store in enumerate(stores):
+        if kills == KILLS[1]:
+            if number == 6:
+                return
+            _kill(store, version, settings, 0.008 * number)
+        else:
+            work = partial(catch_up, str(store), rocketmq=version, settings=settings)
+            _, code = killed_at(number, work)
+            if code == 0:
+                return
+            assert code == -signal.SIGKILL
+        yield store
 
 
 _JOB = """

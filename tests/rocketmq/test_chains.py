@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.writer.records_back import Stored
 from reput.jobs.catch_up import catch_up
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import stored_records
@@ -93,11 +93,11 @@ def lost_keys(store: Path, settings: Mapping[str, Any]) -> int:
     return lost
 
 
-def keys_of(record: Stored) -> list[int]:
+def keys_of(record: Record) -> list[int]:
     properties = parse_properties(record.properties)
     keys = [properties["UNIQ_KEY"]] if "UNIQ_KEY" in properties else []
     keys += [key for key in properties.get("KEYS", "").split(" ") if key]
-    return [key_hash(record.topic.decode(), key) for key in keys]
+    return [key_hash(record.topic, key) for key in keys]
 
 
 @pytest.mark.parametrize(

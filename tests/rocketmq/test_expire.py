@@ -70,7 +70,7 @@ def keys_in_log(store: Path) -> Counter[str]:
     return Counter(
         parse_properties(record.properties)["UNIQ_KEY"]
         for record in stored_records(store / COMMIT_LOG)
-        if record.topic.decode() in TOPICS
+        if record.topic in TOPICS
     )
 
 

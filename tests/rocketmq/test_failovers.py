@@ -15,7 +15,7 @@ from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, messages
-from tests.rocketmq.test_replicas import consumed, log_of, until
+from tests.rocketmq.replicas import consumed, log_of, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 VERSION = "5.3.3"

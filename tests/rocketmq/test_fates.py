@@ -8,8 +8,13 @@ import pytest
 
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.fates import in_rocksdb, live, skipped
-from tests.store_format.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
+from tests.rocketmq.fates import again, in_rocksdb, live, skipped
+from tests.store_format.fate.judge import (
+    compare_done,
+    compare_in_rocksdb,
+    compare_skipped,
+    given_back,
+)
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -24,14 +29,19 @@ def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
-def test_what_rocksdb_tells_a_broker_of_is_reported_from_the_log(
-    version: str, tmp_path: Path
-) -> None:
+def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path) -> None:
     if reason := build.missing(version):
         pytest.skip(reason)
+    store = tmp_path / "store"
     with Driver(version) as client:
-        done = in_rocksdb(version, tmp_path / "store", client)
-    compare_in_rocksdb(tmp_path / "store", done)
+        done = in_rocksdb(version, store, client)
+        compare_in_rocksdb(store, done)
+        before, will_be = given_back(store)
+        asked = again(version, store, client)
+    after, _ = given_back(store)
+    # the next broker does what was reported: it asks about those, and delivers these
+    assert asked == {key for key, state in done["transactions"].items() if state == "asked"}
+    assert {key for key in before if after[key] > before[key]} == will_be
 
 
 # Which release goes on past a delivery that failed (#9248): 5.0.0 to 5.3.2.

@@ -24,7 +24,7 @@ from reput.store_format.message.bodies import (
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
-from tests.broker.consumers import cases
+from tests.broker import allocation_cases as cases
 from tests.logs import encoder
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers

@@ -25,7 +25,7 @@ from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.rocketmq.judge import Drivers
-from tests.store_format.query.test_bad_files import ENDS, end_chains
+from tests.store_format.query.bad_files import ENDS, end_chains
 
 pytestmark = pytest.mark.rocketmq
 

@@ -22,11 +22,11 @@ from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.derived.queue_entries import decode_entries, is_used
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
-from tests.jobs.test_recover import run
+from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
-from tests.rocketmq.test_recovered import opens_without_a_change
+from tests.rocketmq.opened import opens_without_a_change
 from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -83,7 +83,7 @@ def lose_pages(store: Path, rng: random.Random) -> int:
 def is_torn(store: Path, at: int) -> bool:
     """Whether the record there has lost a page of its topic or properties, which RocketMQ takes."""
     records = (r for r in stored_records(store / "commitlog") if r.physical_offset == at)
-    return any(b"\0" in record.topic + record.properties for record in records)
+    return any(b"\0" in record.topic_bytes + record.properties for record in records)
 
 
 def begins_behind(before: Path, after: Path, end: int) -> bool:

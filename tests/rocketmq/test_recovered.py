@@ -12,31 +12,14 @@ import pytest
 from reput.jobs.install import install_set
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreChanged
-from reput.store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
 from tests.in_process import as_text
-from tests.jobs.test_recover import copy, run
+from tests.jobs.recovering import copy, run
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages, snapshot
+from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages
+from tests.rocketmq.opened import opens_without_a_change
 
 pytestmark = [pytest.mark.rocketmq]
-
-
-def log(store: Path) -> dict[str, bytes]:
-    """The segments that hold anything: a broker prepares further ones, and removes them."""
-    contents = {path.name: path.read_bytes() for path in (store / COMMIT_LOG).iterdir()}
-    return {name: content for name, content in contents.items() if any(content)}
-
-
-def opens_without_a_change(version: str, store: Path, settings: dict[str, int | str]) -> None:
-    before = snapshot(store), log(store)
-    with Driver(version, log_level="INFO") as driver:
-        answer = driver.open_check(store, settings)
-        said = driver.log
-    assert answer["dispatched"] == 0
-    assert (snapshot(store), log(store)) == before
-    for complaint in ("[BUG]", "delete it", "will be deleted"):
-        assert complaint not in said
 
 
 def test_a_recovered_store(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:

@@ -12,6 +12,7 @@ from reput.jobs.repair import repair
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
+from tests.rocketmq.flipped import flip
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 
@@ -34,15 +35,6 @@ def _written(version: str, store: Path, client: Driver) -> tuple[list[list[Any]]
         broker.stop()
     assert len(sent) == COUNT
     return sorted(sent, key=lambda message: message[4]), left
-
-
-def _flip(store: Path, place: int, byte: int) -> None:
-    (path,) = [p for p in (store / "commitlog").iterdir() if int(p.name) == 0]
-    with path.open("r+b") as file:
-        file.seek(place + byte)
-        value = file.read(1)[0]
-        file.seek(place + byte)
-        file.write(bytes([value ^ 1]))
 
 
 def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], list[list[Any]]]:
@@ -69,7 +61,7 @@ def test_one_flipped_bit_costs_one_message(
     with Driver(version) as client:
         sent, left = _written(version, store, client)
         damaged = sent[DAMAGED]
-        _flip(store, damaged[4], BYTES[field])
+        flip(store, damaged[4], BYTES[field])
         repair(reput.engine, str(store), str(repaired), rocketmq=version, settings=settings)
         copy(store, folder / "alone")
         alone, _ = _read(version, folder / "alone", client)

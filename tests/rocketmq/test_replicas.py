@@ -25,14 +25,11 @@ from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, messages
+from tests.rocketmq.replicas import consumed, log_of, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
-
-
-def log_of(store: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
 
 
 def assert_prefix(replica: Path, source: Path, end: int) -> None:
@@ -44,29 +41,12 @@ def assert_prefix(replica: Path, source: Path, end: int) -> None:
     assert max(int(name) + len(data) for name, data in ours.items()) >= end
 
 
-def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.2)
-    return False
-
-
 def written_store(version: str, store: Path, count: int) -> list[str]:
     """A store that a broker wrote and closed; the messages that a client reads from it."""
     with Broker(version, store) as broker, Driver(version) as driver:
         client = Client(driver, broker.namesrv)
         client.send(messages(count))
         found = sorted(map(str, client.read()))
-        broker.stop()
-    return found
-
-
-def consumed(version: str, store: Path) -> list[str]:
-    """The messages that a client reads from a broker that starts on a copy."""
-    with Broker(version, store) as broker, Driver(version) as driver:
-        found = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
         broker.stop()
     return found
 

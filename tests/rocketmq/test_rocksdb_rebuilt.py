@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from pathlib import Path
@@ -12,8 +13,8 @@ from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
-from tests.jobs.judging.test_rocksdb_index import rows as index_rows
+from tests.jobs.deriving.rocksdb_rows import rows
+from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages, until
@@ -74,6 +75,45 @@ def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> N
                 assert rows(tmp_path / "again" / "consumequeue") == rows(store / "consumequeue")
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
             assert install_set(str(store), str(tmp_path / "set")).done
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
+def test_config_of_v2_is_as_good_with_either_kind(version: str, tmp_path: Path) -> None:
+    """It is in config/rdb with queues of either kind, and no conversion touches it."""
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    store, sent, consumed = tmp_path / "store", list[str](), list[str]()
+    with Driver(version) as driver:
+        for number in range(4):  # queues in files, and in RocksDB, in turn
+            in_rocksdb = number % 2 == 1
+            given: dict[str, object] = {"configManagerVersion": "v2"}
+            with Broker(version, store, **given, **(ALONE if in_rocksdb else {})) as broker:
+                client = Client(driver, broker.namesrv)
+                # such a broker forgets topics that it made by itself, so they are made anew
+                client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
+                sent += [m["p"]["KEYS"] for m in messages(A_ROUND, A_ROUND * number)]
+                for at, topic in enumerate(TOPICS):
+                    assert until(client, topic, set(sent[at::3]), 30)
+                assert sorted(m[7] for m in client.read(group=f"all{number}")) == sorted(sent)
+                found = client.read(group="reading", save=True, **{"from": "saved"})
+                consumed += [message[7] for message in found]
+                assert sorted(consumed) == sorted(sent)
+                while broker.status()["behind"]:
+                    time.sleep(0.05)
+                time.sleep(6)
+                broker.stop()
+            proven(store, store, version)
+            rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
+            before = digests(store / "config")
+            assert install_set(str(store), str(tmp_path / "set")).done
+            assert digests(store / "config") == before
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*") if path.is_file()
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])

@@ -40,17 +40,13 @@ def _both(
     made: served.Made, client: str, folder: Path, steps: Callable[[str], list[Step]]
 ) -> Iterator[tuple[Step, dict[str, Any], dict[str, Any]]]:
     """(step, the broker's answer, ours) of each step."""
-    before = _contents(made.store)
+    before = served.contents(made.store)
     with served.by_broker(made, folder) as namesrv:
         theirs: Answers = served.ask(client, namesrv, steps(namesrv))
     with served.by_reput(made) as address:
         ours: Answers = served.ask(client, address, steps(address))
-    assert _contents(made.store) == before  # nothing was written to the store
+    assert served.contents(made.store) == before  # nothing was written to the store
     yield from zip(steps("*"), theirs, ours, strict=True)
-
-
-def _contents(store: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
 def test_every_consumer_reads_what_the_broker_gives(

@@ -9,9 +9,9 @@ import pytest
 
 from tests.jobs.serve.asking import Peer
 from tests.jobs.serve.broker_answers import reported, requests
-from tests.jobs.serve.test_as_cut import GIVEN, RELEASE, cut, differences, random_store, times
+from tests.jobs.serve.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.rocketmq.live import Broker
-from tests.rocketmq.test_replicas import until
+from tests.rocketmq.replicas import until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

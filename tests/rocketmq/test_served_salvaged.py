@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.broker.writer.stores import stored_records
+from tests.jobs.serve.cutting import GIVEN, RELEASE, random_store
 from tests.jobs.serve.serving import Serving
-from tests.jobs.serve.test_as_cut import GIVEN, RELEASE, random_store
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import Broker, Client
-from tests.rocketmq.test_replicas import until
+from tests.rocketmq.replicas import until
 from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.explore]

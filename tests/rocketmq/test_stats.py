@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.opening.open_store import open_store
-from tests.broker.writer.test_rocketmq import SIZES
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.puts import SIZES
 
 pytestmark = [pytest.mark.rocketmq]
 

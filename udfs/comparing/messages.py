@@ -22,7 +22,7 @@ from reput.store_format.log.walk import Step
 from reput.store_format.query.stored_message import StoredMessage
 from reput.udfs.schemas import ids_of, in_batches, rows_of, schema
 from reput.udfs.staging import LineFile, Staging, attempt_name, read_range
-from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.log_parts import LogPart, LogParts
 
 _PRINTS_HELD = 1 << 20
 
@@ -69,7 +69,7 @@ class Walks:
         log = self.log(number)
         start = log.segments[segment].start
         starts, ends = (np.array(each) for each in zip(*spans, strict=True))
-        for step in log.steps(Part(segment, start, start, spans[-1][1])):
+        for step in log.steps(LogPart(segment, start, start, spans[-1][1])):
             places = step.rows["physicalOffset"]
             after = np.searchsorted(ends, places, side="right")  # the first span not before it
             after = np.minimum(after, len(ends) - 1)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.evidence import Queue, QueueEnd
-from reput.store_format.damage.live import Before
+from reput.store_format.damage.evidence import NextOffset, Queue
+from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.queue_ends import last_of
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.range_files import RangeFile
 from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
@@ -56,7 +56,7 @@ class MapSegments:
     bytes) of what stands behind the sound records of a split, and was not scanned yet.
     """
 
-    storage: Storage  # that the store is on
+    storage: InputStorage  # that the store is on
     staging: Staging
     segments: tuple[DamagedSegment, ...]
     segment_bytes: int
@@ -163,19 +163,19 @@ class _Before:
     runs: tuple[tuple[int, str], ...]
     unread: tuple[tuple[int, int], ...]
 
-    def last(self, topic: str, queue_id: int) -> QueueEnd | None:
+    def last(self, topic: str, queue_id: int) -> NextOffset | None:
         return self._queues.get((topic, queue_id))
 
     @cached_property
-    def _queues(self) -> dict[Queue, QueueEnd]:
-        found: dict[Queue, QueueEnd] = {}
+    def _queues(self) -> dict[Queue, NextOffset]:
+        found: dict[Queue, NextOffset] = {}
         for split, run in self.runs:
             lost = sum(length for at, length in self.unread if at >= split)
             raw = self.staging.storage.read_bytes(self.staging.path(run + RUNS))
             with pa.ipc.open_stream(raw) as stream:
                 for rows in stream:
                     for row in rows.to_pylist():
-                        found[row["topic"], row["queue_id"]] = QueueEnd(
+                        found[row["topic"], row["queue_id"]] = NextOffset(
                             self._last_of(run, row), lost
                         )
         return found

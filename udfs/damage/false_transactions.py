@@ -18,7 +18,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_M
 from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.schemas import ids_of, in_batches, schema
 
@@ -42,7 +42,7 @@ class Missed(NamedTuple):
 class FindFalseTransactions:
     """Looks into those of `segments` whose indices arrive in the column `id`, each byte once."""
 
-    storage: Storage  # that the store is on
+    storage: InputStorage  # that the store is on
     segments: tuple[Segment, ...]
     segment_bytes: int
     rules: RecordRules

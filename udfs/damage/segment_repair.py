@@ -27,7 +27,7 @@ from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
-from reput.store_format.storage.protocol import Storage, Writer
+from reput.store_format.storage.protocol import InputStorage, Writer
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.schemas import ids_of, schema
@@ -85,7 +85,7 @@ class RepairSegments:
     live_end: where the log ends. What follows is replaced by zeros, and saved as damage is.
     """
 
-    storage: Storage  # that the store is on
+    storage: InputStorage  # that the store is on
     staging: Staging
     segments: tuple[SegmentRepair, ...]
     segment_bytes: int

@@ -15,7 +15,7 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import FIND_FIRST, Splits, Stretch
 from reput.store_format.names import UnsafeName, check_topic
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.schemas import ids_of, schema
 
 _BUFFERED_BYTES = 1 << 16  # a scan may be of one record: little is read ahead
@@ -33,7 +33,7 @@ SURVEYED = schema(
 class SurveySplits:
     """Surveys the splits whose numbers arrive in the column `id`, from the offset `start` on."""
 
-    storage: Storage
+    storage: InputStorage
     splits: Splits
     rules: ScanRules
     start: int  # physical offset just after the break

@@ -10,7 +10,7 @@ from reput.broker.writer.torn_records import first_torn
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.schemas import ids_of, schema
 
@@ -30,7 +30,7 @@ class FindTorn:
     search ends at the first fault, and yields at most a thousand rows.
     """
 
-    storage: Storage
+    storage: InputStorage
     segment: Segment
     start: int
     end: int

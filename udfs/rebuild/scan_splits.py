@@ -14,7 +14,7 @@ import pyarrow as pa
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
-from reput.store_format.storage.protocol import Storage, Writer
+from reput.store_format.storage.protocol import InputStorage, Writer
 from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import RUN, SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, SPLITS, Staging, scan_name
@@ -31,7 +31,7 @@ class ScanSplits:
     of Arrow batches.
     """
 
-    storage: Storage  # that the store is on
+    storage: InputStorage  # that the store is on
     staging: Staging
     splits: Splits
     rules: ScanRules
@@ -71,7 +71,7 @@ class ScanSplits:
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
         end = End()
-        buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
+        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
         with closing(reader):
             for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
                 match part:
@@ -101,6 +101,7 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
         "last_put": end.last_put,
         "last_timestamp": end.last_timestamp,
         "last_dispatched": end.last_dispatched_timestamp,
+        "sequence": end.sequence,
         "unsafe_topics": unsafe,
     }
 
@@ -114,7 +115,7 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
+def scan_buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
     """The buffers of the scan before, if they suffice: a thread scans one stretch at a time."""
     kept = _kept.buffers
     if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:
@@ -206,7 +207,7 @@ class RunFile:
     def __init__(self, staging: Staging, name: str) -> None:
         self._staging, self._name = staging, name
         self._output: Writer | None = None
-        self.bytes = 0  # so many were written
+        self.bytes = 0  # that were written
 
     def write(self, data: np.ndarray) -> None:
         if not data.nbytes:

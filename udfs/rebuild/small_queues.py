@@ -3,8 +3,8 @@
 A store may have hundred thousands of queues with a few entries each. There a row, an open and a
 rename for each run and file are what a rebuild costs. So a queue is taken here whose runs simply
 go on from each other and are few entries: its runs are columns, the entries of many queues are
-read at once, and its files are made where the set will have them (`Storage.place`). All other
-queues are handed on.
+read at once, and its files are made where the set will have them (`StagingStorage.place`). All
+other queues are handed on.
 """
 
 import hashlib
@@ -20,16 +20,14 @@ from reput.store_format.damage.openings import LAST_FIRST_OFFSET
 from reput.store_format.derived.consume_queue import pre_blank
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, segment_name
+from reput.udfs.rebuild.read_runs import Int64s, read_runs
 from reput.udfs.schemas import BUILT, RUN
 from reput.udfs.staged_runs import QUEUE_KEY, StagedRuns
-from reput.udfs.staging import ENTRIES, PLACED_TREE, queue_file_name
-
-Int64s = npt.NDArray[np.int64]
+from reput.udfs.staging import PLACED_TREE, queue_file_name
 
 MOST_ENTRIES = 1 << 12  # of a small queue, pre-blank ones of its first file with them
 _RUNS_AT_ONCE = 1 << 15
 _ENTRIES_AT_ONCE = 1 << 18
-_GAP_BYTES = 1 << 10  # so much that is not wanted is read to save a read
 
 
 class SmallQueues:
@@ -117,7 +115,9 @@ class SmallQueues:
             self.built.append(self._build_group(runs, starts[some] - start, total[some]))
 
     def _build_group(self, runs: pa.RecordBatch, starts: Int64s, total: Int64s) -> pa.RecordBatch:
-        entries = memoryview(self._entries(runs)).cast("B")
+        split, at, count = (_numbers(runs, name) for name in ("split", "entries_at", "count"))
+        rows = read_runs(self._files, split, at, count, QUEUE_ENTRY_BYTES)
+        entries = memoryview(rows).cast("B")
         topics = runs.column("topic").take(pa.array(starts)).to_pylist()
         queue_ids = _numbers(runs, "queue_id")[starts].tolist()
         begins, in_file = _numbers(runs, "first")[starts].tolist(), self._in_file
@@ -157,46 +157,6 @@ class SmallQueues:
             output.write(content)
             output.finish(length)
         return (folder, segment, name, length, len(content), digest.hexdigest(), count, 0, 0, 0)
-
-    def _entries(self, runs: pa.RecordBatch) -> npt.NDArray[np.uint8]:
-        """The entries of all these runs, one after the other, in rows of QUEUE_ENTRY_BYTES."""
-        split, at, count = (_numbers(runs, name) for name in ("split", "entries_at", "count"))
-        order = np.lexsort((at, split))
-        ends = at + count * QUEUE_ENTRY_BYTES
-        apart = np.ones(len(order), np.bool_)
-        before, after = order[:-1], order[1:]
-        apart[1:] = (split[before] != split[after]) | (at[after] - ends[before] > _GAP_BYTES)
-        reads = np.flatnonzero(apart)
-        lows = at[order[reads]]
-        lengths = ends[order[np.append(reads[1:], len(order)) - 1]] - lows
-        places = np.cumsum(lengths) - lengths
-        buffer = np.empty(int(lengths.sum()), np.uint8)
-        self._read(split[order[reads]], lows, lengths, places, buffer)
-        where = np.empty(len(order), np.int64)  # of each run's first entry in the buffer
-        read = np.cumsum(apart) - 1
-        where[order] = places[read] + at[order] - lows[read]
-        number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        entry_at = np.repeat(where, count) + number * QUEUE_ENTRY_BYTES
-        windows = np.lib.stride_tricks.sliding_window_view(buffer, QUEUE_ENTRY_BYTES)
-        return np.ascontiguousarray(windows[entry_at])
-
-    def _read(
-        self, splits: Int64s, lows: Int64s, lengths: Int64s, places: Int64s, buffer: np.ndarray
-    ) -> None:
-        """Read ranges of the splits' entries files, sorted by split, each to its place."""
-        opened, reader = -1, None
-        for split, low, length, place in zip(
-            splits.tolist(), lows.tolist(), lengths.tolist(), places.tolist(), strict=True
-        ):
-            if split != opened:
-                if reader is not None:
-                    reader.close()
-                path = self._staging.path(self._files.runs[split] + ENTRIES)
-                opened, reader = split, self._staging.storage.open(path)
-            assert reader is not None
-            reader.read_into(low, buffer[place : place + length])
-        if reader is not None:
-            reader.close()
 
 
 def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import QueueFiles
-from reput.store_format.storage.protocol import FileState, Storage
-from reput.udfs.table.message_columns import Column, column
+from reput.store_format.storage.protocol import FileState, InputStorage
+from reput.udfs.table.message_columns import MessageColumn, column
 
 _ENTRIES = 1 << 16  # read at a time
 
@@ -35,11 +35,11 @@ INDEX_COLUMNS = (
     column("storeTimestampMillis", pa.int64(), "beginTimestamp and timeDiff together"),
     column("previous", pa.int32(), "number of the entry before in the same slot, 0 for none"),
 )
-QUEUES: dict[str, Column] = {each.field.name: each for each in QUEUE_COLUMNS}
-INDEX: dict[str, Column] = {each.field.name: each for each in INDEX_COLUMNS}
+QUEUES: dict[str, MessageColumn] = {each.field.name: each for each in QUEUE_COLUMNS}
+INDEX: dict[str, MessageColumn] = {each.field.name: each for each in INDEX_COLUMNS}
 
 
-class Queue(NamedTuple):
+class QueueRange(NamedTuple):
     """One queue of a store, and which of its entries are meant: positions [first, stop)."""
 
     folder: str
@@ -62,7 +62,7 @@ class IndexPart(NamedTuple):
 
 
 def queue_batches(
-    storage: Storage, queues: tuple[Queue, ...], schema: pa.Schema
+    storage: InputStorage, queues: tuple[QueueRange, ...], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The entries of queues, without what only fills a file. Raises BadQueue, OSError."""
     for queue in queues:
@@ -83,7 +83,7 @@ def queue_batches(
                         yield _batch(_queue_columns(queue, some, positions), schema)
 
 
-def _queue_columns(queue: Queue, some: Any, positions: Any) -> dict[str, Any]:
+def _queue_columns(queue: QueueRange, some: Any, positions: Any) -> dict[str, Any]:
     count = len(some)
     columns = {
         "topic": pa.repeat(queue.topic, count),
@@ -103,7 +103,9 @@ def _queue_columns(queue: Queue, some: Any, positions: Any) -> dict[str, Any]:
     return columns
 
 
-def index_batches(storage: Storage, part: IndexPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def index_batches(
+    storage: InputStorage, part: IndexPart, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """The entries of a part of an index file. Raises BadIndex, StoreChanged, OSError."""
     with IndexFileReader(storage, part.path, part.slots, part.most, part.state) as file:
         begin = file.header.begin_timestamp

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.storage.protocol import Storage, Writer, Written
+from reput.store_format.storage.protocol import StagingStorage, Writer, Written
 
 PARQUET, JSONL = "parquet", "jsonl"
 BODY_BASE64 = "bodyBase64"  # a body in JSON lines
@@ -139,6 +139,6 @@ _FILES: dict[str, Callable[[Writer, pa.Schema], ExportFile]] = {
 }
 
 
-def new_file(kind: str, storage: Storage, path: str, schema: pa.Schema) -> ExportFile:
+def new_file(kind: str, storage: StagingStorage, path: str, schema: pa.Schema) -> ExportFile:
     """A new file of this kind for rows of this schema."""
     return _FILES[kind](storage.create(path, digest=True), schema)

@@ -22,16 +22,16 @@ from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.read_ahead import open_ahead
-from reput.udfs.rebuild.build_tables import NewTable
+from reput.udfs.rebuild.new_table import NewTable
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging, attempt_name
-from reput.udfs.table.log_columns import Rows
+from reput.udfs.table.log_columns import StepRows
 
 _WINDOW_BYTES = 4 << 20
 _ROWS_A_RUN = 1 << 19
-_ROWS_A_BATCH = 1 << 14  # so many of a run are read at a time, and every so-manieth key is known
+_ROWS_A_BATCH = 1 << 14  # rows of a run that are read at a time; the first key of each is known
 
 ROW = schema(key=pa.binary(), value=pa.binary())
 # A row for each file of sorted rows. firsts: the key of each of its batches' first row; ends: where
@@ -47,7 +47,7 @@ INDEX_TABLE = schema(name=pa.string(), rows=pa.int64())
 class ListIndexRows:
     """RUN_OF_ROWS of the splits whose places in `stretches` arrive in `id`."""
 
-    storage: Storage
+    storage: InputStorage
     staging: Staging
     splits: Splits
     rules: RecordRules
@@ -78,7 +78,7 @@ class ListIndexRows:
         walk = Walk(segment.read_by(reader), segment.end, self.rules, NO_CHECKS, window)
         try:
             for step in walk.steps(first, after):
-                rows = Rows(step, None, self.rules, self.split_properties, _no_body)
+                rows = StepRows(step, None, self.rules, self.split_properties, _no_body)
                 yield index_rows(rows)
                 sound = step.fault in (Fault.NONE, Fault.BLANK) or step.next == after
                 assert sound, f"{segment.path}: changed"
@@ -108,7 +108,7 @@ def _no_body(place: int, length: int) -> bytes:
     raise AssertionError  # an index has nothing of a body
 
 
-def index_rows(rows: Rows) -> pa.Table:
+def index_rows(rows: StepRows) -> pa.Table:
     """The rows of some records: key and value, and of whom they are (place, time)."""
     places = np.ascontiguousarray(rows.rows["physicalOffset"])
     times = np.ascontiguousarray(rows.rows["storeTimestamp"])

@@ -9,22 +9,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import records_of
 from reput.store_format.log.walk import Step
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.udfs.table.log_choice import Choice
-from reput.udfs.table.log_columns import Rows, batch_of
-from reput.udfs.table.log_parts import LogParts, Part, Tell
+from reput.udfs.table.log_columns import StepRows, batch_of
+from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
 
 def batches_of(  # noqa: PLR0913 (a filter, and who is told what)
-    log: LogParts, part: Part, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
+    log: LogParts, part: LogPart, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
     tell: Tell | None = None, reached: Callable[[int], None] | None = None,
     system_topics: bool = True, left: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
@@ -41,16 +41,16 @@ def batches_of(  # noqa: PLR0913 (a filter, and who is told what)
             reached(step.next)
         if wanted is not None:
             step = step._replace(rows=step.rows[_wanted(log, step, wanted)])
-        rows = Rows(step, None, rules, split, log.body)
+        rows = StepRows(step, None, rules, split, log.body)
         numbers = choice.numbers(rows)
         if numbers is not None:
-            rows = Rows(step, numbers, rules, split, log.body)
+            rows = StepRows(step, numbers, rules, split, log.body)
         if not system_topics and len(rows):
             own = _of_system_topics(rows.column("topic"))
             if left is not None:
                 left(int(np.count_nonzero(own)))
             kept = np.arange(len(step.rows)) if numbers is None else numbers
-            rows = Rows(step, kept[~own], rules, split, log.body)
+            rows = StepRows(step, kept[~own], rules, split, log.body)
         if len(rows):
             yield batch_of(rows, schema)
 
@@ -65,14 +65,14 @@ def _wanted(log: LogParts, step: Step, wanted: "Filter") -> npt.NDArray[np.bool_
     """One bool for each row: whether a filter wants it."""
     split = log.rules.dispatch.split_properties
     verdicts = wanted.judge(step, split)
-    asked = np.flatnonzero(verdicts == Verdict.ASK)
+    asked = np.flatnonzero(verdicts == Match.ASK)
     for number, record in zip(
         asked.tolist(), records_of(step, asked, log.rules.records), strict=True
     ):
         properties = parse_properties(record.properties, split)
         if wanted.matches(record, properties, partial(_body, log, record)):
-            verdicts[number] = Verdict.YES
-    found: npt.NDArray[np.bool_] = verdicts == Verdict.YES
+            verdicts[number] = Match.YES
+    found: npt.NDArray[np.bool_] = verdicts == Match.YES
     return found
 
 

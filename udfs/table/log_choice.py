@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.udfs.table.log_columns import Rows
+from reput.udfs.table.log_columns import StepRows
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "less", "less_equal", "greater", "greater_equal"
 EQUAL, STARTS, IS_IN = "equal", "starts_with", "is_in"
@@ -45,7 +45,7 @@ class Choice:
     since: int | None = None
     conditions: tuple[Condition, ...] = ()
 
-    def numbers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
+    def numbers(self, rows: StepRows) -> npt.NDArray[np.int64] | None:
         """The numbers of the wanted rows; None where all are."""
         mask = _all_of(self._masks(rows))
         if mask is None:
@@ -75,7 +75,7 @@ class Choice:
         if self.pattern is not None:
             yield whole_matches(topics(), self.pattern)
 
-    def _masks(self, rows: Rows) -> Iterator[pa.Array]:
+    def _masks(self, rows: StepRows) -> Iterator[pa.Array]:
         yield from self._topic_masks(lambda: rows.column("topic"))
         if self.since is not None:
             yield pc.greater_equal(rows.column("storeTimestampMillis"), self.since)

@@ -27,7 +27,7 @@ ReadBody = Callable[[int, int], bytes]  # physical offset and length -> the byte
 TIME_LEAST, TIME_MOST = -62_135_596_800_000, 253_402_300_799_999
 
 
-class Rows:
+class StepRows:
     """Some rows of a step, from which columns are made one by one."""
 
     def __init__(
@@ -150,8 +150,8 @@ _TEXT_OF = {
     "tags": kernels.FOUND.index(TAGS),
     "uniqueKey": kernels.FOUND.index(UNIQ_KEY),
 }
-_MADE: dict[str, Callable[[Rows], pa.Array]] = {
-    "topic": Rows.topics,
+_MADE: dict[str, Callable[[StepRows], pa.Array]] = {
+    "topic": StepRows.topics,
     "storeTimestamp": lambda rows: rows.time("storeTimestamp"),
     "storeTimestampMillis": lambda rows: pa.array(
         np.ascontiguousarray(rows.rows["storeTimestamp"])
@@ -160,16 +160,16 @@ _MADE: dict[str, Callable[[Rows], pa.Array]] = {
     "bornTimestampMillis": lambda rows: rows.number("bornTimestamp"),
     "storeHost": lambda rows: rows.hosts(True),
     "bornHost": lambda rows: rows.hosts(False),
-    "keys": Rows.words,
-    "properties": Rows.pairs,
+    "keys": StepRows.words,
+    "properties": StepRows.pairs,
     "flag": lambda rows: rows.number("flag"),
     "reconsumeTimes": lambda rows: rows.number("reconsumeTimes"),
     "preparedTransactionOffset": lambda rows: rows.number("preparedTransactionOffset"),
-    "body": Rows.bodies,
+    "body": StepRows.bodies,
 }  # all others are fields of a RECORD_ROW
 
 
-def batch_of(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+def batch_of(rows: StepRows, schema: pa.Schema) -> pa.RecordBatch:
     """The rows as a batch of exactly this schema, whose names are of COLUMNS."""
     arrays = [
         column if column.type.equals(field.type) else column.cast(field.type)

@@ -8,13 +8,14 @@ a body for a record: the rows are the same however the log is cut (docs/decision
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from reput.store_format.damage.evidence import QueueEnd
-from reput.store_format.damage.live import Before
+from reput.store_format.damage.evidence import NextOffset
+from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
@@ -22,9 +23,10 @@ from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.record_rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
-from reput.store_format.storage.protocol import Reader, Storage, is_back_to_back
+from reput.store_format.storage.protocol import InputStorage, Reader, is_back_to_back
 from reput.udfs.damage.damaged_segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -37,7 +39,7 @@ Found = TypeVar("Found")
 End = tuple[int, Fault]  # where a walk ended, and why
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """Records that start in [start, stop) of a segment; known: a record before, or there."""
 
     segment: int  # its number
@@ -54,19 +56,21 @@ class LogParts:
     file has gone has no records, where it would be an error otherwise.
     """
 
-    storage: Storage
+    storage: InputStorage
     segments: tuple[Segment, ...]
     rules: ScanRules
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
+    # what a DLedger group has agreed on ends at this physical offset; None where nothing limits it
+    agreed_to: int | None = None
 
     @property
     def back_to_back(self) -> bool:
         """As `is_back_to_back` says it of the storage."""
         return is_back_to_back(self.storage)
 
-    def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
+    def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
         tell: called with a line for each thing that is left out.
@@ -86,7 +90,7 @@ class LogParts:
         finally:
             reader.close()
 
-    def around(self, part: Part) -> tuple["LogParts", Part]:
+    def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
         """All that a task needs of the log for one part: what is sent to it is small."""
         if self.on_damage == SALVAGE:
             return self, part  # the segments before show what is live
@@ -112,11 +116,8 @@ class LogParts:
 
     def _reading(self, number: int, what: Callable[[Read, Segment], Found]) -> Found:
         segment = self.segments[number]
-        reader = self.storage.open(segment.path, segment.state)
-        try:
+        with closing(self.storage.open(segment.path, segment.state)) as reader:
             return what(padded(reader, segment), segment)
-        finally:
-            reader.close()
 
     def last_time(self, number: int) -> int | None:
         """StoreTimestamp of the last record before segment `number`; None where there is none."""
@@ -133,9 +134,9 @@ class LogParts:
         times = (self._reading(n, last) for n in reversed(range(number)))
         return next((time for time in times if time is not None), None)
 
-    def queues_before(self, number: int) -> dict[tuple[str, int], QueueEnd]:
+    def queues_before(self, number: int) -> dict[tuple[str, int], NextOffset]:
         """The greatest queueOffset of each queue before segment `number`."""
-        found: dict[tuple[str, int], QueueEnd] = {}
+        found: dict[tuple[str, int], NextOffset] = {}
 
         def look(read: Read, segment: Segment) -> None:
             stretch = Stretch(segment.start, segment.end, segment.start, segment.end, segment.start)
@@ -144,7 +145,7 @@ class LogParts:
                     for i, queue in enumerate(part.queues):
                         if part.runs.count[i]:
                             last = int(part.runs.greatest[i])
-                            found[queue.topic, queue.queue_id] = QueueEnd(last, 0)
+                            found[queue.topic, queue.queue_id] = NextOffset(last, 0)
 
         for n in range(number):
             self._reading(n, look)
@@ -167,7 +168,7 @@ class PartReader:
     """Reads one part of an open segment."""
 
     def __init__(
-        self, log: LogParts, part: Part, reader: Reader, tell: Tell = logger.warning
+        self, log: LogParts, part: LogPart, reader: Reader, tell: Tell = logger.warning
     ) -> None:
         self.log, self.part, self.tell = log, part, tell
         self.segment = log.segments[part.segment]
@@ -246,8 +247,10 @@ class PartReader:
             self.last_time = int(step.rows["storeTimestamp"][-1])
 
     def _is_whole_blank(self, at: int) -> bool:
-        head = _head(self.read, at, self.segment.end)[:4]
-        return int.from_bytes(head.tobytes(), "big", signed=True) == self.segment.end - at
+        head = _head(self.read, at, self.segment.end)
+        size = 4 if head_bytes(self.segment.end, self.log.rules.records) else 0  # where it stands
+        raw = head[size : size + 4].tobytes()
+        return int.from_bytes(raw, "big", signed=True) == self.segment.end - at
 
     def _where(self, at: int, fault: Fault) -> str:
         fault = Fault.BLANK_SIZE if fault == Fault.BLANK else fault
@@ -331,9 +334,9 @@ class PartReader:
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment
-        queues: dict[tuple[str, int], QueueEnd] | None = None
+        queues: dict[tuple[str, int], NextOffset] | None = None
 
-        def known(topic: str, queue_id: int) -> QueueEnd | None:
+        def known(topic: str, queue_id: int) -> NextOffset | None:
             nonlocal queues
             queues = log.queues_before(number) if queues is None else queues
             return queues.get((topic, queue_id))

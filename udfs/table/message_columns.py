@@ -9,16 +9,16 @@ TEXTS = pa.list_(pa.field("element", pa.string(), nullable=False))
 PAIRS = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
 
 
-class Column(NamedTuple):
+class MessageColumn(NamedTuple):
     """One column: its field, and what it is, as Spark shows it."""
 
     field: pa.Field
     comment: str
 
 
-def column(name: str, kind: pa.DataType, comment: str, nullable: bool = False) -> Column:
+def column(name: str, kind: pa.DataType, comment: str, nullable: bool = False) -> MessageColumn:
     """A column's declaration."""
-    return Column(pa.field(name, kind, nullable=nullable), comment)
+    return MessageColumn(pa.field(name, kind, nullable=nullable), comment)
 
 
 COLUMNS = (

@@ -8,7 +8,7 @@ much: to read every record by itself takes longer then.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,20 @@ from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import QueueFiles
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.walk import Step
 from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.table import log_parts
-from reput.udfs.table.log_columns import Rows
-from reput.udfs.table.log_parts import LogParts, Part, Tell
+from reput.udfs.table.log_columns import StepRows
+from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 
 WORTH_BYTES = 8 << 10  # a walk goes over so much of a log while one record is read by itself
 FOUND = np.dtype([("place", "<i8"), ("size", "<i4"), ("queueId", "<i4"), ("position", "<i8")])
 
 
-class Queue(NamedTuple):
+class TopicQueue(NamedTuple):
     """One queue of the topic: its id and its folder."""
 
     id: int
@@ -44,26 +45,26 @@ class QueuedParts(LogParts):
     """As LogParts, of one topic alone."""
 
     topic: str = ""
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[TopicQueue, ...] = ()
 
-    def steps(self, part: Part, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
+    def steps(self, part: LogPart, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
         """The topic's records of a part; where the log is walked, all others as well."""
         known, start = part.known, part.start
         try:
             for step in self._gathered(part):
                 yield step
-                known, start = int(step.rows["physicalOffset"][-1]), step.next
+                known, start = step.start(-1), step.next
         except (StoreError, FileNotFoundError) as error:
             tell(f"the log is read from {start} to {part.stop}: {error}")
             yield from super().steps(part._replace(known=known, start=start), tell)
 
-    def around(self, part: Part) -> tuple["LogParts", Part]:
+    def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
         """All of it: entries before and behind the part may point anywhere."""
         return self, part
 
-    def _gathered(self, part: Part) -> Iterator[Step]:
+    def _gathered(self, part: LogPart) -> Iterator[Step]:
         segment = self.segments[part.segment]
-        growing = cast(Storage, LiveFiles(self.storage))
+        growing = LiveFiles(self.storage)
         with LogReader(growing, list(self.segments), self.rules.records) as log:
             found = np.concatenate(
                 [self._entries(growing, log, each, part) for each in self.queues]
@@ -83,7 +84,7 @@ class QueuedParts(LogParts):
                 at += count
 
     def _entries(
-        self, storage: Storage, log: LogReader, queue: Queue, part: Part
+        self, storage: InputStorage, log: LogReader, queue: TopicQueue, part: LogPart
     ) -> np.ndarray[Any, Any]:
         """Where the records of a queue are that start in a part (FOUND). Raises StoreError."""
         files, taken = QueueFiles(storage, queue.folder), [np.zeros(0, FOUND)]
@@ -111,7 +112,7 @@ class QueuedParts(LogParts):
             raise Doubt(f"{queue.folder}: an entry has no size")
         return whole
 
-    def check(self, log: LogReader, queue: Queue, entry: Any, position: int) -> int:
+    def check(self, log: LogReader, queue: TopicQueue, entry: Any, position: int) -> int:
         """Where the record of an entry ends; it may have expired. Raises StoreError."""
         place, size = int(entry["physicalOffset"]), int(entry["size"])
         if place >= log.start:
@@ -126,11 +127,15 @@ class QueuedParts(LogParts):
         sizes = found["size"].astype(np.int64)
         window = np.empty(int(sizes.sum()), np.uint8)
         rows = np.zeros(len(found), RECORD_ROW)
-        at, rules = 0, self.rules.records
+        first = int(found["place"][0])
+        at, head = 0, first - log.start_of(first)
+        alone, unused = self.rules.records._replace(heads_from=NO_HEADS), np.zeros(0, np.int64)
         for number, place in enumerate(found["place"].tolist()):
             end = at + int(sizes[number])
             log.read_into(place, window[at:end])
-            count, _, _ = walk(window, at, end, at + 1, end, place - at, rules, rows[number:])
+            count, _, _ = walk(
+                window, at, end, at + 1, end, place - at, alone, rows[number:], unused
+            )
             if count != 1 or int(rows["size"][number]) != end - at:
                 raise Doubt(f"no record of {end - at} bytes is at {place}")
             at = end
@@ -140,8 +145,8 @@ class QueuedParts(LogParts):
         if self.check_body and bool(bad_bodies(window, rows).any()):
             raise Doubt("a body does not match its CRC")
         end = int(found["place"][-1] + sizes[-1])
-        step = Step(int(found["place"][0]), window, rows, None, end, Fault.NONE)
-        topics = Rows(step, None, self.rules.records, False, self.body).column("topic")
+        step = Step(first, window, rows, None, end, Fault.NONE, head)
+        topics = StepRows(step, None, self.rules.records, False, self.body).column("topic")
         if topics.value_counts().to_pylist() != [{"values": self.topic, "counts": len(rows)}]:
             raise Doubt("a record is of another topic")
         return step

@@ -34,7 +34,7 @@ from reput.store_format.message.property_text import parse_properties
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice
-from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.log_parts import LogPart, LogParts
 
 BODY, BODY_HASH, PROPERTY = "body", "body:hash", "property:"
 BODY_MOST = 64 << 20  # bytes of one decompressed body
@@ -190,7 +190,7 @@ class LookThrough:
     """
 
     log: LogParts
-    parts: tuple[Part, ...]
+    parts: tuple[LogPart, ...]
     choice: Choice
     wanted: Any
     columns: pa.Schema
@@ -204,7 +204,7 @@ class LookThrough:
                 {"text": list(found), "messages": list(found.values())}, FOUND
             )
 
-    def found(self, part: Part) -> Counter[bytes]:
+    def found(self, part: LogPart) -> Counter[bytes]:
         """Of one part: how often each value stands there, or how many messages repeat some."""
         found: Counter[bytes] = Counter()
         for batch in batches_of(

@@ -6,7 +6,7 @@ from typing import Any
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
 from reput.broker.change.new_messages import New, Rules, find_new
-from reput.broker.change.position import Log as LogPlace
+from reput.broker.change.position import DispatchedLog as LogPlace
 from reput.broker.change.position import find_position
 from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.opening.log_files import LogBytes

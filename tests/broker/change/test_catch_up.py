@@ -13,6 +13,7 @@ from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.names import ABORT, CHECKPOINT
 from reput.store_format.release.writer_settings import writer_settings_from
+from tests.against_reference import GREATEST_FIRST_OFFSET, first_offsets
 from tests.broker.change.catching import (
     catch_up,
     derived,
@@ -30,7 +31,6 @@ from tests.logs import Log, logs
 from tests.logs.encoder import Message, build_log, properties
 from tests.logs.packed import PackedLog, packed
 from tests.reference import derive, records
-from tests.test_against_reference import GREATEST_FIRST_OFFSET, first_offsets
 
 MEMORY = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None

@@ -13,7 +13,6 @@ from reput.broker.change.expire import AgedSegment, Occasion, expired_segments, 
 from reput.broker.writer.half_messages import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
-from reput.jobs.in_place.expire_store import Expired
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
@@ -22,14 +21,12 @@ from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
-from tests.broker.services.stores import T0, disk, writing
-from tests.broker.services.test_resolve import half
+from tests.broker.change.expiring import HOUR, NOW, a_store, run
+from tests.broker.services.stores import T0, disk, half, writing
 from tests.broker.writer.stores import Clock
 from tests.in_process import as_text
 from tests.store_format.fate.stores import IN_ROCKSDB, unpack
 
-HOUR = 3_600_000
-NOW = 1_800_000_000_000
 TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
 
 
@@ -72,24 +69,6 @@ def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
     fresh = [each._replace(modified=NOW) for each in TEN]
     assert len(expired_segments(fresh, settings, NOW, Occasion("full", True))) == 10
-
-
-def a_store(to: Path) -> Path:
-    """A store of nine segments with its queues and index, all of it a week old."""
-    golden = golden_stores.unpack("mixed_5.3.3")
-    store = golden_stores.copy_input(golden, to)
-    for name in ("consumequeue", "index"):
-        shutil.copytree(golden.expect / name, store / name)
-    for path in (store / "commitlog").iterdir():
-        os.utime(path, ns=((NOW - 200 * HOUR) * 1_000_000,) * 2)
-    return store
-
-
-def run(store: Path, **options: Any) -> Expired:
-    golden = golden_stores.unpack("mixed_5.3.3")
-    given = {"any_hour": True, "now": NOW, "used": lambda path: 0.1, "even_pending": True,
-             "even_delayed": True, "rocketmq": "5.3.3"} | options  # fmt: skip
-    return expire(str(store), settings=as_text(golden.settings), **given)
 
 
 def tree(store: Path) -> dict[str, bytes]:

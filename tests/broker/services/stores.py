@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from reput.broker.services.deliver import Delivered, deliver
-from reput.broker.services.due import Plan, Until, plan_delivery
+from reput.broker.services.due_messages import DeliveryPlan, Until, plan_delivery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import delays
-from reput.store_format.fate.answers import gathered_delays
-from reput.store_format.message.message import Message
+from reput.store_format.fate.fate_rows import gathered_delays
+from reput.store_format.message.message import (
+    HALF_TOPIC,
+    Message,
+)
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.notes import Notes
@@ -69,7 +72,7 @@ def timer(body: str, milliseconds: int, **more: str) -> Message:
     return Message("Orders", body.encode(), 1, properties=properties)
 
 
-def planned(files: Files, until: Until, stopped: bool = True) -> tuple[Plan, int]:
+def planned(files: Files, until: Until, stopped: bool = True) -> tuple[DeliveryPlan, int]:
     with opened(files) as store:
         gathered, levels, read = gathered_delays(store, Notes())
         read = read._replace(stopped=stopped)
@@ -126,3 +129,18 @@ def duplicate(files: MemoryFiles) -> MemoryFiles:
 
 
 __all__ = ["Bytes", "Clock"]
+
+
+def half(
+    writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
+) -> int:
+    """A half message, or with checks a copy as a broker appends it."""
+    pairs = {
+        "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
+        "TRAN_MSG": "true",
+    } | more  # fmt: skip
+    if checks:
+        pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
+    raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
+    message = Message(topic, key.encode(), 0, properties=raw)
+    return writer.put(writer.encoder.draft(message)).physical_offset

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from reput.broker.services.deliver import _put
-from reput.broker.services.due import Until
-from reput.broker.writer.records_back import Stored
+from reput.broker.services.due_messages import Until
 from reput.jobs.clean import clean
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
 from tests.broker.services import stores
@@ -56,16 +56,16 @@ def test_a_delivery_is_a_real_brokers(tmp_path: Path, name: str) -> None:
     """Each message that a real broker delivered, delivered again from what waited."""
     store, _ = unpack(name, tmp_path / "lived")
     records = list(stored_records(store / "commitlog"))
-    waiting: dict[str, Stored] = {}
+    waiting: dict[str, Record] = {}
     compared = set()
     for record in records:
         properties = parse_properties(record.properties)
         key = properties.get("UNIQ_KEY", "")
-        if record.topic.decode() in (SCHEDULE_TOPIC, TIMER_TOPIC):
+        if record.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
             waiting[key] = record
-        elif key in waiting and properties.get("REAL_TOPIC") == record.topic.decode():
+        elif key in waiting and properties.get("REAL_TOPIC") == record.topic:
             waited = waiting.pop(key)
-            is_timer = waited.topic.decode() == TIMER_TOPIC
+            is_timer = waited.topic == TIMER_TOPIC
             now = int(properties.get("TIMER_DEQUEUE_MS", "0"))
             written = int(properties["TIMER_ENQUEUE_MS"]) if is_timer else None
             root = tmp_path / str(len(compared))
@@ -74,7 +74,7 @@ def test_a_delivery_is_a_real_brokers(tmp_path: Path, name: str) -> None:
                 _put(writer, waited, written, Until(now, now, False, 1000), is_timer)
             (made,) = stored_records(root / "commitlog")
             nowhere: dict[str, Any] = {
-                "queue_offset": 0, "physical_offset": 0, "store_timestamp": 0,
+                "queue_offset": 0, "physical_offset": 0, "store_timestamp": 0, "body_at": 0,
             }  # fmt: skip
             assert made._replace(**nowhere) == record._replace(**nowhere)
             compared.add((key, record.reconsume_times))

@@ -12,13 +12,12 @@ import pytest
 from reput.broker.services.decisions import Decision, Decisions, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
 from reput.broker.writer.half_messages import Transactions
-from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.cli import main
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import transactions
-from reput.store_format.fate.answers import gathered_transactions
-from reput.store_format.fate.transactions import State, Transaction
+from reput.store_format.fate.fate_rows import gathered_transactions
+from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import (
@@ -36,6 +35,7 @@ from tests.broker.services.stores import (
     bodies,
     disk,
     duplicate,
+    half,
     opened,
     properties_in,
     writing,
@@ -45,21 +45,6 @@ from tests.faults.memory_files import MemoryFiles, crash_states
 
 ALL_COMMIT = Decisions(Decision.COMMIT, {})
 ALL_BACK = Decisions(Decision.ROLLBACK, {})
-
-
-def half(
-    writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
-) -> int:
-    """A half message, or with checks a copy as a broker appends it."""
-    pairs = {
-        "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
-        "TRAN_MSG": "true",
-    } | more  # fmt: skip
-    if checks:
-        pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
-    raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
-    message = Message(topic, key.encode(), 0, properties=raw)
-    return writer.put(writer.encoder.draft(message)).physical_offset
 
 
 def fill(files: Files, **named: Any) -> None:
@@ -79,10 +64,10 @@ def fill(files: Files, **named: Any) -> None:
         ends.rollback(half(writer, "f"))
 
 
-def states(files: Files) -> dict[str, State]:
+def states(files: Files) -> dict[str, TransactionState]:
     found = {}
     with opened(files) as store:
-        gathered, position = gathered_transactions(store, Notes())
+        gathered, position, _ = gathered_transactions(store, Notes())
         for each in transactions.resolve(gathered, position):
             record = store.log.record_at(each.first)
             found[parse_properties(record.properties)["UNIQ_KEY"]] = each.state
@@ -101,7 +86,7 @@ def run(
         return left[0] != 0
 
     with writing(files, clock, **named) as writer, opened(files) as store:
-        gathered, position = gathered_transactions(store, Notes())
+        gathered, position, _ = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, position)
         plan = plan_resolution(store.log, found, decisions, discarded, 15, position, False)
         if not plan.needed:
@@ -140,8 +125,8 @@ def test_pending_ones_are_committed_and_discarded(files: DiskFiles) -> None:
 def test_a_commit_names_the_newest_copy(files: DiskFiles) -> None:
     run(files)
     records = list(stored_records(Path(files.root, "commitlog")))
-    copies = {r.body: r.physical_offset for r in records if r.topic.decode() == HALF_TOPIC}
-    made = {r.body: r for r in records if r.topic == b"Orders"}
+    copies = {r.body: r.physical_offset for r in records if r.topic == HALF_TOPIC}
+    made = {r.body: r for r in records if r.topic == "Orders"}
     for body in (b"a", b"b"):
         assert made[body].prepared_offset == copies[body]
         assert made[body].transaction == SYS_TRANSACTION_COMMIT
@@ -203,7 +188,7 @@ def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
     place = next(
         r.physical_offset
         for r in stored_records(Path(files.root, "commitlog"))
-        if r.topic.decode() == HALF_TOPIC
+        if r.topic == HALF_TOPIC
     )
     assert run(files, Decisions(None, {place: Decision.ROLLBACK}))[:4] == (0, 1, 0, 0)
     assert {key: state for key, state in states(files).items() if key in "abc"} == {
@@ -237,7 +222,7 @@ def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
 def test_what_has_ended_otherwise_is_reported(files: DiskFiles) -> None:
     decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
     with opened(files) as store:
-        gathered, at = gathered_transactions(store, Notes())
+        gathered, at, _ = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
     assert len(plan.ended_otherwise) == 1

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from reput.broker.writer.records_back import Stored, read_stored
+from reput.broker.writer.records_back import read_stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
+from reput.store_format.log.one_record import Record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import WriterSettings, writer_settings_from
@@ -45,7 +46,7 @@ def open_writer(root: Path, clock: Clock | None = None, **options: object) -> Co
     return CommitLogWriter.open(str(root), settings(**named), clock=clock or Clock(), **options)
 
 
-def stored_records(commitlog: Path, rules: RecordRules = RULES) -> Iterator[Stored]:
+def stored_records(commitlog: Path, rules: RecordRules = RULES) -> Iterator[Record]:
     """The records of a log, in order, to its first fault."""
     for path in sorted(commitlog.iterdir()):
         base = int(path.name)
@@ -69,11 +70,11 @@ def host_text(raw: bytes) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
-def as_message(record: Stored) -> Message:
+def as_message(record: Record) -> Message:
     """The message whose record it is, its properties as they are."""
     known = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
     return Message(
-        topic=record.topic.decode(),
+        topic=record.topic,
         body=record.body,
         queue_id=record.queue_id,
         properties=record.properties,

@@ -16,21 +16,12 @@ import pytest
 from reput.jobs import append as command
 from reput.jobs import cli
 from reput.store_format.release.profiles import RELEASES
-from tests.broker.writer.stores import stored_records
-from tests.broker.writer.test_bulk import run_append
+from tests.broker.writer.appending import SIZES, bodies, run_append
 from tests.planting import ROOT
-
-SIZES = [f"--set={n}={v}" for n, v in {
-    "mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 16, "maxIndexNum": 20_000,
-}.items()]  # fmt: skip
 
 
 def rows(many: int, **more: Any) -> list[dict[str, Any]]:
     return [{"topic": "T", "body": b"%d" % n, "queue_id": n % 3, **more} for n in range(many)]
-
-
-def bodies(store: Path) -> list[int]:
-    return [int(record.body) for record in stored_records(store / "commitlog")]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Bulk appends make what single ones make; copies keep what a message is."""
 
-import argparse
 import base64
 import json
 from pathlib import Path
@@ -9,27 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.broker.writer.writer import DEFAULT_RELEASE
-from reput.jobs import append
-from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
-from reput.udfs.append import BadRow, append_arrow, message_from
+from reput.udfs.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
+from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import open_writer, stored_records
-
-
-def run_append(words: list[str]) -> int:
-    """`reput append`, with the command line's exit codes for errors."""
-    parser = argparse.ArgumentParser()
-    append.add_arguments(parser)
-    try:
-        return append.run(parser.parse_args(["--rocketmq", DEFAULT_RELEASE, *words]))
-    except (StoreError, OSError):
-        return 3
-
 
 ROWS = [
     {
@@ -112,7 +98,7 @@ def test_a_bad_row_is_refused_before_anything_is_written(
 
 def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
     source = golden_stores.unpack("broker_clean_5.3.3").input
-    before = [r for r in stored_records(source / "commitlog") if r.topic == b"Live1"]
+    before = [r for r in stored_records(source / "commitlog") if r.topic == "Live1"]
     middle = before[len(before) // 2].store_timestamp
     sizes = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=100"]
     sizes += ["--set", "maxIndexNum=400"]
@@ -125,7 +111,7 @@ def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
 
 def kept(record: object) -> object:
     return record._replace(  # type: ignore[attr-defined]
-        queue_offset=0, physical_offset=0, store_timestamp=0
+        queue_offset=0, physical_offset=0, store_timestamp=0, body_at=0
     )
 
 

@@ -22,4 +22,4 @@ def test_the_first_example_of_the_page_runs_as_it_stands(tmp_path: Path) -> None
     (record,) = stored_records(tmp_path / "store" / "commitlog")
     size = record.size
     assert done.stdout == f"PUT_OK 0 0 7F00000100002A9F{0:016X} {size}\n"
-    assert (record.topic, record.queue_id, record.body) == (b"Orders", 2, b"...")
+    assert (record.topic, record.queue_id, record.body) == ("Orders", 2, b"...")

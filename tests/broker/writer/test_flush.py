@@ -10,7 +10,7 @@ import pytest
 
 from reput.broker.writer import flush, writer_store
 from reput.broker.writer.appender import Request
-from reput.broker.writer.flush import Due, GroupCommit
+from reput.broker.writer.flush import FlushDue, GroupCommit
 from reput.broker.writer.one_core import one_core
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.disk.local_files import DiskFile, DiskFiles
@@ -373,7 +373,7 @@ def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:
 def test_flushing_is_due_by_pages_or_after_a_while(
     written: int, done: int, time: int, due: bool
 ) -> None:
-    assert Due(4, 10_000).now(written, done, time, 0) is due
+    assert FlushDue(4, 10_000).now(written, done, time, 0) is due
 
 
 def test_the_write_buffer_is_committed_before_it_is_flushed(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ USES: dict[str, Use] = {
     "keep_checkpoint": lambda w: w.keep_checkpoint(),
     "commit_if_due": lambda w: w.commit_if_due(),
     "flush_if_due": lambda w: w.flush_if_due(),
-    "check_usable": lambda w: w.check_usable(),
+    "check_usable": lambda w: w.guard.check_usable(),
     "close": lambda w: w.close(),
     "abandon": lambda w: w.abandon(),
     "with": lambda w: w.__enter__(),

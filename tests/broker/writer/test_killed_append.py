@@ -80,7 +80,7 @@ def keys_of_log(store: Path, tags: bool) -> Keys:
     """Every key of every record, once each. tags: the release indexes TAGS too."""
     found: Keys = Counter()
     for record in stored_records(store / "commitlog"):
-        topic, properties = record.topic.decode(), parse_properties(record.properties)
+        topic, properties = record.topic, parse_properties(record.properties)
         words = [properties["UNIQ_KEY"], *properties.get("KEYS", "").split()]
         words += [f"T#{properties['TAGS']}"] if tags else []
         for word in words:

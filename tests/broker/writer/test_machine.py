@@ -4,7 +4,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reput.broker.writer.records_back import Stored, read_stored
+from reput.broker.writer.records_back import read_stored
+from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import Message
 from tests.broker.writer.crashes import log_bytes, open_memory
 from tests.broker.writer.stores import RULES, Clock, settings
@@ -87,8 +88,7 @@ class WriterMachine(RuleBasedStateMachine):
         end = self.writer.log.end
         raw = log_bytes(self.files, SEGMENT, -(-end // SEGMENT) * SEGMENT)
         found = [
-            (r.physical_offset, r.topic.decode(), r.queue_id, r.queue_offset, r.body)
-            for r in _records(raw)
+            (r.physical_offset, r.topic, r.queue_id, r.queue_offset, r.body) for r in _records(raw)
         ]
         assert found == self.model
 
@@ -101,7 +101,7 @@ class WriterMachine(RuleBasedStateMachine):
             assert position == len([m for m in self.model if m[1:3] == key])
 
 
-def _records(raw: bytes) -> list[Stored]:
+def _records(raw: bytes) -> list[Record]:
     import numpy as np
 
     data = np.frombuffer(raw, np.uint8)

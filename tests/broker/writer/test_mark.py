@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.writer.index_writer import IndexWriter
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.message.message import Message
@@ -28,7 +28,7 @@ def fill(store: Path, messages: int, **named: object) -> None:
 @pytest.mark.parametrize("entries", [20, 21])  # maxIndexNum: a file becomes full at a message's end
 def test_a_kill_before_the_mark_is_taken_off(tmp_path: Path, keyed: int, entries: int) -> None:
     store = tmp_path / "store"
-    with mock.patch.object(IndexFiles, "settle"):
+    with mock.patch.object(IndexWriter, "settle"):
         fill(store, keyed, maxIndexNum=entries)
     assert not (store / "abort").exists()
     settings = SETTINGS | {"maxIndexNum": str(entries)}

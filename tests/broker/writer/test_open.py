@@ -300,14 +300,14 @@ def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(
         end = before[-1].physical_offset + before[-1].size
         assert writer.log.end == end
         queue = next(r for r in reversed(before) if r.transaction == 0 and r.topic.isascii())
-        key = (queue.topic.decode(), queue.queue_id)
+        key = (queue.topic, queue.queue_id)
         following = writer.appender.next_offset(key)
         result = writer.append(Message("Continued", b"x"))
         assert result.queue_offset == 0
         assert following >= 1
     after = list(stored_records(root / "commitlog"))
     assert after[:-1] == before
-    assert after[-1].topic == b"Continued"
+    assert after[-1].topic == "Continued"
     last = max((root / "commitlog").iterdir(), key=lambda p: int(p.name))
     tail = last.read_bytes()
     assert not any(tail[after[-1].physical_offset + after[-1].size - int(last.name) :])

@@ -5,7 +5,7 @@ What each derives from the other's log is the same bytes.
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,10 @@ from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
+from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = pytest.mark.rocketmq
 
-SIZES = {
-    "mappedFileSizeCommitLog": 65536,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 50,
-    "maxIndexNum": 200,
-}
 VERSIONS = [
     pytest.param("4.9.7", marks=pytest.mark.long),
     "5.3.3",
@@ -78,41 +73,12 @@ def write_all_kinds(writer: CommitLogWriter, many: int, first: int = 0) -> None:
             writer.append(Message("T2", body, reconsume_times=3, flag=-5, sys_flag=1))
 
 
-def derived(root: Path) -> dict[str, bytes]:
-    """Queues and index by name; index files by number, their names are the clock's."""
-    found = {}
-    for path in sorted((root / "consumequeue").rglob("*")):
-        if path.is_file():
-            found[str(path.relative_to(root))] = path.read_bytes()
-    for number, path in enumerate(sorted((root / "index").iterdir())):
-        found[f"index/{number}"] = path.read_bytes()
-    return found
-
-
 def by_rocketmq(driver: Driver, store: Path, to: Path) -> dict[str, bytes]:
     """What RocketMQ derives from a store's log alone."""
     shutil.copytree(store, to)
     remove_derived(to)
     driver.derive(to, SIZES)
     return derived(to)
-
-
-def assert_same(found: dict[str, bytes], expected: dict[str, bytes]) -> None:
-    assert sorted(found) == sorted(expected)
-    for name, content in expected.items():
-        assert found[name] == content, name
-
-
-def put(
-    driver: Driver, store: Path, many: int, settings: Mapping[str, object] = SIZES
-) -> None:  # fmt: skip
-    messages = [
-        {"t": f"T{n % 3}", "q": n % 2, "b": n * 31 % 500, "bs": n, "born": 1,
-         "p": {"UNIQ_KEY": f"U{n}", "KEYS": f"r{n} s", "TAGS": "t"}}
-        for n in range(many)
-    ]  # fmt: skip
-    answer = driver.ask("put", store=str(store), settings=dict(settings), messages=messages)
-    assert answer["statuses"] == {"PUT_OK": many}
 
 
 def test_each_continues_the_others_store(driver: Driver, tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ import pytest
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import Clock, open_writer, stored_records
-from tests.broker.writer.test_rocketmq import SIZES, assert_same, derived
-from tests.broker.writer.test_rocketmq_records import as_job
 from tests.rocketmq import build
 from tests.rocketmq.case import NO_DELIVERY
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.puts import SIZES, as_job, assert_same, derived
 
 pytestmark = pytest.mark.rocketmq
 

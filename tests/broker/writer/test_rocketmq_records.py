@@ -5,7 +5,6 @@ producer's take: the client's map and its text, the broker's map of that text an
 broker's hooks. The writer gets it as a `Message`, at RocketMQ's store time. Every byte is compared.
 """
 
-import base64
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.rocketmq import build
 from tests.rocketmq.case import NO_DELIVERY
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.puts import as_job
 
 pytestmark = pytest.mark.rocketmq
 
@@ -45,28 +45,6 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
         pytest.skip(reason)
     with Driver(request.param) as running:
         yield running
-
-
-def as_job(message: Message) -> dict[str, Any]:
-    """What the driver's `put` gets of a message; properties as the client puts them."""
-    assert not isinstance(message.properties, bytes)
-    p = dict(message.properties or {})
-    if message.keys:
-        p["KEYS"] = message.keys if isinstance(message.keys, str) else " ".join(message.keys)
-    if message.tags:
-        p["TAGS"] = message.tags
-    if not message.wait:
-        p["WAIT"] = "false"
-    if message.delay_level:
-        p["DELAY"] = str(message.delay_level)
-    assert message.unique_key
-    p["UNIQ_KEY"] = message.unique_key
-    return {
-        "t": message.topic, "q": message.queue_id, "p": p, "flag": message.flag,
-        "body": base64.b64encode(message.body).decode(), "born": message.born_timestamp,
-        "bh": message.born_host, "sh": message.store_host, "rc": message.reconsume_times,
-        "sys": message.sys_flag | message.transaction,
-    }  # fmt: skip
 
 
 def messages(rules: Profile) -> Iterator[Message | list[Message]]:

@@ -18,15 +18,7 @@ from reput.jobs.spark.masters import check_reachable, hosts
 from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
 from reput.store_format.message.refusals import DiskFull, WriterFailed
 from reput.store_format.release.settings import SettingError
-
-ROOT = Path(__file__).parents[3]
-
-
-def reput(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reput", *words], cwd=ROOT, env={**os.environ, **env},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+from tests.jobs.console.running import ROOT, reput
 
 
 def checkpoint(folder: Path, name: str = "checkpoint") -> str:

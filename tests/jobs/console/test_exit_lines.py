@@ -13,7 +13,7 @@ import pytest
 
 from reput.jobs import cli
 from reput.store_format.names import segment_name
-from tests.store_format.discover.test_store import as_left
+from tests.golden_stores import as_left
 
 ROOT = Path(__file__).parents[3]
 MOST = 300  # characters, with a store's path of a usual length

@@ -12,7 +12,7 @@ import pytest
 
 from reput.jobs import cli
 from tests import golden_stores
-from tests.jobs.console.test_endings import ROOT, reput
+from tests.jobs.console.running import ROOT, reput
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     "place", ["commitlog", "commitlog/00000000000000000000", "consumequeue/T/0", "..", "../.."]
 )
 @pytest.mark.parametrize(
-    "command", ["check", "verify", "compare", "repair", "rebuild", "recover", "report"]
+    "command", ["check", "verify", "compare", "repair", "rebuild", "recover", "report", "convert"]
 )
 def test_a_level_too_deep_or_too_high_names_the_store(
     store: Path, command: str, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = ["--output", "out"] if command in ("rebuild", "repair", "report") else []
+    output = ["--output", "out"] if command in ("rebuild", "repair", "report", "convert") else []
     wrong = os.path.normpath(store / place)
     if command == "compare":
         output = [wrong]

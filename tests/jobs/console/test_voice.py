@@ -19,12 +19,11 @@ from reput.jobs import cli
 from reput.jobs.console import voice
 from reput.jobs.console.options import consent
 from reput.jobs.in_place.recover_report import Recovered
-from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.faults import StoreError
 from tests import golden_stores
-from tests.jobs.console.test_endings import ROOT
-from tests.jobs.console.test_words import options_of
-from tests.store_format.discover.test_store import as_left
+from tests.golden_stores import as_left
+from tests.jobs.console.running import ROOT, options_of
 
 ROWS = ("topics", "queues", "groups", "stats", "query", "trace", "transactions", "delayed", "dump")
 

@@ -3,22 +3,16 @@
 import argparse
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from reput.jobs.cli import _COMMANDS, _parser, main
+from reput.jobs.cli import _COMMANDS, main
 from reput.jobs.console.store_questions import before, milliseconds
 from tests.damaged import damaged, messages
+from tests.jobs.console.running import options_of
 from tests.jobs.sources.reading import write
 
 HOUR = 3_600_000
-
-
-def options_of(command: str) -> list[argparse.Action]:
-    choices: Any = next(a.choices for a in _parser(False)._actions if a.choices)
-    choices[command].fill()
-    return list(choices[command]._actions)
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))

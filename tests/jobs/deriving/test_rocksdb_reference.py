@@ -136,7 +136,15 @@ def check(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
     assert {key: value for key, value in index.items() if key[:4] != b"last"} == wanted_index(log)
 
 
-OFFSETS = ([0, 1, 1, 2], [0, 5, 3, 9, 3, 4], [7, 7, 7], [2, 1, 0], [-1, 3, -2, 3], [1 << 62, 1])
+OFFSETS = (
+    [0, 1, 1, 2],
+    [-2, -1, 0, 1],
+    [0, 5, 3, 9, 3, 4],
+    [7, 7, 7],
+    [2, 1, 0],
+    [-1, 3, -2, 3],
+    [1 << 62, 1],
+)
 
 
 @pytest.mark.parametrize("offsets", OFFSETS)

@@ -12,26 +12,10 @@ import reput
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.store_format.release.settings import SettingError
-from reput.store_format.rocksdb.keys import ENTRIES, MIN, OFFSETS, parse_offset_key
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.rocksdb import open_database
 from tests.in_process import Session
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.memory_storage import MemoryStorage
 from tests.store_format.rocksdb.stores import NAMES, quick, unpack
-
-
-def rows(folder: Path) -> dict[str, dict[bytes, bytes]]:
-    """What is in a RocksDB of queues; without minima, which a broker finds when it is asked."""
-    database = open_database(LocalStorage(), str(folder))
-    try:
-        found = {family: dict(database.rows(family)) for family in (ENTRIES, OFFSETS)}
-    finally:
-        database.close()
-    for key in list(found[OFFSETS]):
-        about = parse_offset_key(key)
-        if about is not None and about.kind == MIN:
-            del found[OFFSETS][key]
-    return found
 
 
 def rebuilt(store: Path, output: Path, release: str, **options: Any) -> Any:

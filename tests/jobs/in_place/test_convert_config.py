@@ -13,9 +13,9 @@ from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.config_folder import config_table
 from reput.store_format.notes import Notes
 from reput.store_format.storage.local import LocalStorage
+from tests.faults.killing import contents, killed_at
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
-from tests.jobs.outputs.test_leftovers import contents, killed_at
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
 
 _TABLES = {

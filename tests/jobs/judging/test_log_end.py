@@ -13,7 +13,7 @@ from reput.store_format.names import index_name
 from reput.udfs.damage import torn_search
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, rebuild_log, storage_of
-from tests.jobs.test_check import checked
+from tests.jobs.checking import checked
 from tests.logs.encoder import properties
 from tests.memory_storage import MemoryStorage
 

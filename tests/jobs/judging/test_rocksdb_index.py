@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,10 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.rocksdb import open_database
 from reput.udfs.table import index_rows
 from tests.in_process import Session
+from tests.jobs.judging.rocksdb_index_rows import Rows, rows
 from tests.store_format.rocksdb.stores import INDEX, unpack
-
-Rows = dict[bytes, bytes]
-
-
-def rows(folder: Path) -> Rows:
-    with closing(open_database(LocalStorage(), str(folder))) as database:
-        return dict(database.rows(FAMILY))
 
 
 @pytest.mark.parametrize(("name", "ranges"), [(INDEX[0], 1), (INDEX[1], 4)])

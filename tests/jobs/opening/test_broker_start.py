@@ -12,11 +12,11 @@ from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
-from tests.jobs.opening.test_live_end import SETTINGS
-from tests.jobs.test_recover import crash
+from tests.jobs.opening.writing import SETTINGS
+from tests.jobs.recovering import crash
 from tests.logs.encoder import HOST, Message, encode
 from tests.quiet.said import run_verify
-from tests.quiet.test_small import made
+from tests.quiet.small_stores import made
 
 HOST_V6 = bytes(range(16)) + HOST[4:]
 

@@ -76,18 +76,13 @@ def shown(browser: Any, request: pytest.FixtureRequest) -> Iterator[Open]:
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page about a healthy store that was checked."""
-    from unittest import mock
-
-    import pyspark.sql
-
-    from tests.in_process import Session, functions
+    from tests.in_process import Session
 
     folder = tmp_path_factory.mktemp("healthy")
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        reput.report(
-            Session(), str(stores.healthy(folder)), str(folder / "report.html"),
-            rocketmq="5.3.3", now=_NOW,
-        )  # fmt: skip
+    reput.report(
+        Session(), str(stores.healthy(folder)), str(folder / "report.html"),
+        rocketmq="5.3.3", now=_NOW,
+    )  # fmt: skip
     return folder / "report.html"
 
 

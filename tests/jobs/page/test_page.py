@@ -14,7 +14,7 @@ import reput
 from reput.jobs.cli import main
 from reput.jobs.page import log_sections
 from reput.jobs.page.html import BEGINS, as_data
-from reput.jobs.page.model import ROWS_MOST, Column, labels, table
+from reput.jobs.page.model import ROWS_MOST, PageColumn, labels, table
 from tests import golden_stores
 from tests.jobs.page import stores
 
@@ -262,7 +262,7 @@ def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_most_are_reported() -> None:
-    made = table("T", (Column("n", lambda n: n, True),), list(range(ROWS_MOST + 5)))
+    made = table("T", (PageColumn("n", lambda n: n, True),), list(range(ROWS_MOST + 5)))
     assert (len(made.rows), made.cut) == (ROWS_MOST, "20,000 of 20,005 rows are in this file")
 
 

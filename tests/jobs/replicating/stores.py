@@ -194,3 +194,13 @@ def derived(root: Path) -> dict[str, Any]:
 
 def clear(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
+
+
+def put_end(source: Path, end: int) -> None:
+    """Cut a log off."""
+    for start, data in log_of(source).items():
+        path = source / f"commitlog/{start:020d}"
+        if start >= end:
+            path.unlink()
+        else:
+            path.write_bytes(data[: end - start].ljust(SEGMENT_BYTES, b"\0"))

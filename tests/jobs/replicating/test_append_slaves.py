@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.replication.frames import TransferReader, encode_report
-from tests.broker.writer.test_append_command import SIZES, bodies
-from tests.broker.writer.test_bulk import run_append
+from reput.broker.replication.ha_frames import TransferReader, encode_report
+from tests.broker.writer.appending import SIZES, bodies, run_append
 from tests.jobs.replicating.stores import log_of
 
 SYNC = ["--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2", "--set", "slaveTimeout=50"]

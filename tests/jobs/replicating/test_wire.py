@@ -16,7 +16,7 @@ import pytest
 
 from reput.broker.remoting.command import Command
 from reput.broker.remoting.frames import frame as remoting_frame
-from reput.broker.replication.frames import encode_header, encode_report
+from reput.broker.replication.ha_frames import encode_header, encode_report
 from reput.broker.replication.waits import (
     FLUSH_SLAVE_TIMEOUT,
     PUT_OK,
@@ -44,10 +44,10 @@ from tests.jobs.replicating.stores import (
     killing,
     log_of,
     make_store,
+    put_end,
     record_starts,
     run,
 )
-from tests.jobs.replicating.test_replicate import put_end
 
 SIZES = {name: str(value) for name, value in TINY.items()}
 

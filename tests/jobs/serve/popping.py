@@ -1,6 +1,7 @@
 """POP as a client does it: handles made of an answer's fields (MQClientAPIImpl)."""
 
 import base64
+import re
 from typing import Any, NamedTuple
 
 from reput.broker.remoting.codes import RequestCode
@@ -15,6 +16,8 @@ from reput.store_format.layouts import (
 )
 from tests.jobs.serve.asked import TOPIC, Asked
 
+_RETRY_TOPIC = re.compile(rb"%RETRY%[\w-]+?([_+])")
+_POP_CK = re.compile(rb"POP_CK\x01([^\x02]+)")
 _HOSTS = 16  # of IPv4, as all golden stores have them
 
 
@@ -84,17 +87,32 @@ def _records(pieces: tuple[Piece, ...]) -> list[tuple[int, int, int, str]]:
             )
         )
         queue, position, times = numbers
-        found.append((queue, position, times, "1" if b"%RETRY%" in record else "0"))
+        found.append((queue, position, times, _kind(bytes(record))))
         at += len(record)
     return found
 
 
-def ack(asked: Asked, group: str, each: Popped, topic: str = TOPIC, **more: Any) -> int:
-    wanted = {
+def _kind(record: bytes) -> str:
+    """How a handle names the kind of the record's topic, where its group has no underscore. A
+    broker gives a retry the topic that the message was sent to, and puts the handle into it.
+    """
+    handle = _POP_CK.search(record)
+    if handle is not None:
+        return handle[1].split(b" ")[4].decode()
+    retry = _RETRY_TOPIC.search(record)
+    return "0" if retry is None else {b"_": "1", b"+": "2"}[retry[1]]
+
+
+def ack_of(group: str, each: Popped, topic: str = TOPIC, **more: Any) -> dict[str, Any]:
+    """The fields of a request that acknowledges a message, or changes its time."""
+    return {
         "consumerGroup": group, "topic": topic, "queueId": each.queue, "offset": each.position,
         "extraInfo": each.handle, **more,
     }  # fmt: skip
-    return asked.ask(RequestCode.ACK_MESSAGE, **wanted).code
+
+
+def ack(asked: Asked, group: str, each: Popped, topic: str = TOPIC, **more: Any) -> int:
+    return asked.ask(RequestCode.ACK_MESSAGE, **ack_of(group, each, topic, **more)).code
 
 
 def batch(group: str, some: list[Popped], topic: str = TOPIC) -> dict[str, Any]:

@@ -50,3 +50,9 @@ class Serving:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) << 10
+
+
+SIZES = {
+    "mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "200",
+    "maxHashSlotNum": "7", "maxIndexNum": "50",
+}  # fmt: skip

@@ -3,35 +3,15 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reput.broker.remoting.codes import RequestCode
-from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.handlers import answer, reply
-from reput.broker.serving.log_ranges import LogRange
 from reput.jobs.serve.open_served import Source, open_broker
 from tests.jobs.serve.asking import request
 from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, reported
-
-CALLER = Caller(1, "127.0.0.1:1000", "127.0.0.1:9876", 1_795_246_245_000)
-# What a broker says besides is a link to a page, or the client's port.
-_BESIDES = re.compile(r"\s*(See|For more information, please visit|consumer:\[).*", re.S)
-
-
-def whole(said: Answer) -> Answer:
-    body = said.body + b"".join(
-        each.read() if isinstance(each, LogRange) else bytes(each) for each in said.pieces
-    )
-    return said._replace(body=body, pieces=())
-
-
-def plain(answered: list[Any], name: str) -> list[Any]:
-    code, remark, fields, *body = answered
-    if name == "mixed_4.9.7":  # it puts an event into the log for each client that is too far
-        fields = {each: value for each, value in fields.items() if "indexLast" not in each}
-    return [code, _BESIDES.sub("", remark or "") or None, fields, *body]
+from tests.jobs.serve.comparing import CALLER, plain, whole
 
 
 def passes_over(fields: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ from reput.jobs.serve.own_queues import has_queues
 from tests import golden_stores
 from tests.jobs.serve.asking import Peer, pull, request
 from tests.jobs.serve.serving import REPUT, Serving
-from tests.jobs.serve.test_with_parent import runs
+from tests.processes import runs
 
 pytestmark = pytest.mark.long
 DAMAGED = "middle_crc_5.3.3"

@@ -12,8 +12,8 @@ from reput.jobs.serve.open_served import Source, open_broker
 from reput.store_format.message.message import Message
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.popping import ack, batch, pop
-from tests.store_format.query.test_in_flight import POPPED, Made, point
-from tests.store_format.query.test_in_flight import ack as acked
+from tests.store_format.query.popped import POPPED, Made, point
+from tests.store_format.query.popped import ack as acked
 
 
 def test_it_comes_again_once_its_time_is_up(tmp_path: Path) -> None:

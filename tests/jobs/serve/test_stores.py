@@ -24,14 +24,10 @@ from reput.store_format.release.writer_settings import writer_settings_from
 from tests import golden_stores
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
 from tests.jobs.serve.broker_answers import prepared, recorded, reported
-from tests.jobs.serve.serving import Serving
-from tests.jobs.serve.test_as_brokers import CALLER, plain, whole
+from tests.jobs.serve.comparing import CALLER, plain, whole
+from tests.jobs.serve.serving import SIZES, Serving
 
 BEGIN = 1_795_000_000_000
-SIZES = {
-    "mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "200",
-    "maxHashSlotNum": "7", "maxIndexNum": "50",
-}  # fmt: skip
 
 
 class Growing:

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from reput.jobs.sources.log_source import CommitLogSource
+from tests.damaged import Damaged
 from tests.logs import Log
 
 
@@ -35,3 +36,14 @@ def write(log: Log, folder: Path) -> Path:
     for start, content in log.segments.items():
         (commitlog / f"{start:020d}").write_bytes(content)
     return folder
+
+
+def up_to(log: Damaged, count: int, torn: int = 0) -> Log:
+    """The log as it was after `count` records, with `torn` bytes of the next one."""
+    end = log.places[count] + torn if count < len(log.places) else 1 << 62
+    segments = {
+        start: bytes(content[: max(end - start, 0)]).ljust(len(content), b"\0")
+        for start, content in log.segments.items()
+        if start < end
+    }
+    return Log(segments, log.settings, log.version, {})

@@ -18,8 +18,7 @@ from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import START, damaged, messages
 from tests.jobs.sources.dying import Dying, Killed
-from tests.jobs.sources.reading import places, table, write
-from tests.jobs.sources.test_stream import up_to
+from tests.jobs.sources.reading import places, table, up_to, write
 
 CHOSEN = Chosen(system_topics=False)  # as `export` by default
 

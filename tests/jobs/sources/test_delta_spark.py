@@ -15,8 +15,7 @@ from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.jobs.sources.dying import Dying, Killed
-from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_stream import up_to
+from tests.jobs.sources.reading import table, up_to, write
 from tests.store_format.storage import s3_server
 
 pytestmark = pytest.mark.long

@@ -11,8 +11,8 @@ from reput.jobs.sources.derived_streams import DerivedStream
 from reput.jobs.sources.source_options import OptionError
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from tests.jobs.sources.test_derived import table
-from tests.quiet.test_small import made
+from tests.jobs.sources.derived_table import table
+from tests.quiet.small_stores import made
 
 ALL = ReadAllAvailable()
 KINDS = [ConsumeQueueSource, IndexFileSource]

@@ -10,13 +10,12 @@ from deltalake import DeltaTable
 from reput.jobs.export import export, verify_export
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreChanged
-from reput.udfs.table import export as export_tasks
+from reput.udfs.table import export_parts as export_tasks
 from tests.damaged import damaged, messages
 from tests.in_process import Session
-from tests.jobs.opening.test_live_end import SETTINGS, Writing
-from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_export import SAME
-from tests.jobs.sources.test_stream import up_to
+from tests.jobs.opening.writing import SETTINGS, Writing
+from tests.jobs.sources.exporting import SAME
+from tests.jobs.sources.reading import table, up_to, write
 
 KINDS = ["parquet", "jsonl", "delta", "rocketmq"]
 

@@ -18,9 +18,9 @@ from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
-from tests.jobs.outputs.test_leftovers import killed_at
+from tests.faults.killing import killed_at
+from tests.jobs.sources.exporting import SAME, topics
 from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_export import SAME, topics
 from tests.logs.encoder import Message, properties
 
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}

@@ -20,8 +20,7 @@ from reput.store_format.storage.s3 import S3Storage
 from tests.damaged import damaged, messages
 from tests.jobs.sources import delta_session
 from tests.jobs.sources.dying import Dying, Killed
-from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_stream import up_to
+from tests.jobs.sources.reading import table, up_to, write
 from tests.store_format.storage import s3_server
 
 _HADOOP_AWS = "REPUT_HADOOP_AWS"

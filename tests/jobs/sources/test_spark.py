@@ -12,10 +12,9 @@ from reput.jobs.exporting.delta_target import writer_of
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
-from tests.jobs.sources.reading import table, write
-from tests.jobs.sources.test_stream import up_to
-from tests.quiet.test_small import made
-from tests.test_docs import ROOT, blocks
+from tests.jobs.sources.reading import table, up_to, write
+from tests.pages import ROOT, blocks
+from tests.quiet.small_stores import made
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

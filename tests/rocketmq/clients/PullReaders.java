@@ -69,7 +69,7 @@ final class PullReaders {
                 result.put(queue.getTopic() + "/" + queue.getQueueId(), told);
             }
         } finally {
-            consumer.shutdown();
+            IdleWaits.during(consumer::shutdown);
         }
         return result;
     }
@@ -133,7 +133,7 @@ final class PullReaders {
                     consumer.committed(queue));
             }
         } finally {
-            consumer.shutdown();
+            IdleWaits.during(consumer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("messages", read);
@@ -165,7 +165,7 @@ final class PullReaders {
                 }
             }
         } finally {
-            consumer.shutdown();
+            IdleWaits.during(consumer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("keys", byKey);

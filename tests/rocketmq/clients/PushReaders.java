@@ -31,7 +31,7 @@ final class PushReaders {
         }
         untilQuiet(read, step.number("quiet_ms", 3000), step.number("least", 1));
         for (DefaultMQPushConsumer member : members) {
-            member.shutdown(); // it tells the broker how far the group has come
+            IdleWaits.during(member::shutdown); // it tells the broker how far the group has come
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("messages", new ArrayList<>(read));
@@ -53,8 +53,8 @@ final class PushReaders {
         return kept.buildMQClientId();
     }
 
-    static Map<String, Object> stop() {
-        kept.shutdown();
+    static Map<String, Object> stop() throws Exception {
+        IdleWaits.during(kept::shutdown);
         return new LinkedHashMap<>();
     }
 

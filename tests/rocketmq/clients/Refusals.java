@@ -20,7 +20,7 @@ final class Refusals {
         } catch (Exception e) {
             return PullReaders.firstLine(e);
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
     }
 }

@@ -70,7 +70,7 @@ final class Tools {
                 told.add(call(admin, (List<Object>) call));
             }
         } finally {
-            admin.shutdown();
+            IdleWaits.during(admin::shutdown);
         }
         return told;
     }

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.damage.chain import Outvoted, Piece, judge
+from reput.store_format.damage.chain import ChainPiece, Outvoted, judge
 from reput.store_format.damage.evidence import StretchFacts, Votes, Witness, judge_stretch
 from tests.damaged import SEGMENT, START, damaged, entries, messages, salvage
 from tests.seeds import some
@@ -116,8 +116,8 @@ def test_nor_in_the_next_segment_where_its_own_is_read_no_further() -> None:
 ROOM = {0: lambda before, after: 0, 5: lambda before, after: 5}
 
 
-def piece(first: int, count: int) -> Piece:
-    return Piece(first, first + count, count)
+def piece(first: int, count: int) -> ChainPiece:
+    return ChainPiece(first, first + count, count)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def piece(first: int, count: int) -> Piece:
     ],
 )
 def test_two_neighbours_outvote_one_queue_offset(
-    before: Piece, at: Piece, after: Piece, room: int, verdict: Outvoted | None
+    before: ChainPiece, at: ChainPiece, after: ChainPiece, room: int, verdict: Outvoted | None
 ) -> None:
     assert judge(before, at, [after], ROOM[room]) == verdict
 

@@ -9,7 +9,6 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.jobs.console.check_text import text
@@ -28,13 +27,12 @@ from tests.in_process import (
     STORE,
     Session,
     as_text,
-    functions,
     run,
     storage_of,
 )
-from tests.jobs.test_check import run_check
+from tests.jobs.checking import run_check
 from tests.seeds import seeds
-from tests.store_format.damage.test_salvage import check_queues
+from tests.store_format.damage.salvaged import check_queues
 
 COUNT = 2600
 SEGMENT = 1 << 16  # so that there are several
@@ -60,7 +58,7 @@ def cut_in(splits: int) -> Cut:
 def report_and_lines(splits: int, session: Session) -> tuple[Any, list[dict[str, Any]]]:
     output = io.BytesIO()
     log = halved()
-    with mock.patch("tests.jobs.test_check.Session", return_value=session):
+    with mock.patch("tests.jobs.checking.Session", return_value=session):
         report = run_check(
             STORE, log.version, log.settings, cut=cut_in(splits), storage=storage_of(log.log),
             ranges=output,
@@ -156,8 +154,7 @@ def test_verify_of_a_set_with_more_than_is_listed() -> None:
     got: dict[str, Any] = {"rocketmq": log.version, "settings": as_text(log.settings),
                             "storage": storage}  # fmt: skip
     run(STORE, OUTPUT, on_damage=SALVAGE, cut=cut_in(1), **got)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        report = verify(Session(), STORE, against=OUTPUT, cut=cut_in(7), **got)  # type: ignore[arg-type]
+    report = verify(Session(), STORE, against=OUTPUT, cut=cut_in(7), **got)  # type: ignore[arg-type]
     assert report.same, report.text()
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.damage.chain import MOST_OUTVOTED, Outvoted, Piece, judge
+from reput.store_format.damage.chain import MOST_OUTVOTED, ChainPiece, Outvoted, judge
 from reput.store_format.damage.evidence import (
-    QueueEnd,
+    NextOffset,
     QueueSpan,
     StretchFacts,
     Votes,
@@ -87,8 +87,8 @@ def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
 def test_3_what_a_damaged_segment_before_took_is_no_reason_against_the_next_one() -> None:
     """Its records are not known when the next one is scanned; both are, at the same time."""
     spans = {("T", 0): QueueSpan(40, 50)}
-    assert votes_before(spans, {("T", 0): QueueEnd(20, 4000)}, 0) == Votes(0, 0)
-    assert votes_before(spans, {("T", 0): QueueEnd(20, 0)}, 0) == Votes(0, 1)
+    assert votes_before(spans, {("T", 0): NextOffset(20, 4000)}, 0) == Votes(0, 0)
+    assert votes_before(spans, {("T", 0): NextOffset(20, 0)}, 0) == Votes(0, 1)
     assert judge_stretch(StretchFacts(False, True, False, Votes(0, 1), Votes(6, 0), True)).live
 
 
@@ -189,16 +189,16 @@ def test_a_lost_crc_property_among_records_that_have_one_is_named(back: int) -> 
     assert (log.places[30], "properties") in named
 
 
-def none_lost(before: Piece, after: Piece) -> int:
+def none_lost(before: ChainPiece, after: ChainPiece) -> int:
     return 0
 
 
-def three_lost(before: Piece, after: Piece) -> int:
+def three_lost(before: ChainPiece, after: ChainPiece) -> int:
     return 3 if before.after == 704 else 0
 
 
-def piece(first: int, count: int) -> Piece:
-    return Piece(first, first + count, count)
+def piece(first: int, count: int) -> ChainPiece:
+    return ChainPiece(first, first + count, count)
 
 
 def test_the_reading_with_the_fewest_faults_is_believed() -> None:

@@ -20,6 +20,7 @@ from tests import golden_stores
 from tests.damaged import SEGMENT, START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import Rebuilt, as_text
 from tests.logs.encoder import Message, encode
+from tests.store_format.damage.salvaged import check_queues
 
 CUTS = (1, 2, 7, 64)
 HEAD_BYTES = {"totalSize": 3, "magic": 5, "physicalOffset": 35, "bodyLength": 87}
@@ -33,20 +34,6 @@ def reported(rebuilt: Rebuilt) -> list[dict[str, object]]:
     assert rebuilt.summary.damage is not None
     found: list[dict[str, object]] = rebuilt.summary.damage["ranges"]
     return found
-
-
-def check_queues(log: Damaged, rebuilt: Rebuilt, lost: set[int]) -> None:
-    """Every record that is left stands at its queueOffset; a lost one has the next one's entry."""
-    for queue in {m.queue_id for m in log.messages}:
-        mine = [n for n, m in enumerate(log.messages) if m.queue_id == queue]
-        wanted: list[int] = []
-        following = -2
-        for n in reversed(mine):
-            if n not in lost:
-                following = log.places[n]
-            if following != -2:
-                wanted.insert(0, following)
-        assert entries(rebuilt, "T", queue) == wanted, queue
 
 
 @pytest.mark.parametrize("splits", CUTS)

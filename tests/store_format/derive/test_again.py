@@ -9,8 +9,8 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.release.eras import Era
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
-from tests.store_format.derive import test_scan_outputs
-from tests.store_format.derive.test_scan_outputs import log_of, outcome
+from tests.store_format.derive import scanned
+from tests.store_format.derive.scanned import log_of, outcome
 
 
 def puts_by(
@@ -18,7 +18,7 @@ def puts_by(
 ) -> list[tuple[int, int]]:
     """(physical offset, key hash) of all puts, by further rules of a scan."""
     made = replace(scan_rules(profile("5.3.3"), Settings(), ()), **rules)  # type: ignore[arg-type]
-    monkeypatch.setattr(test_scan_outputs, "scan_rules", lambda *_: made)
+    monkeypatch.setattr(scanned, "scan_rules", lambda *_: made)
     puts, *_ = outcome(segment, scan_module.QUEUE_PUTS)
     return [(put[0], put[2]) for put in puts]
 

@@ -15,12 +15,12 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import REFUSE, TRUNCATE
 from reput.store_format.damage.openings import LAST_FIRST_OFFSET, Opening, opening
 from reput.store_format.faults import DamageFound
+from tests.against_reference import ANY, difference
 from tests.damaged import Damaged, damaged, entries, messages, salvage
 from tests.in_process import Session, rebuild_log
-from tests.jobs.test_check import checked
+from tests.jobs.checking import checked
 from tests.logs.encoder import Message
 from tests.reference import derive
-from tests.test_against_reference import ANY, difference
 
 TOP = 1 << 63
 FIRSTS = {

@@ -14,10 +14,9 @@ from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
-from tests.broker.change.test_expire import a_store
-from tests.broker.change.test_expire import run as run_expire
-from tests.broker.services.stores import LEVELS, T0, Clock, delayed, disk, timer, writing
-from tests.broker.services.test_resolve import half
+from tests.broker.change.expiring import a_store
+from tests.broker.change.expiring import run as run_expire
+from tests.broker.services.stores import LEVELS, T0, Clock, delayed, disk, half, timer, writing
 
 # As 5.4.0, 5.5.0 and 5.5.1 leave it at each start, lengths in bytes.
 OPENED = {"000004.log": 0, "CURRENT": 16, "IDENTITY": 36, "LOCK": 0, "MANIFEST-000005": 170,

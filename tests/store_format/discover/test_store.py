@@ -3,13 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from reput.jobs.catch_up import catch_up
@@ -30,7 +27,8 @@ from reput.store_format.release.profiles import RELEASES, UnknownRelease, releas
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
-from tests.in_process import Session, functions
+from tests.golden_stores import as_left
+from tests.in_process import Session
 
 LOCAL = LocalStorage()
 SEGMENT, QUEUE = "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"
@@ -38,24 +36,12 @@ NOBODY = 65534
 SMALL = {SEGMENT: "8192", QUEUE: "100", "maxHashSlotNum": "7", "maxIndexNum": "20"}
 
 
-def as_left(name: str, folder: Path) -> Path:
-    """A golden store as its broker left it: the log, and what was derived from it."""
-    golden, store = golden_stores.unpack(name), folder / "store"
-    golden_stores.copy_input(golden, store)
-    for each in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
-        if (golden.expect / each).exists() and not (store / each).is_file():
-            source = f"{golden.expect}/{each}"
-            subprocess.run(["cp", "-rT", "--sparse=always", source, str(store / each)], check=True)
-    return store
-
-
 def discovered(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Discovered:
     return discover(StoreAt(LOCAL, str(store), rocketmq, settings))
 
 
 def run(command: Any, *words: Any, **named: Any) -> Any:
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return command(Session(), *words, **named)
+    return command(Session(), *words, **named)
 
 
 @pytest.mark.parametrize("name", golden_stores.names())

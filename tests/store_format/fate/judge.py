@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,25 +64,48 @@ def compare_skipped(path: Path, done: Mapping[str, Any], wanted: Mapping[str, st
             assert next(step.state for step in store.trace(key)) == wanted[when]
 
 
-def compare_in_rocksdb(path: Path, done: Mapping[str, str]) -> None:
-    """done: what tests.rocketmq.fates.in_rocksdb gives."""
+def compare_in_rocksdb(path: Path, done: Mapping[str, Mapping[str, str]]) -> None:
+    """done: what tests.rocketmq.fates.in_rocksdb gives. Without rocksdbstore/ the log alone tells:
+    nothing of what a broker has given up, or how often it asked.
+    """
+    there = (path / "rocksdbstore").exists()
     reported = {
-        "given up": "pending",  # a broker writes nothing of it into the log
+        "given up": "abandoned" if there else "pending",
         "checked and committed": "committed",
+        "asked": "pending",
     }
     lives = {
         "committed": ["half", "committed", "op"],
         "rolled back": ["half", "op"],
         "pending": ["half"],
+        "abandoned": ["half"],
     }
     with reput.open_store(str(path)) as store:
         rows = store.transactions(everything=True)
-        states = {key: reported.get(state, state) for key, state in done.items()}
+        states = {key: reported.get(state, state) for key, state in done["transactions"].items()}
         assert {row.unique_key: row.state for row in rows} == states
         assert all(row.topic and row.topic.startswith("Live") for row in rows)
-        assert not store.delayed(everything=True)
+        assert not rows.notes
+        asked = {row.unique_key for row in rows if row.state == "pending" and row.checks}
+        wanted = {key for key, state in done["transactions"].items() if state == "asked"}
+        assert asked == (wanted if there else set())
         for key, state in states.items():
             for scan in (False, True):
                 steps = store.trace(key, scan=scan)
                 assert [step.event for step in steps] == lives[state]
                 assert steps[0].state == state
+        timers = {row.unique_key: row.state for row in store.delayed(everything=True)}
+        if there:
+            assert timers == done["timers"]
+
+
+def given_back(path: Path) -> tuple[Counter[str], set[str]]:
+    """By UNIQ_KEY how often a timer was delivered, and those that will be delivered again."""
+    with reput.open_store(str(path)) as store:
+        rows = store.delayed(everything=True)
+        times = Counter(
+            step.unique_key or "" for topic in ("Live0", "Live1", "Live2")
+            for step in store.messages(topic, scan=True)
+        )  # fmt: skip
+        again = {row.unique_key or "" for row in rows if row.state == "delivered, will be again"}
+        return Counter({row.unique_key or "": times[row.unique_key or ""] for row in rows}), again

@@ -11,10 +11,11 @@ ARCHIVES = Path(__file__).parent / "stores"
 SUFFIX = ".tar.xz"
 LIVED = ("live_4.9.7", "live_5.3.3")
 SKIPPED = "skipped_5.2.0"
-IN_ROCKSDB = "rocksdb_5.5.0"  # half messages of transRocksDBEnable
+IN_ROCKSDB = "rocksdb_5.5.0"  # timers and half messages of timerRocksDBEnable, transRocksDBEnable
 
 # What is kept of a store: the log, what finds messages in it, and how far the broker had come.
-KEPT = ("commitlog", "consumequeue", "index")
+KEPT = ("commitlog", "consumequeue", "index", "rocksdbstore")
+LEFT_OUT = ("LOCK", "IDENTITY")  # of a RocksDB, with OPTIONS-*
 KEPT_OF_CONFIG = ("delayOffset.json", "consumerOffset.json", "topics.json", "timercheck")
 
 

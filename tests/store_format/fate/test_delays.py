@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
 from reput.store_format.notes import Notes
+from reput.store_format.rocksdb.services import Timers
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF, T0, SmallLog
 
@@ -176,6 +178,37 @@ def test_a_timer_may_be_recalled(name: str) -> None:
     log.timer("x", T0 + 5000, ("TIMER_DEL_UNIQKEY", name))
     said = Read(None, 3, T0 + 7000, True)
     assert states(log, said) == ["deleted", "never delivered"]
+
+
+def in_rocksdb(position: int, *waiting: int) -> Timers:
+    return Timers(position, 0, np.array(sorted(waiting), np.int64))
+
+
+def test_timers_are_reported_by_rocksdb_where_it_has_them() -> None:
+    log = SmallLog()
+    for key in ("a", "b", "c", "d"):
+        log.timer(key, T0 + 60_000)
+    again = log.timer("e", T0 + 5000)
+    log.timer("not read", T0 + 60_000)
+    log.timer("x", T0 + 60_000, ("TIMER_DEL_UNIQKEY", "Orders+b"))
+    log.deliver("c")
+    log.deliver("e")
+    places = [each.physical_offset for each in resolved(log, NOTHING)]
+    timers = in_rocksdb(5, places[0], again)
+    assert states(log, NOTHING._replace(timers=timers)) == [
+        "waiting", "deleted", "delivered", "never delivered", "delivered, will be again", "waiting",
+    ]  # fmt: skip
+    assert states(log, NOTHING._replace(timers=timers, timer_position=None))[3] != "waiting"
+
+
+def test_a_broker_that_turned_to_rocksdb_has_earlier_timers_in_its_wheel() -> None:
+    log = SmallLog()
+    for key in ("wheel", "rocksdb"):
+        log.timer(key, T0 + 5000)
+    log.now = T0 + 8000
+    log.put("Orders")
+    said = Read(None, 1, T0 + 3000, True, timers=in_rocksdb(2))
+    assert states(log, said) == ["late", "never delivered"]
 
 
 def test_who_cannot_be_delivered_is_named() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+import reput
 from tests.store_format.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
 from tests.store_format.fate.stores import IN_ROCKSDB, LIVED, SKIPPED, unpack
 
@@ -22,6 +25,23 @@ def test_what_a_broker_skipped_is_reported(tmp_path: Path) -> None:
                                   "after": "delivered"})  # fmt: skip
 
 
-def test_half_messages_that_rocksdb_tells_of_are_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [True, False])
+def test_what_rocksdb_tells_a_broker_of_is_known(read: bool, tmp_path: Path) -> None:
     store, done = unpack(IN_ROCKSDB, tmp_path)
-    compare_in_rocksdb(store, done["transactions"])
+    if not read:
+        shutil.rmtree(store / "rocksdbstore")  # the log alone tells it
+    compare_in_rocksdb(store, done)
+
+
+def test_without_the_library_what_is_not_known_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, done = unpack(IN_ROCKSDB, tmp_path)
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with reput.open_store(str(store)) as asked:
+        (note,) = asked.transactions(everything=True).notes
+        assert 'rocksdbstore: is a RocksDB: pip install "reput[rocksdb]" reads it' in note
+        assert "transRocksDBEnable were checked or given up" in note
+        rows = asked.delayed(everything=True)
+        assert {row.unique_key for row in rows} == done["timers"].keys()
+        assert "timerRocksDBEnable are delivered for good is not known" in " ".join(rows.notes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reput.store_format.fate.gather import op_offsets
-from reput.store_format.fate.transactions import State, Transaction, concerns, resolve
+from reput.store_format.fate.transactions import Transaction, TransactionState, concerns, resolve
+from reput.store_format.rocksdb.services import HalfRows
 from tests.store_format.fate.logs import HALF, SmallLog
 
 CHECKS = "TRANSACTION_CHECK_TIMES"
@@ -26,7 +27,7 @@ def test_a_half_message_without_an_end_is_pending() -> None:
     log.put("Orders")
     at = log.half("a")
     log.put("Orders")
-    assert resolved(log) == [Transaction(State.PENDING, at, at, 0, 0, 0, -1, -1)]
+    assert resolved(log) == [Transaction(TransactionState.PENDING, at, at, 0, 0, 0, -1, -1)]
 
 
 @pytest.mark.parametrize("body", [b"0", b"0,", b"7,0,"])
@@ -35,7 +36,7 @@ def test_an_op_after_a_committed_record_tells_nothing_new(body: bytes) -> None:
     at = log.half("a")
     end = log.commit(at, "a")
     op = log.op(body)
-    assert resolved(log) == [Transaction(State.COMMITTED, at, at, 0, 0, 0, end, op)]
+    assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
 
 
 def test_an_op_without_a_committed_record_is_a_rollback() -> None:
@@ -45,7 +46,7 @@ def test_an_op_without_a_committed_record_is_a_rollback() -> None:
     log.half("c")
     op = log.op(b"1,")
     assert states(log) == ["pending", "rolled back", "pending"]
-    assert resolved(log)[1] == Transaction(State.ROLLED_BACK, at, at, 1, 0, 0, op, op)
+    assert resolved(log)[1] == Transaction(TransactionState.ROLLED_BACK, at, at, 1, 0, 0, op, op)
 
 
 def test_a_commit_of_another_place_or_key_is_not_its_own() -> None:
@@ -89,7 +90,7 @@ def test_copies_are_of_the_message_that_was_checked() -> None:
     log.half("b")
     log.half("a", (CHECKS, "1"))
     last = log.half("a", (CHECKS, "2"))
-    assert resolved(log)[0] == Transaction(State.PENDING, first, last, 3, 2, 2, -1, -1)
+    assert resolved(log)[0] == Transaction(TransactionState.PENDING, first, last, 3, 2, 2, -1, -1)
     assert len(resolved(log)) == 2
     log.op(b"3,")
     assert states(log) == ["rolled back", "pending"]
@@ -255,6 +256,20 @@ def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked()
     assert states(log, half_position=7) == ["pending", "abandoned"]
     end = log.commit(at, "a")
     assert [each.end for each in resolved(log)] == [end, -1]
+
+
+def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up() -> None:
+    log = SmallLog()
+    checked, gone, ended, new = (log.rocksdb_half(key) for key in "abcd")
+    log.half("e")
+    log.rocksdb_op(ended, "c")
+    rows = HalfRows({checked: 3, ended: 2}, gone)
+    found = list(resolve(log.gather(concerns), 0, rows))
+    assert [(each.first, each.state, each.checks) for each in found][:4] == [
+        (checked, "pending", 3), (gone, "abandoned", 0), (ended, "rolled back", 2),
+        (new, "pending", 0),
+    ]  # fmt: skip
+    assert found[4].state == "pending"  # of the other topic
 
 
 def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported() -> None:

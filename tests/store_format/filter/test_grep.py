@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.grep import WrongPattern, grep_filter
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import RecordRules
@@ -46,7 +46,7 @@ def found(log: LogReader, wanted: Filter) -> list[int]:
     ]
     fast = [v for step in log.steps(0) for v in wanted.judge(step, False).tolist()]
     for number, (verdict, said) in enumerate(zip(fast, slow, strict=True)):
-        assert verdict == Verdict.ASK or bool(verdict) == said, number
+        assert verdict == Match.ASK or bool(verdict) == said, number
     return [number for number, said in enumerate(slow) if said]
 
 

@@ -5,46 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.store_format.faults import Fault
-from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+from reput.store_format.filter.filters import AllOf, tag_filter
 from reput.store_format.filter.parser import WrongExpression
-from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import SqlFilter, sql_filter
-from reput.store_format.log.records import RECORD_ROW
-from reput.store_format.log.walk import Step
-from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile
 from tests.logs import encoder
 from tests.store_format.filter import golden
 from tests.store_format.filter.expressions import Expressions, properties
+from tests.store_format.filter.saying import says, step_of
 
 NEW = profile("5.5.0")
 CASES = json.loads(golden.FILE.read_text("utf-8"))
-
-
-def step_of(raw: list[bytes]) -> Step:
-    """A window with nothing but these properties, one after the other."""
-    rows = np.zeros(len(raw), RECORD_ROW)
-    rows["propertiesLength"] = [len(one) for one in raw]
-    rows["propertiesAt"] = np.cumsum(rows["propertiesLength"]) - rows["propertiesLength"]
-    window = np.frombuffer(b"".join(raw), np.uint8)
-    return Step(0, window, rows, None, len(window), Fault.NONE)
-
-
-def says(wanted: Filter, raw: list[bytes], split: bool = False) -> list[bool]:
-    """What a filter says of these properties; all that it says at once must be the same."""
-    record: Any = None
-    slow = [wanted.matches(record, parse_properties(one, split), bytes) for one in raw]
-    fast = wanted.judge(step_of(raw), split).tolist()
-    assert [v == Verdict.ASK or bool(v) == s for v, s in zip(fast, slow, strict=True)].count(0) == 0
-    return slow
 
 
 @lru_cache
@@ -76,7 +54,7 @@ def test_a_window_at_once_gives_the_same() -> None:
         if case[3] is not None:
             assert "".join("01"[one] for one in says(wanted(case[0]), raw)) == case[3], case[0]
             verdicts = wanted(case[0]).judge(step_of(raw), False)
-            asked += int(np.count_nonzero(verdicts == Verdict.ASK))
+            asked += int(np.count_nonzero(verdicts == Match.ASK))
     assert asked < 0.1 * len(CASES) * len(raw)
 
 
@@ -198,7 +176,7 @@ def test_all_of_several_filters() -> None:
     raw = [b"TAGS\x01A\x02a\x015\x02", b"TAGS\x01A\x02", b"a\x015\x02", b"TAGS\x01A\x02a\x01 5\x02"]
     both = AllOf(tag_filter("A || B"), wanted("a > 4.5"))
     assert says(both, raw) == [True, False, False, True]
-    assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Verdict.ASK]
+    assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Match.ASK]
 
 
 def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:

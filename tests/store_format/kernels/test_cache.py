@@ -105,7 +105,7 @@ def test_what_is_loaded_ahead_is_what_tasks_call() -> None:
     program = """
 import gc, pathlib, tempfile
 from numba.core.dispatcher import Dispatcher
-from tests.test_golden_in_process import test_a_golden_store_in_this_process as rebuild
+from tests.golden_rebuilds import rebuild_difference as rebuild
 from reput.udfs.warm import load_kernels
 
 def loaded():
@@ -116,7 +116,7 @@ load_kernels()
 before = loaded()
 for ranges in (1, 3):
     with tempfile.TemporaryDirectory() as folder:
-        rebuild("continued_5.3.3", ranges, pathlib.Path(folder))
+        assert rebuild("continued_5.3.3", ranges, pathlib.Path(folder)) is None
 print({name for name, count in loaded().items() if before.get(name, 0) != count})
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

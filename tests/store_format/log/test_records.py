@@ -31,6 +31,7 @@ from tests.reference.rules import Rules, parse_version
 RELEASE = "5.3.3"
 RULES = RecordRules(ipv6_hosts=True, long_topics=True)
 SEGMENT = 4096
+ALONE = np.full(4, -1, np.int64)  # no DLedger log: unused
 GOOD = Message(topic="Topic", body=b"body", properties=properties(("KEYS", "a b"), ("TAGS", "t")))
 
 
@@ -165,7 +166,7 @@ def test_a_frame_asks_for_what_is_not_at_hand() -> None:
     assert frame(buf, 0, 8, SEGMENT, RULES) == (Fault.NONE, len(buf))
     rows = np.zeros(3, RECORD_ROW)
     for length in range(8, len(buf)):
-        count, at, fault = walk(buf, 0, length, SEGMENT, SEGMENT, 0, RULES, rows)
+        count, at, fault = walk(buf, 0, length, SEGMENT, SEGMENT, 0, RULES, rows, ALONE)
         assert (count, at, fault) == (0, 0, Fault.NEED_MORE)
 
 
@@ -240,7 +241,7 @@ def test_the_fields_of_a_row() -> None:
     record = encode(message, base)
     buf = np.frombuffer(record.ljust(SEGMENT, b"\0"), np.uint8)
     rows = np.zeros(2, RECORD_ROW)
-    assert walk(buf, 0, SEGMENT, SEGMENT, SEGMENT, base, RULES, rows) == (
+    assert walk(buf, 0, SEGMENT, SEGMENT, SEGMENT, base, RULES, rows, ALONE) == (
         1, len(record), Fault.ZEROS
     )  # fmt: skip
     row = dict(zip(RECORD_ROW.names or (), rows[0].item(), strict=True))
@@ -369,7 +370,7 @@ def test_a_bad_body(sizes: list[int]) -> None:
         data = segment_of(*messages, size=1 << 16)
         rows = np.zeros(9, RECORD_ROW)
         buf = np.frombuffer(data, np.uint8)
-        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows)
+        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
         assert count == len(sizes)
         expected = [n == bad and size > 0 for n, size in enumerate(sizes)]
         assert bad_bodies(buf, rows[:count]).tolist() == expected
@@ -381,7 +382,7 @@ def test_two_bad_bodies() -> None:
         data = segment_of(*(Message(body=b"x" * s, body_crc=1) for s in sizes), size=1 << 16)
         rows = np.zeros(9, RECORD_ROW)
         buf = np.frombuffer(data, np.uint8)
-        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows)
+        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
         assert bad_bodies(buf, rows[:count]).tolist() == [True, True]
 
 

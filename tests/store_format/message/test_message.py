@@ -68,7 +68,7 @@ def test_delay_in_the_properties_is_the_same_as_delay_level(tmp_path: Path) -> N
         for fields in ({"delay_level": 3}, {"properties": {"DELAY": "3"}}):
             writer.append(Message("T", b"", 2, unique_key="U", born_timestamp=1, **fields))
     one, other = stored_records(tmp_path / "commitlog")
-    assert one.topic == b"SCHEDULE_TOPIC_XXXX"
+    assert one.topic == "SCHEDULE_TOPIC_XXXX"
     assert (one.queue_id, one.queue_offset, other.queue_offset) == (2, 0, 1)
     assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
 
@@ -77,7 +77,7 @@ def test_before_the_timer_wheel_its_properties_mean_nothing(tmp_path: Path) -> N
     with open_writer(tmp_path, release="4.9.7") as writer:
         writer.append(Message("T", b"", properties={"TIMER_DELAY_SEC": "5"}))
     (record,) = stored_records(tmp_path / "commitlog")
-    assert record.topic == b"T"
+    assert record.topic == "T"
     assert b"TIMER_DELAY_SEC\x015" in record.properties
 
 

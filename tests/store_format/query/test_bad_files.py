@@ -3,7 +3,6 @@
 import random
 import struct
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +13,25 @@ from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
 from reput.store_format.notes import Notes
 from tests.logs import Message, build_log, properties
+from tests.store_format.query.asked import Asked, places
+from tests.store_format.query.bad_files import (
+    ENDS,
+    ENTRY,
+    MOST,
+    SLOTS,
+    edited,
+    end_chains,
+    entry_at,
+    index_files,
+)
 from tests.store_format.query.stores import asked
-from tests.store_format.query.test_messages import Asked, places
 
-SLOTS, MOST = 7, 20  # of the golden store's index files
-ENTRY = struct.Struct(">iqii")
 QUEUE_ENTRY = struct.Struct(">qiq")
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Asked:
     return Asked("small_all_5.3.3", tmp_path)
-
-
-def edited(path: Path, at: int, raw: bytes) -> None:
-    content = bytearray(path.read_bytes())
-    content[at : at + len(raw)] = raw
-    path.write_bytes(content)
-
-
-def index_files(store: Asked) -> list[Path]:
-    return sorted((store.path / "index").iterdir())
-
-
-def entry_at(number: int) -> int:
-    return 40 + 4 * SLOTS + 20 * number
 
 
 @pytest.mark.parametrize("step", [1, 3, -MOST])
@@ -56,17 +49,6 @@ def test_a_chain_that_leads_forward_or_round_is_reported(small: Asked, step: int
             assert places(answer) == wanted
             noted += any("does not lead back" in note for note in answer.notes)
     assert noted
-
-
-# `previous` of an entry, made of its own number: RocketMQ stops there without a word
-ENDS = {"its own": lambda n: n, "past indexCount": lambda n: MOST + 3, "negative": lambda n: -n}
-
-
-def end_chains(file: Path, previous: Callable[[int], int]) -> None:
-    raw = file.read_bytes()
-    for number in range(1, MOST):
-        key_hash, place, diff, _ = ENTRY.unpack_from(raw, entry_at(number))
-        edited(file, entry_at(number), ENTRY.pack(key_hash, place, diff, previous(number)))
 
 
 @pytest.mark.parametrize("how", ENDS)

@@ -25,7 +25,7 @@ def slowly(commitlog: Path, batch: frozenset[str]) -> Counter[tuple[object, ...]
     """(topic, hour, group, size, what) -> sum, in the plainest way."""
     found: Counter[tuple[object, ...]] = Counter()
     for record in stored_records(commitlog):
-        topic = record.topic.decode("utf-8", "replace")
+        topic = record.topic
         named = {k: v.decode("utf-8", "replace") for k, v in _PAIR.findall(record.properties)}
         group = ""
         for text in (topic, named.get(b"REAL_TOPIC", "")):

@@ -11,8 +11,8 @@ import pytest
 
 from reput.store_format.query.inventory import kind_of
 from tests.reference.log import Message
+from tests.store_format.query.asked import NAMES, Asked
 from tests.store_format.query.stores import asked
-from tests.store_format.query.test_messages import NAMES, Asked
 
 
 @pytest.fixture

@@ -19,16 +19,9 @@ from reput.store_format.layouts import INDEX_ENTRY, INDEX_HEADER
 from reput.store_format.log.many_records import records_at
 from reput.store_format.storage.local import LocalStorage
 from tests.logs import Message, build_log, properties
+from tests.store_format.query.asked import Asked, places
+from tests.store_format.query.bad_files import ENTRY, MOST, SLOTS, edited, entry_at, index_files
 from tests.store_format.query.stores import asked
-from tests.store_format.query.test_bad_files import (
-    ENTRY,
-    MOST,
-    SLOTS,
-    edited,
-    entry_at,
-    index_files,
-)
-from tests.store_format.query.test_messages import Asked, places
 
 NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq_batch_5.5.0")
 

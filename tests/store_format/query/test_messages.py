@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,36 +23,14 @@ from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
 from tests.planting import ROOT
 from tests.reference.log import Message
-from tests.store_format.query.stores import asked, keys_of, reference_messages, whole_store
+from tests.store_format.query.asked import NAMES, Asked, places
+from tests.store_format.query.stores import asked
 
-NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq_batch_5.5.0")
 FIELDS = [
     "topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp",
     "storeHost", "bornHost", "tags", "keys", "uniqueKey", "properties", "flag", "sysFlag",
     "reconsumeTimes", "preparedTransactionOffset", "bodyCRC", "size",
 ]  # fmt: skip
-
-
-class Asked:
-    """A store, and all of its messages as the reference reads them."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.path, self.golden = whole_store(name, folder)
-        self.messages = reference_messages(self.golden)
-        self.by_place = {each.physical_offset: each for each in self.messages}
-        self.by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for message in self.messages:
-            for key in dict.fromkeys(keys_of(message)):
-                self.by_key[message.topic, key].append(message.physical_offset)
-
-    def open(self) -> Any:
-        return reput.open_store(str(self.path), rocketmq=self.golden.version)
-
-    def queued(self, topic: str, queue_id: int) -> list[Message]:
-        return [
-            each for each in self.messages
-            if (each.topic, each.queue_id) == (topic, queue_id) and each.transaction in (0, 8)
-        ]  # fmt: skip
 
 
 @pytest.fixture(params=NAMES)
@@ -64,10 +41,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Asked:
 @pytest.fixture
 def small(tmp_path: Path) -> Asked:
     return Asked("small_all_5.3.3", tmp_path)
-
-
-def places(messages: Any) -> list[int]:
-    return [each.physical_offset for each in messages]
 
 
 def same(found: StoredMessage, wanted: Message) -> bool:

@@ -315,7 +315,7 @@ def test_delay_levels(text: str, delays: tuple[int, ...]) -> None:
     [
         ("enableRocksDBStore", "true", "RocksDB"),
         ("storeType", "defaultRocksDB", "storeType"),
-        ("enableDLegerCommitLog", "true", "DLedger"),
+        ("storePathDLedgerCommitLog", "/elsewhere", "DLedger"),
         ("enableConsumeQueueExt", "true", "ConsumeQueueExt"),
     ],
 )
@@ -323,7 +323,8 @@ def test_what_is_not_built_is_refused_by_name(name: str, value: str, what: str) 
     with pytest.raises(SettingError, match=what) as caught:
         refuse_unsupported(settings_from({name: value}))
     assert name in str(caught.value)
-    refuse_unsupported(settings_from({name: "default" if name == "storeType" else "false"}))
+    usual = {"storeType": "default", "storePathDLedgerCommitLog": ""}
+    refuse_unsupported(settings_from({name: usual.get(name, "false")}))
 
 
 def test_an_index_in_rocksdb_stands_beside_the_files_unless_these_are_switched_off() -> None:

@@ -23,8 +23,10 @@ from reput.store_format.rocksdb.keys import (
 )
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
+from tests.format_pages import FIELD_ROW, fields, text_of
+from tests.store_format.fate.stores import IN_ROCKSDB
+from tests.store_format.fate.stores import unpack as unpack_fates
 from tests.store_format.rocksdb.stores import unpack
-from tests.test_format_docs import FIELD_ROW, fields, text_of
 
 EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_of("rocksdb"), re.M)
 
@@ -32,7 +34,7 @@ EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_o
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
     name, folder, family, key, value = EXAMPLES[number]
-    store, _ = unpack(name, tmp_path)
+    store = (unpack_fates if name == IN_ROCKSDB else unpack)(name, tmp_path)[0]
     with closing(open_database(LocalStorage(), f"{store}/{folder}")) as database:
         assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
 

@@ -10,11 +10,11 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.udfs.rebuild.queue_shares import _shares
 from reput.udfs.rebuild.task_series import InTurn
 from reput.udfs.schemas import RUN, ids_of
+from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, properties
 from tests.reference import derive
-from tests.test_against_reference import difference
 
 SETTINGS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 16384,

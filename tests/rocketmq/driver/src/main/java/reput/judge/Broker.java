@@ -168,12 +168,14 @@ final class Broker {
 
     static Map<String, Object> stop() throws Exception {
         Map<String, Object> result = status();
-        broker.shutdown();
-        if (controller != null) {
-            Reflect.call(controller, "shutdown");
-            controller = null;
-        }
-        names.shutdown();
+        IdleWaits.during(() -> {
+            broker.shutdown();
+            if (controller != null) {
+                Reflect.call(controller, "shutdown");
+                controller = null;
+            }
+            names.shutdown();
+        });
         broker = null;
         names = null;
         return result;

@@ -29,7 +29,7 @@ final class Consumers {
 
     static DefaultMQPullConsumer started(Job job) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(job.text("group", "readers"));
-        consumer.setNamesrvAddr(job.text("namesrv"));
+        Clients.arrange(consumer, job);
         consumer.setInstanceName("consumer" + ++instances);
         consumer.setVipChannelEnabled(false);
         consumer.start();
@@ -89,7 +89,7 @@ final class Consumers {
                 }
             }
         } finally {
-            consumer.shutdown();
+            IdleWaits.during(consumer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("messages", read);
@@ -145,7 +145,7 @@ final class Consumers {
      */
     static Map<String, Object> sql(Job job) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(job.text("group"));
-        consumer.setNamesrvAddr(job.text("namesrv"));
+        Clients.arrange(consumer, job);
         consumer.setInstanceName("filter" + ++instances);
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -176,7 +176,7 @@ final class Consumers {
             }
             Thread.sleep(50);
         }
-        consumer.shutdown();
+        IdleWaits.during(consumer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("messages", new ArrayList<>(read));
         return result;
@@ -188,7 +188,7 @@ final class Consumers {
      */
     static Map<String, Object> fail(Job job) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(job.text("group"));
-        consumer.setNamesrvAddr(job.text("namesrv"));
+        Clients.arrange(consumer, job);
         consumer.setInstanceName("failing" + ++instances);
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -208,7 +208,7 @@ final class Consumers {
             Thread.sleep(50);
         }
         Thread.sleep(2000);
-        consumer.shutdown();
+        IdleWaits.during(consumer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("attempts", new ArrayList<>(read));
         return result;
@@ -243,7 +243,7 @@ final class Consumers {
                 byTime.add(consumer.searchOffset(mq, ((Number) time.get(2)).longValue()));
             }
         } finally {
-            consumer.shutdown();
+            IdleWaits.during(consumer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("by_key", byKey);

@@ -51,7 +51,7 @@ final class Drain {
             pool.shutdownNow();
         }
         double seconds = (System.nanoTime() - begin) / 1e9;
-        consumer.shutdown();
+        IdleWaits.during(consumer::shutdown);
         Map<String, Object> by = new TreeMap<>();
         counts.forEach((topic, count) -> by.put(topic, count.sum()));
         Map<String, Object> result = new LinkedHashMap<>();

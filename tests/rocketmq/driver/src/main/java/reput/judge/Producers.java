@@ -33,7 +33,10 @@ final class Producers {
         producer.start();
         List<Object> sent = new ArrayList<>();
         try {
-            for (Object each : job.list("messages")) {
+            if (job.flag("as_batch", false)) {
+                sendBatch(producer, job);
+            }
+            for (Object each : job.flag("as_batch", false) ? List.of() : job.list("messages")) {
                 Job one = Job.of(each);
                 Message message = message(one);
                 SendResult result = one.has("q")
@@ -48,15 +51,26 @@ final class Producers {
                 throw e;
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
         return result;
     }
 
-    private static void configure(DefaultMQProducer producer, Job job) {
-        producer.setNamesrvAddr(job.text("namesrv"));
+    /** All messages, which are of one topic and queue, in one request. */
+    private static void sendBatch(DefaultMQProducer producer, Job job) throws Exception {
+        List<Message> batch = new ArrayList<>();
+        Job first = Job.of(job.list("messages").get(0));
+        for (Object each : job.list("messages")) {
+            batch.add(message(Job.of(each)));
+        }
+        producer.send(batch, new MessageQueue(first.text("t"), Broker.NAME,
+            (int) first.number("q", 0)));
+    }
+
+    private static void configure(DefaultMQProducer producer, Job job) throws Exception {
+        Clients.arrange(producer, job);
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);
         producer.setHeartbeatBrokerInterval(1000);
@@ -92,7 +106,7 @@ final class Producers {
                 sent.add(List.of(one.text("t"), result.getMsgId(), one.text("outcome")));
             }
         } finally {
-            producer.shutdown();
+            IdleWaits.during(producer::shutdown);
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("sent", sent);
@@ -111,7 +125,7 @@ final class Producers {
             Thread.sleep(50);
         }
         Thread.sleep(500);
-        producer.shutdown();
+        IdleWaits.during(producer::shutdown);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("checked", new ArrayList<>(checked));
         return result;

@@ -54,7 +54,8 @@ final class Stores {
             for (Object config : new Object[] {storeConfig, brokerConfig}) {
                 for (String name : spellings(entry.getKey())) {
                     String setter = "set" + Character.toUpperCase(name.charAt(0)) + name.substring(1);
-                    if (Reflect.method(config.getClass(), setter, 1) != null) {
+                    if (Reflect.method(config.getClass(), setter, 1) != null
+                        || Reflect.method(config.getClass(), "set" + name, 1) != null) { // setdLegerPeers
                         Properties one = new Properties();
                         one.setProperty(name, String.valueOf(entry.getValue()));
                         MixAll.properties2Object(one, config);

@@ -1,0 +1,210 @@
+"""`reput convert`: a store written anew, with files of other sizes or for another release."""
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    VERSIONS,
+    add_store,
+    asks_store,
+    engine_for,
+    options_of_job,
+    show,
+)
+from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import on_engine
+from reput.jobs.opening.progress import Progress
+
+if TYPE_CHECKING:
+    from reput.jobs.converting.convert_summary import ConvertSummary
+    from reput.jobs.pipeline.job import FoundStore
+    from reput.jobs.pipeline.pipeline import Cut
+    from reput.store_format.storage.protocol import Storage
+
+_HELP = (
+    """\
+Writes a new store to DIR: the log anew, record by record, all derived files, and the configuration
+with topics, groups and offsets. Messages keep their queueOffsets, bodies, properties and times;
+their places in the log become others, and what points to a place points to the new one. Where
+only some topics are taken, those in queues that several share (delayed, retried) move up. STORE is
+only read. A damaged log is refused: `reput repair` makes a sound copy first.
+
+examples:
+  reput convert /data/store --dry-run
+  reput convert /data/store --output /data/new --to-set mappedFileSizeCommitLog=536870912
+  reput convert /data/store --output /data/orders --topic Orders --rename Orders=OrdersOld
+  reput convert /data/store --output /data/new --to-rocketmq 5.3.3 --store-host 10.0.0.7:10911
+
+"""
+    + VERSIONS
+)
+
+
+@on_engine
+def convert(  # noqa: PLR0913 (a user's options)
+    engine: Engine,
+    store: str,
+    output: str,
+    *,
+    to_rocketmq: str | None = None,
+    to_settings: Mapping[str, str] | None = None,
+    topics: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    store_host: str | None = None,
+    merge: Sequence[str] = (),
+    meet: str = "refuse",
+    dry_run: bool = False,
+    replace: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    cut: "Cut | None" = None,
+    storage: "Storage | None" = None,
+    output_storage: "Storage | None" = None,
+    progress: Progress | None = None,
+) -> "ConvertSummary":
+    """Write a store anew.
+
+    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
+    `replace` a store that was converted before; to_rocketmq: the release that the new store is for,
+    by default the old one's; to_settings: what is other in the new store, by RocketMQ's names
+    (`{"mappedFileSizeCommitLog": "536870912"}`); topics: only these, with what waits, is retried or
+    was given up of them; drop: all but these; rename: topics' new names by their old ones;
+    store_host: `address:port` for each record's storeHost, which is part of message ids; merge:
+    further stores, whose records join those of `store` by store time; meet: what becomes of queues
+    that several of them have: `refuse`, `renumber` (one queue of all) or `apart` (later stores' get
+    other ids); dry_run: write nothing, and say what would become
+    of each topic. The others as for `reput.rebuild`, of the store that is read.
+
+    Raises StoreError (of which DamageFound is one, where live records follow damage; also where a
+    broker has the store), SettingError, UnknownRelease; nothing is left behind in `output` then.
+    """
+    from reput.jobs.converting.convert_store import all_inputs, convert_store, look_at, wanted
+    from reput.jobs.converting.meeting import MEETS
+    from reput.jobs.converting.wanted_changes import wanted_changes
+    from reput.jobs.outputs.sets import CONVERTED
+    from reput.jobs.pipeline.job import find_store
+    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.release.profiles import profile
+    from reput.store_format.release.setting_table import SettingError
+
+    if meet not in MEETS:
+        raise SettingError(f"meet {meet!r}: one of {', '.join(MEETS)} is wanted")
+    stores = _each_once([
+        find_store(
+            engine, store_at(each, rocketmq, settings, storage), cut=cut, progress=progress,
+            one_release=True, even_rocksdb=True,
+        )
+        for each in (store, *merge)
+    ])  # fmt: skip
+    found = stores[0]
+    release = profile(to_rocketmq or found.plan.profile.release)
+    changes = wanted_changes(topics, drop, rename or {}, store_host, release)
+    changes = dataclasses.replace(changes, merges=bool(merge))
+    to = wanted(found, release.release, to_settings or {}, changes)._replace(meet=meet)
+    if dry_run:
+        return look_at(stores, to)
+    place = found.output(output, CONVERTED, replace, output_storage or storage)
+    return convert_store(stores, to, dataclasses.replace(place, inputs=all_inputs(stores)))
+
+
+def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
+    """The stores, if each is named once. Raises SettingError."""
+    from reput.store_format.release.setting_table import SettingError
+    from reput.store_format.storage.overlap import relation
+
+    for n, each in enumerate(stores):
+        here = each.plan.storage.whereabouts(each.plan.store)
+        for other in stores[:n]:
+            if relation(here, other.plan.storage.whereabouts(other.plan.store)) is not None:
+                raise SettingError(
+                    f"--merge {each.plan.store}: is, holds or lies in {other.plan.store}, which is "
+                    "given too: each message would be there twice"
+                )
+    return stores
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput convert` understands."""
+    parser.epilog = _HELP
+    add_store(parser, on_damage=())
+    parser.add_argument("--output", metavar="DIR", help="absent or empty folder, or its URL")
+    parser.add_argument(
+        "--replace", action="store_true", help="replace the store in DIR, if it is a converted one"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write nothing; say what becomes of each topic"
+    )
+    parser.add_argument(
+        "--to-rocketmq", metavar="VERSION",
+        help="the release that the new store is for (default: that of STORE)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to-set", action="append", default=[], metavar="NAME=VALUE", dest="to_assignments",
+        help="what is other in the new store, by RocketMQ's name: mappedFileSizeCommitLog, "
+        "mappedFileSizeConsumeQueue, maxIndexNum, ...; may be repeated",
+    )  # fmt: skip
+
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC",
+        help="only this topic, and what waits, is retried or was given up of it; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="TOPIC",
+        help="all but this topic; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rename", action="append", default=[], metavar="OLD=NEW",
+        help="a topic's new name; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--merge", nargs="+", default=[], metavar="STORE",
+        help="further stores, whose messages join those of STORE by store time",
+    )  # fmt: skip
+    parser.add_argument(
+        "--meet", choices=("refuse", "renumber", "apart"), default="refuse",
+        help="with --merge, queues that several stores have: refuse them (default), make one queue "
+        "of them, or give those of later stores other ids",
+    )  # fmt: skip
+    parser.add_argument(
+        "--store-host", metavar="ADDRESS:PORT",
+        help="the new broker's address, which message ids name",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, and say what was done: 0 done; 1 a dry run, which always has something to do."""
+    from reput.jobs.converting.wanted_changes import parse_renames
+    from reput.store_format.release.profiles import release_named
+    from reput.store_format.release.settings import SettingError, parse_assignments
+
+    if bool(arguments.output) == arguments.dry_run:
+        raise SettingError("--output DIR says where to write; --dry-run writes nothing: give one")
+    if arguments.to_rocketmq:
+        release_named(arguments.to_rocketmq)
+    to_settings = parse_assignments(arguments.to_assignments)
+    rename = parse_renames(arguments.rename)
+    options = options_of_job(arguments)
+    with engine_for(arguments, asks_store(arguments, options)) as engine:
+        summary = convert(
+            engine,
+            arguments.store,
+            arguments.output or "",
+            to_rocketmq=arguments.to_rocketmq,
+            to_settings=to_settings,
+            topics=arguments.topic,
+            drop=arguments.drop,
+            rename=rename,
+            store_host=arguments.store_host,
+            merge=arguments.merge,
+            meet=arguments.meet,
+            dry_run=arguments.dry_run,
+            replace=arguments.replace,
+            **options,
+        )
+    show(arguments, summary.as_json(), summary.text(), summary.details())
+    return DAMAGE if arguments.dry_run else DONE

@@ -1,0 +1,1 @@
+"""A store written anew: measured, placed, written, and its configuration carried over."""

@@ -1,0 +1,196 @@
+"""The configuration of a new store: topics, groups, and how far consumers have come.
+
+Carried over is what a slave asks its master for (jobs/replicating/config_files). Files in which
+names or offsets change are written anew; others are copied as they are.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reput.jobs.converting.ordered_records import Source
+from reput.jobs.opening.plan import Plan
+from reput.jobs.replicating.config_files import KINDS, POSITIONS
+from reput.store_format.convert.changes import Changes, Fate, is_shared
+from reput.store_format.derive.queue_table import SCHEDULE_NAME
+from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.names import CONFIG, is_queue_id
+from reput.store_format.notes import Notes
+from reput.udfs.convert.measure_splits import Marks
+
+# By file: its table, whose keys are `topic` or `topic@group`.
+_BY_TOPIC = {
+    "topics.json": "topicConfigTable",
+    "consumerOffset.json": "offsetTable",
+    "consumerOrderInfo.json": "table",
+    "consumerFilter.json": "filterDataByTopic",
+    "messageRequestMode.json": "messageRequestModeMap",
+    "topicQueueMapping.json": "topicQueueMappingInfoMap",
+    "broadcastOffset.json": "offsetStoreMap",
+}
+_IN_ROCKSDB = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+}
+_OTHER_TABLES = {
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "delayOffset.json": "offsetTable",
+    "lmqConsumerOffset.json": "offsetTable",
+}
+_GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
+_TOPIC_FIELDS = ("topic", "topicName")
+_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
+_QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
+SCHEDULE = SCHEDULE_NAME.tobytes().decode()
+
+Config = dict[str, bytes]  # by the file's name, below config/
+
+
+def positions_of(plan: Plan, changes: Changes) -> Marks:
+    """The positions, of consumers and of the delivery of delayed messages, in queues that may be
+    numbered anew.
+    """
+    if not changes.selects:
+        return {}
+    found: dict[tuple[str, int], set[int]] = {}
+    for (_, topic), queues in consumer_offsets(plan.storage, plan.store, Notes()).items():
+        if changes.merges or is_shared(topic):
+            for queue_id, offset in queues.items():
+                found.setdefault((topic, queue_id), set()).add(offset)
+    for queue_id, offset in delivered_up_to(plan).items():
+        found.setdefault((SCHEDULE, queue_id), set()).add(offset)
+    return {key: tuple(sorted(offsets)) for key, offsets in found.items()}
+
+
+def delivered_up_to(plan: Plan) -> dict[int, int]:
+    """By queue of the schedule topic, the position up to which its messages are delivered."""
+    delays = config_table(plan.storage, plan.store, _DELAYED, "offsetTable", Notes()) or {}
+    return {
+        int(level) - 1: offset for level, offset in delays.items()
+        if is_queue_id(level) and isinstance(offset, int)
+    }  # fmt: skip
+
+
+def carried_config(source: Source, warnings: list[str]) -> Config:
+    """The files of config/ that the new store gets; what is left out is a warning."""
+    files = {}
+    for name in (*KINDS, *POSITIONS):
+        content = _content(source.job.plan, name, warnings)
+        if content is not None and source.changes.by_topic:
+            content = _changed(name, json.loads(quoted_keys(content)), source)
+        if content is not None:
+            files[name] = content
+    return files
+
+
+def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
+    """What the old store has as a file of config/; None where it has none."""
+    if name in _IN_ROCKSDB and config_in_rocksdb(plan.storage, plan.store, name) is not None:
+        notes = Notes()
+        table = config_table(plan.storage, plan.store, name, _IN_ROCKSDB[name], notes)
+        warnings += notes.lines
+        return None if table is None else json.dumps({_IN_ROCKSDB[name]: table}).encode()
+    for path in (name, f"{name}.bak"):
+        try:
+            raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            if isinstance(json.loads(quoted_keys(raw)), dict):
+                return raw
+        except (ValueError, RecursionError):
+            pass
+        warnings.append(f"{plan.store}/{CONFIG}/{path}: is no JSON object; it is left out")
+    return None
+
+
+def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
+    """A file with the topics' new names, without those that are left out."""
+    table = whole.get(_BY_TOPIC.get(name, ""))
+    if isinstance(table, dict):
+        whole[_BY_TOPIC[name]] = {
+            new: value for key, about in table.items()
+            for new, value in _entry(name, key, about, source)
+        }  # fmt: skip
+    if name == _DELAYED and isinstance(whole.get("offsetTable"), dict):
+        levels = {str(int(level) - 1): offset for level, offset in whole["offsetTable"].items()
+                  if is_queue_id(level)}  # fmt: skip
+        moved = _new_offsets(SCHEDULE, levels, source)
+        whole["offsetTable"] = {str(int(queue) + 1): offset for queue, offset in moved.items()}
+    return json.dumps(whole).encode()
+
+
+def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, Any]]:
+    topic, group_mark, group = key.partition(_GROUP)
+    decision = source.changes.of_queue(topic)
+    if decision.fate == Fate.LEFT_OUT:
+        return []
+    if name == _CONSUMED and isinstance(about, dict):
+        about = _new_offsets(topic, about, source)
+    if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
+        counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
+                  if isinstance(about.get(field), int)}  # fmt: skip
+        about = {**about, **counts}
+    new_key = f"{source.changes.renamed(topic)}{group_mark}{group}"
+    return [(new_key, _with_names(about, source.changes))]
+
+
+def _new_offsets(topic: str, offsets: Mapping[str, Any], source: Source) -> dict[str, int]:
+    """Positions by their queues' new ids, without queues of which nothing is taken."""
+    found = {}
+    for queue, offset in offsets.items():
+        if is_queue_id(queue) and isinstance(offset, int):
+            new = source.offset(topic, int(queue), offset)
+            if new is not None:
+                shift = source.changes.of_queue(topic).queue_shift
+                found[str(int(queue) + shift)] = new
+    return found
+
+
+def _with_names(about: Any, changes: Changes) -> Any:
+    """What a file says of a topic, with the topic's new name in its fields."""
+    if isinstance(about, Mapping):
+        return {
+            name: changes.renamed(value)
+            if name in _TOPIC_FIELDS and isinstance(value, str) else _with_names(value, changes)
+            for name, value in about.items()
+        }  # fmt: skip
+    return [_with_names(each, changes) for each in about] if isinstance(about, list) else about
+
+
+def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
+    """One configuration of several stores': entries of all; of one entry the first store's, with
+    the most queues of a topic, and of two positions the lower one.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for config in configs:
+        for name, content in config.items():
+            whole = json.loads(quoted_keys(content))
+            if name not in merged:
+                merged[name] = whole
+                continue
+            table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
+            ours, theirs = merged[name].get(table), whole.get(table)
+            if isinstance(ours, dict) and isinstance(theirs, dict):
+                for key, about in theirs.items():
+                    ours[key] = _joined(name, ours[key], about) if key in ours else about
+            elif merged[name] != whole:
+                warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
+    return {name: json.dumps(whole).encode() for name, whole in merged.items()}
+
+
+def _joined(name: str, one: Any, other: Any) -> Any:
+    """One entry of two stores'."""
+    if name == _DELAYED:
+        return min(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        if name == _TOPICS:
+            counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
+            return {**one, **counts}
+        if name == _CONSUMED:
+            low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
+            return {**one, **other, **low}
+    return one

@@ -1,0 +1,277 @@
+"""A store written anew: its log measured, placed and written, its configuration carried over, its
+derived files made by the rebuild's own steps.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.jobs.converting.carried_config import (
+    SCHEDULE,
+    Config,
+    carried_config,
+    delivered_up_to,
+    merged_config,
+    positions_of,
+)
+from reput.jobs.converting.convert_summary import ConvertSummary, topic_fates
+from reput.jobs.converting.measured_log import QueueKey, measure
+from reput.jobs.converting.meeting import MEET_REFUSE, meet
+from reput.jobs.converting.new_log import NewLog, place_records, start_of, write_log
+from reput.jobs.converting.ordered_records import Source, place_in_order
+from reput.jobs.converting.timer_files import carry_timer
+from reput.jobs.converting.wanted_changes import refuse_unknown_topics
+from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
+from reput.jobs.deriving.derive_set import derive_set
+from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
+from reput.jobs.opening.log_state import check_unchanged
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
+from reput.jobs.outputs.manifest import manifest_text
+from reput.jobs.outputs.output import Input, Output
+from reput.jobs.outputs.sets import REBUILT
+from reput.jobs.outputs.summary import OutputFile
+from reput.jobs.pipeline.job import FoundStore, find_store
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.store_format.convert.changes import Changes, Fate
+from reput.store_format.convert.fits import Seen, misfits
+from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
+from reput.store_format.notes import Notes
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import merge_layers, settings_from
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.convert.placed_records import PlacedRecords
+
+if TYPE_CHECKING:
+    pass
+
+_SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
+# Of the new store nothing but its root tells where its files are.
+_PLACES = "storepath"
+_DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
+
+
+class Wanted(NamedTuple):
+    """What a new store is to be. settings: by RocketMQ's names, over those of the old one; meet:
+    one of MEETS, for queues that several stores have.
+    """
+
+    release: str
+    settings: dict[str, str]
+    changes: Changes
+    meet: str = MEET_REFUSE
+
+    @property
+    def segment_bytes(self) -> int:
+        """Of each of its segments."""
+        return settings_from(self.settings).mapped_file_size_commit_log
+
+
+def wanted(
+    found: FoundStore, release: str, settings: Mapping[str, str], changes: Changes
+) -> Wanted:
+    """What is asked for, and else as the old store, the first one. Raises SettingError."""
+    known = {
+        name: value
+        for name, value in found.plan.discovered.settings.items()
+        if _PLACES not in name.lower() and name != _DLEDGER
+    }
+    known = merge_layers(known, settings)
+    settings_from(known, release=release)
+    return Wanted(release, known, changes)
+
+
+def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
+    """What a conversion would do. Writes in the folder of temporary files alone."""
+    first = stores[0]
+    with first.temporarily(_DRY_RUN, also=all_inputs(stores[1:])) as job:
+        summary = _looked_at(_jobs(job, stores), to).summary
+    summary.dry_run, summary.seconds = True, first.seconds()
+    return summary
+
+
+def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> ConvertSummary:
+    """Write the new store. place: its inputs are those of all stores.
+
+    Raises StoreError, of which DamageFound is one; nothing is left behind in the output then.
+    """
+    first = stores[0]
+    for each in stores:
+        if each.plan.in_use:
+            raise StoreError(
+                f"{each.plan.store}: a broker has it: a store is converted when it is stopped"
+            )
+    with first.publishing(place) as (job, cleaned):
+        looked = _looked_at(_jobs(job, stores), to)
+        summary = looked.summary
+        summary.output, summary.cleaned = place.path, cleaned
+        rows = write_log(job, looked.log, to.segment_bytes)
+        for each in stores:
+            check_unchanged(each.plan)
+        storage, folder = place.storage, job.staging.path(_SET)
+        target = storage.begin_set(folder, place.path, place.may_go)
+        storage.make_folders(f"{target}/{COMMIT_LOG}")
+        moves = []
+        for row in rows:
+            path = f"{COMMIT_LOG}/{segment_name(row['start'])}"
+            moves.append((job.staging.path(row["name"]), f"{target}/{path}"))
+            summary.segments.append(OutputFile(path, row["length"], row["sha256"]))
+        storage.move_all(moves)
+        _write_config(storage, target, looked.config, summary)
+        if not to.changes.selects:
+            records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
+            carry_timer(job.plan, storage, target, records, summary)
+        # bodies were checked as they were read
+        settings = {**to.settings, "checkCRCOnRecover": "false"}
+        made = StoreAt(storage, target, to.release, settings)
+        _derive(first, made, job.staging.path(_DERIVED), looked)
+        raw = manifest_text(summary.manifest())
+        storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
+    summary.seconds = first.seconds()
+    return summary
+
+
+def all_inputs(stores: Iterable[FoundStore]) -> tuple[Input, ...]:
+    """What is read of all stores."""
+    return tuple(each for store in stores for each in store.inputs)
+
+
+def _jobs(job: Pipeline, stores: Sequence[FoundStore]) -> list[Pipeline]:
+    """The job of each store, the first of which is there; all work in one staging folder."""
+    return [job, *(each.job(job.staging) for each in stores[1:])]
+
+
+class _LookedAt(NamedTuple):
+    """What becomes of the stores, before a log is written."""
+
+    log: NewLog
+    config: Config
+    expired: dict[tuple[str, int], LastEntry]  # queues that have no message in the log any more
+    summary: ConvertSummary
+
+
+def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
+    sources = [_source(job, to.changes) for job in jobs]
+    there = {key.topic for source in sources for key in source.measured.queues}
+    configured = {topic for job in jobs for topic in _configured(job.plan)}
+    refuse_unknown_topics(to.changes, there | configured)
+    for source in sources:
+        queues = source.measured.queues
+        refuse_places_in_bodies(
+            source.job.plan, {key.topic for key, seen in queues.items() if seen.taken}
+        )
+        if to.changes.selects:
+            refuse_waiting(source.job.plan, source.changes, {key.topic for key in queues})
+        _refuse_misfits(source, to)
+    meet(sources, to.meet)
+    start = start_of((source.measured.start for source in sources), to.segment_bytes)
+    if to.changes.selects:
+        log = place_in_order(sources, to.segment_bytes, start)
+    else:
+        log = place_records(jobs[0], sources[0].measured, to.changes, to.segment_bytes)
+    plans = [job.plan for job in jobs]
+    summary = ConvertSummary(
+        [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
+        [source.measured.start for source in sources], [source.measured.end for source in sources],
+        log.segments[0].start, log.end,
+        topics=[fate for source in sources for fate in topic_fates(source)],
+        discovered=plans[0].discovered.as_json(),
+    )  # fmt: skip
+    for source in sources:
+        plan = source.job.plan
+        summary.warnings += [*plan.notes, *plan.warnings, *source.measured.warnings]
+    summary.messages = sum(fate.taken for fate in summary.topics)
+    configs = [carried_config(source, summary.warnings) for source in sources]
+    config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
+    return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
+
+
+def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
+    """The ends of queues without a live message, by their new names: they go on there."""
+    live = {
+        source.new_queue(key) for source in sources
+        for key, seen in source.measured.queues.items() if seen.counted
+    }  # fmt: skip
+    found: dict[tuple[str, int], LastEntry] = {}
+    for source in sources:
+        own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
+        for queue, last in expired_queues(source.job.plan, own, warnings).items():
+            new = source.new_queue(QueueKey(*queue))
+            left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
+            if left_out or new in live:
+                continue
+            if new not in found or found[new].position < last.position:
+                found[new] = last
+    return found
+
+
+def _source(job: Pipeline, changes: Changes) -> Source:
+    if changes.merges:
+        # what is delivered is not delivered again: positions before and behind it would mix
+        starts = delivered_up_to(job.plan).items()
+        changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
+    marks = positions_of(job.plan, changes)
+    return Source(job, changes, measure(job, changes, changes.selects, marks), marks)
+
+
+def _configured(plan: Plan) -> Iterable[str]:
+    return configured_topics(plan.storage, plan.store, Notes()) or {}
+
+
+def _refuse_misfits(source: Source, to: Wanted) -> None:
+    """Raise StoreError where the new store's release does not read what is taken."""
+    plan = source.job.plan
+    if to.release == plan.profile.release and not to.changes.store_host:
+        return  # what its own release has written, it has
+    seen = [
+        Seen(to.changes.renamed(key.topic), queue.sys_flags, bool(queue.long),
+             key.topic in plan.batch_topics)
+        for key, queue in source.measured.queues.items() if queue.taken
+    ]  # fmt: skip
+    lines = list(dict.fromkeys(misfits(seen, to.changes.store_host, profile(to.release))))
+    if lines:
+        more = f"; and {len(lines) - 1} more topics" if len(lines) > 1 else ""
+        raise StoreError(
+            f"{plan.store}: not for RocketMQ {to.release}: {lines[0]}{more}; "
+            "--drop TOPIC leaves a topic out"
+        )
+
+
+def _write_config(storage: Storage, target: str, config: Config, summary: ConvertSummary) -> None:
+    storage.make_folders(f"{target}/{CONFIG}")
+    for name, content in config.items():
+        output = storage.create(f"{target}/{CONFIG}/{name}")
+        output.write(content)
+        output.finish(len(content))
+        summary.copied.append(f"{CONFIG}/{name}")
+
+
+def _derive(found: FoundStore, at: StoreAt, derived: str, looked: _LookedAt) -> None:
+    """Derive the new log's files to a folder of its staging, and move them into the set."""
+    storage, target, summary = at.storage, at.path, looked.summary
+    made = find_store(
+        found.engine, at,
+        cut=found.cut, progress=found.progress, one_release=True, even_rocksdb=True,
+    )  # fmt: skip
+    try:
+        built = derive_set(
+            made,
+            made.output(derived, REBUILT, False, storage),
+            queues=kind_of_queues(found.plan, None, derived),
+            index=kind_of_index(found.plan, None, derived),
+            expired=looked.expired,
+        )
+    except DamageFound as error:
+        raise StoreError(
+            f"{found.plan.store}: a broker would not take all of its new log, nothing was "
+            f"published; `reput check` shows what is wrong with the old one: {error}"
+        ) from None
+    for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
+        if folder:
+            storage.make_folders(f"{target}/{folder}")
+    storage.move_all((f"{derived}/{f.path}", f"{target}/{f.path}") for f in built.files)
+    summary.derived = built.files
+    summary.warnings += [*built.warnings, *built.left_out]

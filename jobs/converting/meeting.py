@@ -1,0 +1,58 @@
+"""Queues of one name that several stores have."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from reput.jobs.converting.carried_config import SCHEDULE
+from reput.jobs.converting.measured_log import QueueKey
+from reput.jobs.converting.ordered_records import Source
+from reput.store_format.discover.config_folder import queues_of
+from reput.store_format.faults import StoreError
+from reput.store_format.notes import Notes
+
+MEET_REFUSE, RENUMBER, APART = "refuse", "renumber", "apart"
+MEETS = (MEET_REFUSE, RENUMBER, APART)
+
+
+def meet(sources: Sequence[Source], how: str) -> None:
+    """Refuse queues that meet, or keep them apart: of a topic that several stores have, a later
+    store's queues get ids above those of the stores before. Raises StoreError.
+
+    The queues of the schedule topic are its levels: they are numbered anew in any case.
+    """
+    if how == APART:
+        _part(sources)
+        return
+    if how == RENUMBER:
+        return
+    owners: dict[QueueKey, Source] = {}
+    for source in sources:
+        for key, queue in source.measured.queues.items():
+            if not queue.taken or key.topic == SCHEDULE:
+                continue
+            new = source.new_queue(key)
+            other = owners.setdefault(new, source)
+            if other is not source:
+                raise StoreError(
+                    f"{source.job.plan.store}: queue {new.queue_id} of topic {new.topic[:127]!r} "
+                    f"is in {other.job.plan.store} too: --meet apart gives its queues other ids, "
+                    "--meet renumber joins them by store time, --rename or --drop keeps one out"
+                )
+
+
+def _part(sources: Sequence[Source]) -> None:
+    counts: dict[str, int] = {}  # by a topic's new name: the queues of the stores before
+    for source in sources:
+        own: dict[str, int] = {}
+        for key, queue in source.measured.queues.items():
+            if queue.taken and key.topic != SCHEDULE:
+                plan = source.job.plan
+                known = own.get(key.topic) or queues_of(
+                    plan.storage, plan.store, key.topic, Notes()
+                )
+                own[key.topic] = max(known, key.queue_id + 1)
+        shifts = {topic: counts.get(source.changes.renamed(topic), 0) for topic in own}
+        moved = tuple((topic, shift) for topic, shift in shifts.items() if shift)
+        source.changes = replace(source.changes, shifts=moved)
+        for topic, count in own.items():
+            counts[source.changes.renamed(topic)] = shifts[topic] + count

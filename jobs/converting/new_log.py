@@ -1,0 +1,110 @@
+"""Write a new log: give the records of a measured log their places, and write its segments."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from reput.jobs.converting.measured_log import MeasuredLog
+from reput.jobs.engines.engine import Row
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.store_format.convert.changes import Changes
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import BLANK_BYTES
+from reput.udfs.convert.measure_splits import measured_records
+from reput.udfs.convert.placed_records import OldLog, Piece, placed
+from reput.udfs.convert.write_segments import (
+    SEGMENT_WRITTEN,
+    NewSegment,
+    Part,
+    WriteSegments,
+)
+
+
+class NewLog(NamedTuple):
+    """The plan of a new log: the old ones, its segments, and where it ends (a physical offset)."""
+
+    olds: tuple[OldLog, ...]
+    segments: list[NewSegment]
+    end: int
+
+
+def start_of(log_starts: Iterable[int], segment_bytes: int) -> int:
+    """Where a new log begins: as the old ones, or at the next segment's start.
+
+    Not before: what an expired record has left, as a queue's last entry, still points before it.
+    """
+    return -(-max(log_starts) // segment_bytes) * segment_bytes
+
+
+def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
+    """The MEASURED_RECORD rows of a MEASURED row. Raises StoreError where one does not fit into a
+    segment.
+    """
+    records = measured_records(job.staging, row["run"], row["taken"])
+    longest = int(records["size"].max())
+    if longest + BLANK_BYTES > segment_bytes:
+        at = job.plan.splits.stretch(row["split"]).start
+        at += int(records["offset"][int(records["size"].argmax())])
+        raise StoreError(
+            f"{job.plan.store}: the record at physical offset {at}: totalSize {longest}: does not "
+            f"fit into a segment; mappedFileSizeCommitLog={segment_bytes} takes "
+            f"{segment_bytes - BLANK_BYTES}: choose a greater size"
+        )
+    return records
+
+
+def piece_of(job: Pipeline, row: Row, at: int) -> Piece:
+    """The piece that a MEASURED row becomes. at: where the new log ends before."""
+    splits = job.plan.splits
+    return Piece(
+        splits.stretch(row["split"]).start, row["run"], row["taken"], at,
+        splits.segment(row["split"]), row["longest"],
+    )  # fmt: skip
+
+
+def old_log(
+    job: Pipeline, measured: MeasuredLog, changes: Changes, pieces: Sequence[Piece], ordered: bool
+) -> OldLog:
+    """What tasks need to know of a log that is written anew."""
+    return OldLog(
+        job.plan.storage, job.rules.records, job.rules.dispatch.split_properties, changes,
+        tuple(pieces), measured.start, measured.end, ordered=ordered,
+    )  # fmt: skip
+
+
+def place_records(
+    job: Pipeline, measured: MeasuredLog, changes: Changes, segment_bytes: int
+) -> NewLog:
+    """Give each record its place, in the old log's order. segment_bytes: of the new segments.
+
+    Raises StoreError where a record does not fit into a segment.
+    """
+    pieces: list[Piece] = []
+    begins: list[tuple[int, int, int]] = []  # of each segment: its start, a piece, a record in it
+    at = start_of([measured.start], segment_bytes)
+    for row in measured.rows:
+        if row["taken"]:
+            records = records_of(job, row, segment_bytes)
+            pieces.append(piece_of(job, row, at))
+            places, indices, at = placed(records, at, segment_bytes)
+            begins += [(int(places[i]), len(pieces) - 1, i) for i in indices.tolist()]
+    old = old_log(job, measured, changes, pieces, False)
+    return NewLog((old,), list(_segments(begins, pieces)) or [NewSegment(at, (), True)], at)
+
+
+def _segments(begins: list[tuple[int, int, int]], pieces: list[Piece]) -> Iterator[NewSegment]:
+    for number, (start, piece, record) in enumerate(begins):
+        last = number + 1 == len(begins)
+        if last:
+            last_piece, stop = len(pieces) - 1, pieces[-1].taken
+        else:
+            _, last_piece, stop = begins[number + 1]
+        yield NewSegment(start, (Part(0, piece, record, last_piece, stop),), last)
+
+
+def write_log(job: Pipeline, log: NewLog, segment_bytes: int) -> list[Row]:
+    """Write the segments in staging; their SEGMENT_WRITTEN rows, in the log's order."""
+    task = WriteSegments(job.staging, log.olds, tuple(log.segments), segment_bytes)
+    total = log.end - log.segments[0].start
+    with job.stages.by_tasks("written", total, "bytes"):
+        rows = job.ids(len(task.segments)).run(task, SEGMENT_WRITTEN).collect()
+    return sorted(rows, key=lambda row: int(row["start"]))

@@ -1,0 +1,252 @@
+"""Places of records where their order or their queueOffsets must be worked out: records of several
+stores, and queues that lose some of their records or get those of another store too.
+
+The driver goes through what the measuring tasks have staged, 24 bytes a record, in the order of the
+new log; it holds one split of each store.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
+from reput.jobs.converting.new_log import NewLog, old_log, piece_of, records_of
+from reput.jobs.engines.engine import Row
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.store_format.convert.changes import Changes
+from reput.store_format.convert.interleave import BEGINS, interleave
+from reput.udfs.convert.measure_splits import Marks, measured_order, split_queues
+from reput.udfs.convert.placed_records import NUMBERS, PLACES, OldLog, Piece
+from reput.udfs.convert.write_segments import NewSegment, Part
+
+Numbers = npt.NDArray[np.int64]
+_DONE = -1
+
+
+@dataclass
+class Source:
+    """A store that gives records. marks: positions in its queues that are carried over."""
+
+    job: Pipeline
+    changes: Changes
+    measured: MeasuredLog
+    marks: Marks
+    new_marks: dict[tuple[str, int, int], int | None] = field(default_factory=dict)
+
+    def new_queue(self, key: QueueKey) -> QueueKey:
+        """What a queue is called in the new log."""
+        decision = self.changes.of_queue(*key)
+        return QueueKey(self.changes.renamed(key.topic), key.queue_id + decision.queue_shift)
+
+    def offset(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """The position at which the same records follow. topic: its old name; None: the new log has
+        nothing of the queue.
+        """
+        return self.new_marks.get((topic, queue_id, offset), offset)
+
+
+def renumbered(sources: Sequence[Source]) -> dict[QueueKey, int]:
+    """By their new names the queues whose records are numbered anew, and from which number on.
+
+    Those of which only some records are taken, and those that several stores have.
+    """
+    least: dict[QueueKey, int] = {}
+    found: set[QueueKey] = set()
+    for source in sources:
+        for key, queue in source.measured.queues.items():
+            if queue.counted:
+                new = source.new_queue(key)
+                if new in least or queue.counted < queue.positions:
+                    found.add(new)
+                least[new] = min(least.get(new, queue.least), queue.least)
+    return {new: first for new, first in least.items() if new in found}
+
+
+class _Feed:
+    """The records of one store, split by split."""
+
+    def __init__(self, source: Source, indices: Mapping[QueueKey, int]) -> None:
+        self._source, self._indices = source, indices
+        self._rows = iter([row for row in source.measured.rows if row["taken"]])
+        self._row: Row | None = None
+        self.pieces: list[Piece] = []
+        self._latest = -(1 << 63)
+        self._counts: dict[int, int] = {}  # by queue: records that are done
+        self._wanted = self._marked()
+        none = np.empty(0, np.int64)
+        self.times = self.sizes = self.queues = self.places = self.numbers = none
+
+    def next_split(self, segment_bytes: int) -> bool:
+        """Load the next split's records; False where there is none."""
+        self._row = row = next(self._rows, None)
+        if row is None:
+            return False
+        job = self._source.job
+        records = records_of(job, row, segment_bytes)
+        order = measured_order(job.staging, row["run"], row["taken"])
+        times = np.maximum.accumulate(order["storeTimestamp"].astype(np.int64))
+        self.times = np.maximum(times, self._latest)
+        self._latest = int(self.times[-1])
+        self.sizes = records["size"].astype(np.int64)
+        there = split_queues(job.staging, row["run"])
+        ours = np.full(max(each["number"] for each in there) + 2, -1)  # the last one is for -1
+        for each in there:
+            new = self._source.new_queue(QueueKey(each["topic"], each["queue_id"]))
+            ours[each["number"]] = self._indices.get(new, -1)
+        self.queues = ours[order["queue"].astype(np.int64)]
+        self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.sizes)
+        self.pieces.append(piece_of(job, row, 0))
+        return True
+
+    def finish_split(self) -> None:
+        """Write places and numbers of the split to staging, and note what became of marks."""
+        assert self._row is not None
+        staging = self._source.job.staging
+        for suffix, values in ((PLACES, self.places), (NUMBERS, self.numbers)):
+            output = staging.storage.create(staging.path(self._row["run"] + suffix))
+            output.write(values.view(np.uint8))
+            output.finish(values.nbytes)
+        for queue, wanted in self._wanted.items():
+            mine = self.numbers[self.queues == queue]
+            done = self._counts.get(queue, 0)
+            for name, below in wanted:
+                if done <= below < done + len(mine):
+                    self._source.new_marks[name] = int(mine[below - done])
+            self._counts[queue] = done + len(mine)
+
+    def _marked(self) -> dict[int, list[tuple[tuple[str, int, int], int]]]:
+        """By queue: each mark, and how many records of this store come before it."""
+        found: dict[int, list[tuple[tuple[str, int, int], int]]] = {}
+        for (topic, queue_id), marks in self._source.marks.items():
+            key = QueueKey(topic, queue_id)
+            seen = self._source.measured.queues.get(key)
+            if seen is None or not seen.positions:
+                continue
+            index = self._indices.get(self._source.new_queue(key), -1)
+            for mark, below in zip(marks, seen.below or (0,) * len(marks), strict=True):
+                if not seen.counted:
+                    self._source.new_marks[topic, queue_id, mark] = None
+                elif index >= 0:
+                    found.setdefault(index, []).append(((topic, queue_id, mark), below))
+        return found
+
+    def end_marks(self, following: Numbers) -> None:
+        """Marks behind all records of a queue: the new log's go on there."""
+        for queue, wanted in self._wanted.items():
+            for name, below in wanted:
+                if below >= self._counts.get(queue, 0):
+                    seen = self._source.measured.queues[QueueKey(name[0], name[1])]
+                    over = max(name[2] - seen.greatest - 1, 0)
+                    self._source.new_marks[name] = int(following[queue]) + over
+
+
+class _Merge:
+    """The records that are loaded of all stores, one store's after the other's."""
+
+    def __init__(self, feeds: Sequence[_Feed], segment_bytes: int) -> None:
+        self._feeds, self._segment_bytes = feeds, segment_bytes
+        self._cursors = [0 if feed.next_split(segment_bytes) else _DONE for feed in feeds]
+        self._load()
+
+    def _load(self) -> None:
+        live = [
+            feed if cursor != _DONE else None
+            for feed, cursor in zip(self._feeds, self._cursors, strict=True)
+        ]
+        lengths = [len(feed.sizes) if feed else 0 for feed in live]
+        self._starts = np.cumsum([0, *lengths])[:-1]
+        some = [feed for feed in live if feed]
+        self._columns = [
+            np.concatenate([getattr(feed, name) for feed in some] or [np.empty(0, np.int64)])
+            for name in ("times", "sizes", "queues", "places", "numbers")
+        ]
+        self.cursors = np.array([
+            _DONE if cursor == _DONE else int(start) + cursor
+            for start, cursor in zip(self._starts, self._cursors, strict=True)
+        ], np.int64)  # fmt: skip
+        self._ends = np.array([
+            int(start) + length if feed else _DONE
+            for start, length, feed in zip(self._starts, lengths, live, strict=True)
+        ], np.int64)  # fmt: skip
+
+    def go_on(self, following: Numbers, at: int, begun: bool) -> tuple[int, int]:
+        """As interleave."""
+        times, sizes, queues, places, numbers = self._columns
+        return interleave(
+            times, sizes, queues, self.cursors, self._ends, following, at, self._segment_bytes,
+            begun, places, numbers,
+        )  # fmt: skip
+
+    def refill(self) -> bool:
+        """Take the next split of each store whose records are all placed; False where none has one
+        left, and all are placed.
+        """
+        for n, feed in enumerate(self._feeds):
+            if self._cursors[n] == _DONE:
+                continue
+            start, end = int(self._starts[n]), int(self._ends[n])
+            feed.places, feed.numbers = (column[start:end] for column in self._columns[3:])
+            self._cursors[n] = int(self.cursors[n]) - start
+            if self.cursors[n] == end:
+                feed.finish_split()
+                self._cursors[n] = 0 if feed.next_split(self._segment_bytes) else _DONE
+        self._load()
+        return any(cursor != _DONE for cursor in self._cursors)
+
+    def where(self) -> list[tuple[int, int]]:
+        """Of each store: its piece, and the record in it that comes next."""
+        return [
+            (len(feed.pieces), 0) if cursor == _DONE
+            else (len(feed.pieces) - 1, int(cursor) - int(start))
+            for feed, cursor, start in zip(
+                self._feeds, self.cursors.tolist(), self._starts, strict=True
+            )
+        ]  # fmt: skip
+
+
+def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) -> NewLog:
+    """Place all records by store time, each store's own order kept; fills in new_marks.
+
+    Of equal times the store that is named first comes first. Raises StoreError where a record does
+    not fit into a segment.
+    """
+    queues = renumbered(sources)
+    indices = {key: n for n, key in enumerate(queues)}
+    following = np.array(list(queues.values()), np.int64)
+    feeds = [_Feed(source, indices) for source in sources]
+    merge = _Merge(feeds, segment_bytes)
+    begins: list[tuple[int, list[tuple[int, int]]]] = []  # a segment's start, where each store is
+    at, why, more = start, 0, True
+    while more:
+        why, at = merge.go_on(following, at, why == BEGINS)
+        if why == BEGINS:
+            begins.append((at, merge.where()))
+        else:
+            more = merge.refill()
+    for feed in feeds:
+        feed.end_marks(following)
+    olds = tuple(
+        old_log(source.job, source.measured, source.changes, feed.pieces, True)
+        for source, feed in zip(sources, feeds, strict=True)
+    )  # fmt: skip
+    ends = [(len(feed.pieces), 0) for feed in feeds]
+    return NewLog(olds, list(_segments(begins, ends, olds)) or [NewSegment(at, (), True)], at)
+
+
+def _segments(
+    begins: list[tuple[int, list[tuple[int, int]]]], ends: list[tuple[int, int]],
+    olds: Sequence[OldLog],
+) -> Iterator[NewSegment]:  # fmt: skip
+    for number, (start, firsts) in enumerate(begins):
+        last = number + 1 == len(begins)
+        stops = ends if last else begins[number + 1][1]
+        parts = []
+        for log, ((piece, first), (last_piece, stop)) in enumerate(zip(firsts, stops, strict=True)):
+            if stop == 0 and last_piece:
+                last_piece -= 1
+                stop = olds[log].pieces[last_piece].taken
+            if (piece, first) < (last_piece, stop):
+                parts.append(Part(log, piece, first, last_piece, stop))
+        yield NewSegment(start, tuple(parts), last)

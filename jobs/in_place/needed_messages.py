@@ -1,0 +1,136 @@
+"""Which messages of a log somebody still needs: consumer groups, delays, transactions.
+
+A broker deletes all of these in silence when their segments expire.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.progress import Progress
+from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config_folder import consumer_offsets
+from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.store_format.names import CONFIG, RETRY_PREFIX
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_queue import refuse_cut
+from reput.store_format.query.gaps import log_behind
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.release.foreign_files import POP_DB
+
+_OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
+_NOT_KNOWN = "what is unread is not known; --even-unread"
+_OPEN_TRANSACTIONS = ("pending", "abandoned")
+
+
+class Needed(NamedTuple):
+    """The first record that somebody needs: its physical offset, and who needs it."""
+
+    offset: int
+    who: str
+
+
+class Even(NamedTuple):
+    """What may go although it is needed."""
+
+    unread: bool = False
+    delayed: bool = False
+    pending: bool = False
+    groups: frozenset[str] = frozenset()  # consumer groups that nobody asks any more
+
+
+def needed(
+    at: StoreAt,
+    release: str,
+    even: Even,
+    progress: Progress,
+    note: Callable[[str], None],
+) -> list[Needed]:
+    """What is needed of a store's log, for each who needs it the first record, lowest first.
+
+    The log is read once for delays and transactions. Raises StoreError where config/ cannot be
+    read, so that nobody knows what is unread.
+    """
+    found: list[Needed] = []
+    if not even.unread:
+        notes = Notes()
+        opened = OpenedStore(at.storage, at.path, release, at.settings, notes)
+        with opened:
+            found += _unread(opened, even.groups, notes)
+        if notes.lines:
+            raise StoreError(f"{notes.lines[0]}: what is unread is not known; --even-unread")
+    with open_store(
+        at.path,
+        rocketmq=release,
+        settings=at.settings,
+        storage=at.storage,
+        progress=progress,
+        tell=note,
+    ) as asked:
+        found += _waiting(asked, even)
+    return sorted(found)
+
+
+def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
+    """Of each group and queue the first message that it has not read.
+
+    Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
+    """
+    folder = f"{opened.path}/{POP_DB}"
+    if has_rows(opened.storage, folder):
+        raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
+    offsets = consumer_offsets(opened.storage, opened.path, notes)
+    asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
+    for group, _ in list(asked):  # each group reads what is to be sent to it again
+        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
+    for (group, topic), read in sorted(asked.items()):
+        queues = opened.queues.of(topic)
+        for queue_id, batch in queues:
+            queue, offset = opened.queue(topic, queue_id, batch), read.get(queue_id, 0)
+            refuse_cut(opened, queue)
+            first = _first_there(queue, offset, opened.log.start)
+            if first is not None:
+                yield Needed(
+                    first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
+                    f"{offset:,} ({CONFIG}/consumerOffset.json)",
+                )  # fmt: skip
+    if asked:
+        yield from _not_in_queues(opened)
+
+
+def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
+    """The physical offset of a queue's first message from a position on that is still there."""
+    for entries in queue.arrays(max(position, 0)):
+        live = np.flatnonzero(entries["physicalOffset"] >= log_start)
+        if len(live):
+            return int(entries[live[0]]["physicalOffset"])
+    return None
+
+
+def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
+    """Where the log goes on behind the queues: nobody can have read that."""
+    queues = [
+        opened.queue(topic, queue_id, batch)
+        for topic in opened.queues.topics() for queue_id, batch in opened.queues.of(topic)
+    ]  # fmt: skip
+    behind = log_behind(opened, queues, Notes())
+    if behind is not None:
+        yield Needed(behind, "the queues end before the log, so that no group has read what is "
+                     "behind (reput catch-up)")  # fmt: skip
+
+
+def _waiting(asked: Store, even: Even) -> Iterator[Needed]:
+    if not even.delayed:
+        rows = [row for row in asked.delayed() if row.state in _OPEN_DELAYS]
+        if rows:
+            first = min(row.physical_offset for row in rows)
+            yield Needed(first, f"{len(rows):,} delayed messages are not delivered yet")
+    if not even.pending:
+        halves = [row for row in asked.transactions() if row.state in _OPEN_TRANSACTIONS]
+        if halves:
+            first = min(row.last_physical_offset for row in halves)
+            yield Needed(first, f"{len(halves):,} half messages are not decided yet")

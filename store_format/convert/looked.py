@@ -1,0 +1,318 @@
+"""Looks at the records of a log before they are written anew: which are taken, and their new sizes.
+
+A kernel looks names up in a table; what becomes of a name that is new is decided in Python, once.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.convert.changes import TOPIC_PROPERTIES, Changes, Decision, Fate
+from reput.store_format.derive.queue_table import clear, find_queue, new_table, queues
+from reput.store_format.faults import StoreError
+from reput.store_format.java.strings import decode, hash_code
+from reput.store_format.kernels.ints import get_i32
+from reput.store_format.kernels.jit import inlined, kernel
+from reput.store_format.layouts import (
+    IPV4_HOST,
+    IPV6_HOST,
+    MAGIC_V2,
+    RECORD_AT,
+    SYS_STORE_HOST_V6,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+)
+from reput.store_format.log.properties import find_named
+from reput.store_format.log.record_rules import reaches_queue
+from reput.store_format.log.records import Bytes, RecordRules, Rows, needs_v2, topic_length_bytes
+
+_QUEUES, _NAME_BYTES = 1 << 16, 8 << 20
+NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name that stands in a property
+_PROPERTIES_MAX = 0x7FFF  # propertiesLength is a short
+_LEFT_OUT, _TAKEN, _FOLLOWS = map(int, Fate)
+_TOO_LONG = -1
+
+PROPERTY_NAMES = np.frombuffer(b"".join(TOPIC_PROPERTIES), np.uint8)
+PROPERTY_ENDS = np.cumsum([len(name) for name in TOPIC_PROPERTIES])
+
+# What was decided of the queue, or name, of this number in the table.
+DECIDED = np.dtype(
+    [
+        ("fate", "<i4"),
+        ("queueShift", "<i4"),
+        ("nameAt", "<i8"),  # the new name in `Decisions.names`; empty where it stays
+        ("nameEnd", "<i8"),
+        ("start", "<i8"),
+    ]
+)
+# What was seen of a queue.
+TALLY = np.dtype(
+    [
+        ("records", "<i8"),
+        ("taken", "<i8"),
+        ("bytes", "<i8"),  # of those taken, as they become
+        ("positions", "<i8"),  # records that have a position in the queue
+        ("counted", "<i8"),  # of those taken
+        ("least", "<i8"),  # queueOffsets of those that have a position
+        ("greatest", "<i8"),
+        ("sysFlags", "<i4"),  # of all that are taken
+        ("long", "<i4"),  # 1: some that are taken have two bytes of topicLength (V2)
+    ]
+)
+_NO_OFFSET = (1 << 63) - 1
+
+_needs_v2 = inlined(needs_v2)
+_reaches_queue = inlined(reaches_queue)
+
+
+_NO_TALLY = np.array((0, 0, 0, 0, 0, _NO_OFFSET, -1, 0, 0), TALLY)
+_SUMS = ("records", "taken", "bytes", "positions", "counted")
+
+
+def add_tally(to: Any, tally: Any) -> None:
+    """Add one TALLY to another of the same queue."""
+    for name in _SUMS:
+        to[name] += tally[name]
+    to["least"] = min(to["least"], tally["least"])
+    to["greatest"] = max(to["greatest"], tally["greatest"])
+    to["sysFlags"] |= tally["sysFlags"]
+    to["long"] |= tally["long"]
+
+
+class Tally(NamedTuple):
+    """What was seen of a queue: TALLY's fields. number: as `Looks.stable` gives it."""
+
+    number: int
+    topic: str
+    queue_id: int
+    records: int
+    taken: int
+    bytes: int
+    positions: int
+    counted: int
+    least: int
+    greatest: int
+    sys_flags: int
+    long: int
+
+
+@kernel
+def store_host_bytes(sys_flag: int, ipv6_hosts: bool) -> int:
+    """Bytes of storeHost: 8, or 20."""
+    return IPV6_HOST if ipv6_hosts and sys_flag & SYS_STORE_HOST_V6 else IPV4_HOST
+
+
+@kernel
+def _look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+    buf: Bytes, rows: Rows, by_topic: bool, unnamed: int, split_properties: bool, ipv6_hosts: bool,
+    host_bytes: int, slots: Any, queues: Any, names: Bytes, used: Any, decided: Any, count: int,
+    batch_names: Bytes, batch_ends: Any, sizes: Any, numbers: Any, all_spans: Any, all_named: Any,
+) -> int:  # fmt: skip
+    """Fill in what a Looked has of the rows, up to one with a name of which nothing is decided yet;
+    returns how many rows that are.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        most = row.topicLength + row.propertiesLength
+        if used[0] + 4 > len(queues) or used[1] + most > len(names):
+            return i
+        end = row.topicAt + row.topicLength
+        number = find_queue(
+            slots, queues, names, used, buf, row.topicAt, end,
+            hash_code(buf, row.topicAt, end, np.int32(0)), row.queueId, batch_names, batch_ends,
+        )  # fmt: skip
+        if number >= count:
+            return i
+        decision = decided[number]
+        fate = decision.fate
+        if row.queueOffset < decision.start and _reaches_queue(row.sysFlag):
+            fate = _LEFT_OUT
+        grown = 0
+        if host_bytes:
+            grown += host_bytes - store_host_bytes(row.sysFlag, ipv6_hosts)
+        length = decision.nameEnd - decision.nameAt
+        if length:
+            two = TOPIC_LENGTH_V2 if _needs_v2(length) else TOPIC_LENGTH_V1
+            magic = get_i32(buf, row.at + RECORD_AT.magic)
+            grown += length - row.topicLength + two - topic_length_bytes(magic)
+        if by_topic:
+            spans, named = all_spans[i], all_named[i]
+            at, stop = row.propertiesAt, row.propertiesAt + row.propertiesLength
+            find_named(buf, at, stop, split_properties, PROPERTY_NAMES, PROPERTY_ENDS, spans)
+            text_grown, origin = 0, unnamed
+            for k in range(len(PROPERTY_ENDS)):
+                named[k] = -1
+                if spans[k, 0] >= 0:
+                    value_at, value_end = spans[k]
+                    name = find_queue(
+                        slots, queues, names, used, buf, value_at, value_end,
+                        hash_code(buf, value_at, value_end, np.int32(0)), NAME_ONLY,
+                        batch_names, batch_ends,
+                    )  # fmt: skip
+                    if name >= count:
+                        return i
+                    named[k] = name
+                    origin = decided[name].fate
+                    length = decided[name].nameEnd - decided[name].nameAt
+                    if length:
+                        text_grown += length - (value_end - value_at)
+            if fate == _FOLLOWS:
+                fate = origin
+            if row.propertiesLength + text_grown > _PROPERTIES_MAX:
+                grown = _TOO_LONG - row.size
+            else:
+                grown += text_grown
+        numbers[i] = number
+        sizes[i] = row.size + grown if fate == _TAKEN else 0
+    return len(rows)
+
+
+@kernel
+def _count(buf: Bytes, rows: Rows, sizes: Any, numbers: Any, decided: Any, tallies: Any) -> None:
+    for i in range(len(rows)):
+        tally = tallies[numbers[i]]
+        tally.records += 1
+        counts = _reaches_queue(rows[i].sysFlag)
+        if counts:
+            tally.positions += 1
+            tally.least = min(tally.least, rows[i].queueOffset)
+            tally.greatest = max(tally.greatest, rows[i].queueOffset)
+        if sizes[i] > 0:
+            tally.taken += 1
+            tally.bytes += sizes[i]
+            tally.counted += counts
+            tally.sysFlags |= rows[i].sysFlag
+            length = decided[numbers[i]].nameEnd - decided[numbers[i]].nameAt
+            if length:
+                tally.long |= _needs_v2(length)
+            else:
+                tally.long |= get_i32(buf, rows[i].at + RECORD_AT.magic) == MAGIC_V2
+
+
+class Looked(NamedTuple):
+    """What a look tells of each row.
+
+    sizes: its new size in bytes, 0 where it is left out; numbers: its queue's; spans, named: where
+    values of TOPIC_PROPERTIES stand in the window, int64 of shape (rows, 3, 2), and the numbers of
+    these names, -1 where there is none. Both are of no rows where topics decide nothing.
+    """
+
+    sizes: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    spans: npt.NDArray[np.int64]
+    named: npt.NDArray[np.int64]
+
+    def of(self, rows: Any) -> "Looked":
+        """The same of some rows: a slice, or an array of their indices."""
+        return Looked(*(each[rows] if len(each) else each for each in self))
+
+
+class Looks:
+    """Looks at rows, window by window, and keeps what was decided of each queue that it met."""
+
+    def __init__(self, changes: Changes, rules: RecordRules, split_properties: bool) -> None:
+        self._changes, self._rules, self._split = changes, rules, split_properties
+        self._table = new_table(_QUEUES, _NAME_BYTES)
+        self.decided = np.zeros(_QUEUES, DECIDED)
+        self.names: Bytes = np.zeros(0, np.uint8)  # new names, one after the other
+        self._count = 0
+        self._tallies = np.zeros(_QUEUES, TALLY)
+        self._whole: list[npt.NDArray[Any]] = []  # TALLYs
+        self.keys: dict[tuple[str, int], int] = {}  # (name, queue id) -> its stable number
+        self.stable = np.zeros(_QUEUES, np.int64)  # by the number of a look, which may be forgotten
+        self._none = np.empty(0, np.uint8), np.empty(0, np.int64)
+
+    def look(self, window: Bytes, rows: Rows) -> Iterator[tuple[Looked, Rows]]:
+        """The rows in one part, or in several where the table of queues was full in between.
+
+        Numbers hold until the next part. Raises StoreError where a record's properties get too
+        long.
+        """
+        begin = 0
+        while begin < len(rows):
+            some = rows[begin:]
+            looked, done = self._new(len(some)), 0
+            while done < len(some):
+                done += _look(
+                    window, some[done:], self._changes.by_topic, int(self._changes.unnamed),
+                    self._split, self._rules.ipv6_hosts, len(self._changes.store_host),
+                    *self._table, self.decided, self._count, *self._none,
+                    *looked.of(slice(done, None)),
+                )  # fmt: skip
+                if done < len(some) and not self._decide():
+                    break
+            if not done:
+                self._forget()
+                continue
+            part = looked.of(slice(done))
+            self._refuse_too_long(part, some)
+            yield part, some[:done]
+            begin += done
+
+    def _new(self, rows: int) -> Looked:
+        texts = rows if self._changes.by_topic else 0
+        return Looked(
+            np.zeros(rows, np.int64), np.zeros(rows, np.int64),
+            np.zeros((texts, len(TOPIC_PROPERTIES), 2), np.int64),
+            np.full((texts, len(TOPIC_PROPERTIES)), -1),
+        )  # fmt: skip
+
+    def count(self, window: Bytes, part: Looked, rows: Rows) -> None:
+        """Count rows that were looked at, by queue."""
+        _count(window, rows, part.sizes, part.numbers, self.decided, self._tallies)
+
+    def tallies(self) -> list[Tally]:
+        """What was counted of each queue, since the beginning."""
+        self._add_up()
+        whole = zip(self.keys.items(), self._whole, strict=True)
+        return [
+            Tally(number, *key, *tally.tolist()) for (key, number), tally in whole
+            if tally["records"]
+        ]  # fmt: skip
+
+    def _decide(self) -> bool:
+        """Decide of names that are new; False where there are none, as the table is full."""
+        met = queues(self._table)[self._count :]
+        for queue in met:
+            name = decode(queue.raw_name)
+            decision = self._decision(name, queue.queue_id)
+            stable = self.keys.setdefault((name, queue.queue_id), len(self._whole))
+            if stable == len(self._whole):
+                self._whole.append(_NO_TALLY.copy())
+            self.stable[self._count] = stable
+            raw = decision.name.encode()
+            row = self.decided[self._count]
+            row["fate"], row["queueShift"] = decision.fate, decision.queue_shift
+            row["start"] = decision.start
+            row["nameAt"], row["nameEnd"] = len(self.names), len(self.names) + len(raw)
+            if raw:
+                self.names = np.concatenate((self.names, np.frombuffer(raw, np.uint8)))
+            self._tallies[self._count] = _NO_TALLY
+            self._count += 1
+        return bool(met)
+
+    def _decision(self, name: str, queue_id: int) -> Decision:
+        if queue_id == NAME_ONLY:
+            return self._changes.of_name(name)
+        return self._changes.of_queue(name, queue_id)
+
+    def _add_up(self) -> None:
+        for number in range(self._count):
+            add_tally(self._whole[int(self.stable[number])], self._tallies[number])
+            self._tallies[number] = _NO_TALLY
+
+    def _forget(self) -> None:
+        """Forget all queues, but not what was counted."""
+        self._add_up()
+        clear(self._table)
+        self._count, self.names = 0, np.zeros(0, np.uint8)
+
+    def _refuse_too_long(self, part: Looked, rows: Rows) -> None:
+        if self._changes.by_topic and len(part.sizes) and part.sizes.min() < 0:
+            place = int(rows["physicalOffset"][int(np.argmin(part.sizes))])
+            raise StoreError(
+                f"the record at physical offset {place}: propertiesLength: its properties are over "
+                f"{_PROPERTIES_MAX} bytes with a topic's new name; choose a shorter one"
+            )

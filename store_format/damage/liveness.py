@@ -1,0 +1,147 @@
+"""Which records behind damage are live, by the live records before them and the records behind."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.damage.evidence import (
+    NextOffset,
+    Queue,
+    StretchFacts,
+    judge_stretch,
+    votes_before,
+    votes_behind,
+)
+from reput.store_format.damage.queue_ends import NEVER, QueueEnds
+from reput.store_format.damage.resync import Prover
+from reput.store_format.damage.stretches import Stretches, queue_of
+from reput.store_format.damage.witnesses import packed
+from reput.store_format.layouts import RECORD_AT, RECORD_HEAD, as_struct
+from reput.store_format.log.records import Bytes, Rows
+
+_RECENT = 4  # of the last live records the times are kept
+_HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
+
+
+class Before(NamedTuple):
+    """What the log has before a segment, so that stale records can be known in it.
+
+    timestamp: the storeTimestamp of the last live record. known: (topic, queueId) -> what the queue
+    goes on from, or None. is_last: all later segments are empty. Only then do stale records follow
+    the log's end: RocketMQ deletes the segments behind a truncation, and has overwritten all of a
+    segment when it begins the next one.
+    """
+
+    timestamp: int | None
+    known: Callable[[str, int], NextOffset | None]
+    is_last: bool = True
+
+
+class Live:
+    """What of one segment is live, as far as a scan of it has come."""
+
+    def __init__(
+        self, start: int, before: Before, followed: QueueEnds, prover: Prover, stretches: Stretches
+    ) -> None:
+        """start: of the segment; followed: its queues, which the scan's buffers hold."""
+        self.end = start  # where the last live record ends
+        self.stale_by = 0  # the witnesses who called the last stale records so
+        self._segment, self._before, self._followed = start, before, followed
+        self._prover, self._stretches = prover, stretches
+        self._lost = 0  # bytes before `end` that are no live records
+        self._stale_until = start  # records that begin before this offset are stale
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
+
+    def took(self, rows: Rows) -> None:
+        """Note live records: where they end, and the times of the last ones."""
+        first, last = rows[0], rows[-1]
+        self._lost += int(first["physicalOffset"]) - self._prover.head - self.end
+        self.end = int(last["physicalOffset"]) + int(last["size"])
+        for row in rows[-_RECENT:]:
+            self._recent.append((int(row["physicalOffset"]), int(row["storeTimestamp"])))
+
+    def stale(self, window: Bytes, rows: Rows) -> int:
+        """How many rows are stale, counted from the first one up to the first that may be live.
+
+        A stretch is judged only where a first witness doubts it: it is older than the last live
+        record, or its queue has its queueOffset already. So is the log's first stretch, which has
+        none before it.
+        """
+        at = int(rows["physicalOffset"][0]) - self._prover.head
+        time = int(rows["storeTimestamp"][0])
+        if at >= self._stale_until:
+            last = self._last_time(time)
+            is_older = last is not None and time < last
+            begins = at == self._segment and last is None
+            if not is_older and not begins and not self._repeats(window, rows[0]):
+                return 0
+            self._judge(at, last if is_older else None, last is not None and not is_older)
+        return int(np.searchsorted(rows["physicalOffset"], self._stale_until))
+
+    def _judge(self, at: int, newer: int | None, is_younger: bool) -> None:
+        """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
+
+        newer: the last live storeTimestamp, where the stretch is older; is_younger: it is not.
+        """
+        found = self._stretches.look(at, newer)
+        known = {queue: self._last_offset(queue) for queue in found.spans}
+        lost = at - self.end
+        ends_log = found.behind < 0 and self._before.is_last
+        # The next stretch is no witness where it may be as old as this one.
+        since = max(found.time, self._before.timestamp or 0 if newer is None else newer)
+        is_newer = found.behind >= 0 and found.behind_time >= since
+        facts = StretchFacts(
+            newer is not None and (ends_log or found.behind >= 0),
+            is_newer,
+            lost > 2 * found.largest or (lost > 0 and self._frame_at(self.end, at)),
+            votes_before(found.spans, known, lost),
+            votes_behind(
+                found.spans, known, found.firsts.items() if is_newer else (),
+                found.behind - found.end, found.behind - self.end,
+            ),
+            is_younger and is_newer, at == self._segment,
+        )  # fmt: skip
+        verdict = judge_stretch(facts)
+        self._stale_until = at if verdict.live else found.end
+        self.stale_by = packed(verdict)
+
+    def _last_offset(self, queue: Queue) -> NextOffset | None:
+        """The queueOffset that a queue goes on from."""
+        here = self._followed.last(queue)
+        if here != NEVER:
+            return NextOffset(here, self._lost)
+        had = self._before.known(*queue)
+        return NextOffset(had.last, had.lost + self._lost) if had else None
+
+    def _repeats(self, window: Bytes, row: Any) -> bool:
+        queue = queue_of(window, row)
+        known = self._last_offset(queue) if queue is not None else None
+        return known is not None and int(row["queueOffset"]) <= known.last
+
+    def _frame_at(self, at: int, following: int) -> bool:
+        """Whether a record of this log began at `at`, where damage begins: its place is there, or
+        its size reaches to the next one.
+        """
+        at += self._prover.head
+        raw = self._prover.bytes_at(at, RECORD_HEAD.itemsize)
+        if len(raw) < RECORD_HEAD.itemsize:
+            return False
+        fields = dict(zip(_HEAD_NAMES, _HEAD.unpack(raw), strict=True))
+        return bool(fields["physicalOffset"] == at or fields["totalSize"] == following - at)
+
+    def _last_time(self, following: int) -> int | None:
+        """When the last live record was stored; None where there is none.
+
+        Its own field is outvoted where the record before it, the one that follows the damage, and
+        its own bornTimestamp all say that it was earlier.
+        """
+        recent = list(self._recent)
+        while len(recent) > 1 and recent[-1][1] > following >= recent[-2][1]:
+            place, stored = recent[-1]
+            born = int.from_bytes(self._prover.bytes_at(place + RECORD_AT.bornTimestamp, 8), "big")
+            if abs(born - following) >= stored - following:
+                break
+            recent.pop()
+        return recent[-1][1] if recent else self._before.timestamp

@@ -1,0 +1,172 @@
+"""How far a DLedger group has agreed on the log that one of its members has.
+
+Consumers are given nothing behind it (DLedgerCommitLog.getMaxOffset), and a new leader may cut it
+away. A member notes the committed index in dledger-<id>/checkpoint, when it is stopped and about
+every three seconds (DLedgerMmapFileStore.persistCheckPoint): after a kill its queues know better.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.tail import queue_tails
+from reput.store_format.layouts import (
+    DLEDGER_HEAD,
+    DLEDGER_HEAD_BYTES,
+    DLEDGER_INDEX_UNIT,
+    DLEDGER_NORMAL,
+)
+from reput.store_format.log.dledger import heads_from
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.segments import Segment
+from reput.store_format.names import ABORT, CHECKPOINT, INDEX, segment_start
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.settings import parse_properties
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import ANY_TIME, FileState, InputStorage
+
+_INDEX = "committedIndex"
+_WINDOW_BYTES = 1 << 20
+Rows = Any  # RECORD_ROW
+
+
+class Committed(NamedTuple):
+    """What the group has agreed on ends at this physical offset. noted: the committed index that
+    the checkpoint has; behind: how many whole entries follow.
+    """
+
+    end: int
+    noted: int
+    behind: int
+
+    @property
+    def text(self) -> str:
+        """Of what is left out."""
+        entries = "1 entry" if self.behind == 1 else f"{self.behind:,} entries"
+        return (
+            f"{entries} from {self.end} on: behind the committed index {self.noted}, a new leader "
+            f"may cut them away: left out; --set readUnCommitted=true takes them"
+        )
+
+
+def committed(
+    storage: InputStorage,
+    store: str,
+    segments: Sequence[Segment],
+    derived: tuple[InputStorage, str],
+) -> Committed | None:
+    """None where the log is none of DLedger's, or nothing tells how far the group has come.
+
+    derived: where the queues are. Raises OSError.
+    """
+    own = [each for each in segments if each.has_heads]
+    if not own:
+        return None
+    member = own[0].path.rsplit("/", 2)[0]
+    index = _noted(storage, f"{member}/{CHECKPOINT}")
+    if index is None:
+        return None
+    end = own[0].start if index < 0 else _end_of(storage, f"{member}/{INDEX}", own, index)
+    if end is None:
+        return None
+    if any(name == ABORT for name, _ in listed(storage, store)):
+        with suppress(BadQueue):  # who reads the queue says so
+            end = max([end, *(tail.end for tail in queue_tails(*derived))])
+    return Committed(end, index, _entries_from(storage, own, end))
+
+
+def _noted(storage: InputStorage, path: str) -> int | None:
+    """The committed index in a member's checkpoint; None where there is none that can be read."""
+    try:
+        raw = storage.read_bytes(path)
+    except FileNotFoundError:
+        return None
+    with suppress(ValueError, KeyError):
+        return int(parse_properties(raw.decode("utf-8", "replace"))[_INDEX].strip())
+    return None
+
+
+def _end_of(
+    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
+) -> int | None:
+    """Where the entry of an index ends; None where the log does not have it.
+
+    The member's index files say so in one read; where they are lost or do not agree with the log,
+    the segment that has the entry is walked.
+    """
+    end = _end_by_unit(storage, folder, segments, index)
+    if end is not None:
+        return end
+    for segment in reversed(segments):
+        first = _head(storage, segment, segment.start)
+        if first["magic"] == DLEDGER_NORMAL and 0 <= first["index"] <= index:
+            left = index - int(first["index"])
+            for rows in _rows(storage, segments, segment, segment.start):
+                if left < len(rows):
+                    return int(rows["physicalOffset"][left] + rows["size"][left])
+                left -= len(rows)
+            return None
+    return None
+
+
+def _end_by_unit(
+    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
+) -> int | None:
+    place, size = index * DLEDGER_INDEX_UNIT.itemsize, DLEDGER_INDEX_UNIT.itemsize
+    for name, state in listed(storage, folder):
+        start = segment_start(name)
+        if start is None or state is None or not start <= place <= start + state.size - size:
+            continue
+        raw = np.zeros(size, np.uint8)
+        with closing(storage.open(f"{folder}/{name}")) as reader:
+            reader.read_into(place - start, raw)
+        unit = raw.view(DLEDGER_INDEX_UNIT)[0]
+        pos = int(unit["pos"])
+        segment = next((each for each in segments if each.start <= pos < each.end), None)
+        if segment is None or unit["magic"] != DLEDGER_NORMAL or unit["index"] != index:
+            return None
+        head = _head(storage, segment, pos)
+        agree = head["index"] == index and head["pos"] == pos and head["size"] == unit["size"]
+        return pos + int(unit["size"]) if agree else None
+    return None
+
+
+def _entries_from(storage: InputStorage, segments: Sequence[Segment], end: int) -> int:
+    """How many whole entries the log has from a place on, where one may begin."""
+    count = 0
+    for segment in segments:
+        if segment.end <= end:
+            continue
+        at = max(end, segment.start)
+        if _head(storage, segment, at)["magic"] == DLEDGER_NORMAL:
+            count += sum(map(len, _rows(storage, segments, segment, at)))
+    return count
+
+
+def _rows(
+    storage: InputStorage, segments: Sequence[Segment], segment: Segment, at: int
+) -> Iterator[Rows]:
+    """The records of a segment from a head on, RECORD_ROWs, as far as they are whole."""
+    from reput.store_format.log.walk import NO_CHECKS, Walk  # a query may do without numba
+
+    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with closing(storage.open(segment.path, _any_time(segment))) as reader:
+        buffer = np.empty(min(_WINDOW_BYTES, segment.state.size), np.uint8)
+        walk = Walk(segment.read_by(reader), segment.end, rules, NO_CHECKS, buffer)
+        for step in walk.steps(at, segment.end):
+            yield step.rows
+
+
+def _head(storage: InputStorage, segment: Segment, at: int) -> Any:
+    """The bytes at a place as a DLedger head; zeros behind the segment's end."""
+    raw = np.zeros(DLEDGER_HEAD_BYTES, np.uint8)
+    with closing(storage.open(segment.path, _any_time(segment))) as reader:
+        segment.read_by(reader)(at, raw[: segment.end - at])
+    return raw.view(DLEDGER_HEAD)[0]
+
+
+def _any_time(segment: Segment) -> FileState:
+    return segment.state._replace(mtime=ANY_TIME)  # a broker may be writing to it

@@ -1,0 +1,307 @@
+"""The rows of `reput transactions`, `delayed` and `trace`: fates of messages, with their texts.
+
+Each answer walks the log once and then reads again the records that it shows.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from reput.store_format.derive.queue_table import SCHEDULE_NAME
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queues import Queue
+from reput.store_format.fate import delays, transactions
+from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
+from reput.store_format.fate.gather_few import gather_few
+from reput.store_format.fate.in_rocksdb import half_rows, with_timers
+from reput.store_format.fate.marks import NONE
+from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
+from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.notes import Notes
+from reput.store_format.query.gaps import queue_gap
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.rocksdb.services import HalfRows
+
+_SCHEDULE = SCHEDULE_NAME.tobytes().decode()
+_LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
+_NAMED_MOST = 20  # of what is skipped, how many are named one by one
+
+
+class _OpsMissingError(StoreError):
+    """The queue of op messages does not tell of all of them."""
+
+
+class TransactionRow(NamedTuple):
+    """One transaction. Times in milliseconds; None: there is none."""
+
+    state: str  # transactions.TransactionState
+    topic: str | None  # REAL_TOPIC
+    queue_id: str | None  # REAL_QID
+    unique_key: str | None
+    producer_group: str | None
+    born_timestamp: int
+    store_timestamp: int  # of the half message
+    age: int  # from bornTimestamp to the log's last record
+    checks: int
+    copies: int  # how often the broker has appended it again
+    half_offset: int  # queue offset of the newest of these in its topic of half messages
+    physical_offset: int  # of the half message
+    last_physical_offset: int  # of its newest copy
+    end_physical_offset: int | None  # of what ended it: the committed record, an op, the discard
+    end_timestamp: int | None
+    op_physical_offset: int | None
+
+
+class DelayedRow(NamedTuple):
+    """One delayed message. Times in milliseconds; None: there is none."""
+
+    state: str  # delays.DelayState
+    by: str  # "level" or "timer"
+    level: int | None
+    due: int
+    late: int | None  # how long before the log's last record it was due, if not delivered
+    topic: str | None  # REAL_TOPIC
+    queue_id: str | None  # REAL_QID
+    unique_key: str | None
+    reconsume_times: int
+    born_timestamp: int
+    store_timestamp: int
+    queue_offset: int  # in its level's queue, or the timer topic's
+    physical_offset: int
+    delivery_physical_offset: int | None
+
+
+OPEN = (
+    transactions.TransactionState.PENDING,
+    transactions.TransactionState.DISCARDED,
+    transactions.TransactionState.ABANDONED,
+)
+ENDED = (delays.DelayState.DELIVERED, delays.DelayState.DELETED)
+
+
+def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[TransactionRow]:
+    """Transactions that are pending, discarded or abandoned; `everything`: all of them.
+
+    Raises StoreError where the store's files cannot be read.
+    """
+    rows, left = [], _Counts()
+    gathered, position, in_rocksdb = gathered_transactions(store, notes)
+    for found in transactions.resolve(gathered, position, in_rocksdb):
+        if everything or found.state in OPEN:
+            rows.append(transaction_row(store, found, gathered.last_timestamp))
+        else:
+            left.add(found.state)
+    left.tell(notes)
+    return rows
+
+
+def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[DelayedRow]:
+    """Delayed messages that are not delivered, or will be again; `everything`: all of them.
+
+    Raises StoreError where the store's files cannot be read.
+    """
+    gathered, levels, read = gathered_delays(store, notes)
+    rows, left = [], _Counts()
+    for found in delays.resolve(gathered, levels, read):
+        if everything or found.state not in ENDED:
+            rows.append(delayed_row(store, found, gathered.last_timestamp))
+        else:
+            left.add(found.state)
+    if read.levels is None and any(row.by == "level" for row in rows):
+        note_no_offsets(store, notes)
+    left.tell(notes)
+    return rows
+
+
+def gathered_transactions(
+    store: OpenedStore, notes: Notes
+) -> tuple[Gathered, int, HalfRows | None]:
+    """What `transactions.resolve` is given: marks, how far the broker has checked, and what
+    RocksDB has of half messages, if the log has some in its topic.
+    """
+    gathered = gather_noted(store, transactions.concerns, notes)
+    position = half_position(store.storage, store.path, notes)
+    return gathered, position, half_rows(store, gathered, notes)
+
+
+def gathered_delays(
+    store: OpenedStore, notes: Notes
+) -> tuple[Gathered, Mapping[int, int], delays.Read]:
+    """What `delays.resolve` is given: marks, each level's milliseconds, how far the broker was."""
+    read = read_progress(store.storage, store.path, notes)
+    levels = level_delays(store, notes)
+    gathered = gather_noted(store, delays.concerns, notes)
+    note_skipped(delays.unread(gathered, levels), None, notes)
+    return gathered, levels, with_timers(store, gathered, read, notes)
+
+
+def message_events(
+    store: OpenedStore, unique_key: str, origin_id: str, places: Iterable[int] | None, notes: Notes
+) -> list[Event]:
+    """The steps of a message's life in the log's order; none where the log does not have it.
+
+    origin_id: the broker's id that its retries name; "" for none. places: where the index has
+    records with the UNIQ_KEY; None: the log is read. Raises StoreError where the store's files
+    cannot be read.
+    """
+    follows = Follows(unique_key, origin_id)
+    levels = level_delays(store, notes)
+    gathered = None if places is None else _gathered_few(store, places, notes)
+    if gathered is None:
+        gathered = gather_noted(store, follows, notes, every=True)
+    read = read_progress(store.storage, store.path, notes)
+    known = TraceSettings(
+        store.profile.split_properties,
+        levels,
+        with_timers(store, gathered, read, notes),
+        half_position(store.storage, store.path, notes),
+        half_rows(store, gathered, notes),
+    )
+    return events(store.log, gathered, follows, known)
+
+
+def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Gathered | None:
+    """The marks at these places and what ops say of them; None where the log is to be read."""
+
+    def op_queue(topic: str) -> Queue:
+        queue = store.queue(topic, 0, False)
+        if queue_gap(store, [queue], notes) is not None:
+            raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
+        return queue
+
+    split = store.profile.split_properties
+    try:
+        return gather_few(store.log, places, op_queue, split, _near_end(store))
+    except (_OpsMissingError, BadQueue, NoRecord, NotInLog) as error:
+        notes.note(f"{error}; the log is read instead")
+        return None
+
+
+def _near_end(store: OpenedStore) -> int:
+    """Where a record stands near the log's end: the last that the index has; 0 where none does."""
+    try:
+        index = store.index()
+        if not index.files:
+            return 0
+        with index.open(0) as file:
+            return file.header.end_offset
+    except BadIndex:
+        return 0
+
+
+def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
+    """Each level's milliseconds: of messageDelayLevel, or what the schedule topic's queues show.
+
+    A queue entry there has the time of delivery in place of a tagsCode.
+    """
+    found = dict(enumerate(store.settings.delays, 1))
+    for queue_id, batch in store.queues.of(_SCHEDULE)[:_LEVELS_MOST]:
+        level = queue_id + 1
+        try:
+            shown = None if batch else _shown_delay(store, level)
+        except BadQueue as error:
+            notes.note(f"{error}; messageDelayLevel counts")
+            continue
+        if shown is not None and shown != found.get(level):
+            notes.note(
+                f"level {level} is {shown} ms by its queue; messageDelayLevel says "
+                f"{found.get(level, 'nothing of it')}"
+            )
+            found[level] = shown
+    return found
+
+
+def _shown_delay(store: OpenedStore, level: int) -> int | None:
+    """What the last entry of a level's queue shows; None where there is none of a live message."""
+    last = store.queue(_SCHEDULE, level - 1, False).last()
+    if last is None:
+        return None
+    try:
+        record = store.log.record_at(last.physical_offset)
+    except (NoRecord, NotInLog):
+        return None
+    if record.topic != _SCHEDULE or record.queue_id != level - 1:
+        return None
+    return last.tags_code - record.store_timestamp
+
+
+def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = False) -> Gathered:
+    """`gather`, with progress, and with notes of what was skipped or not read."""
+    log = store.log
+    notes.to_scan += log.end - log.start
+    before = notes.scanned
+
+    def walked(at: int) -> None:
+        notes.scanned = before + at - log.start
+
+    with notes.watching():
+        gathered = gather(log, keep, store.profile.split_properties, every, walked)
+        notes.scanned = before + log.end - log.start
+    for error in gathered.breaks:
+        notes.note(f"{error}; what follows in this segment is not read: `reput check` shows it")
+    note_skipped(gathered.skipped, gathered.skips, notes)
+    return gathered
+
+
+def note_no_offsets(store: OpenedStore, notes: Notes) -> None:
+    """Say that the broker will not know how far it had come with its delay levels."""
+    notes.note(f"{store.path}/config/delayOffset.json is missing: what is delivered will be again")
+
+
+def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None:
+    """Name the first of what was skipped, and how many more there are; many: of all, if known."""
+    many = len(skipped) if many is None else many
+    for each in skipped[:_NAMED_MOST]:
+        notes.note(f"{each}; skipped")
+    if many > _NAMED_MOST:
+        notes.note(f"{many - _NAMED_MOST} more like that")
+
+
+class _Counts:
+    """How many are not listed, by state."""
+
+    def __init__(self) -> None:
+        self._many: dict[str, int] = {}
+
+    def add(self, state: str) -> None:
+        self._many[state] = self._many.get(state, 0) + 1
+
+    def tell(self, notes: Notes) -> None:
+        for state, many in self._many.items():
+            notes.note(f"{many} {state}: not listed without --all")
+
+
+def transaction_row(
+    store: OpenedStore, found: transactions.Transaction, now: int
+) -> TransactionRow:
+    """A transaction with what its records say; now: milliseconds. Raises NoRecord, NotInLog."""
+    half = store.log.record_at(found.first)
+    properties = parse_properties(half.properties, store.profile.split_properties)
+    ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
+    return TransactionRow(
+        str(found.state), properties.get("REAL_TOPIC"), properties.get("REAL_QID"),
+        properties.get("UNIQ_KEY"), properties.get("PGROUP"), half.born_timestamp,
+        half.store_timestamp, now - half.born_timestamp, found.checks, found.copies,
+        found.half_offset, found.first, found.last, _or_none(found.end), ended, _or_none(found.op),
+    )  # fmt: skip
+
+
+def delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
+    """A delayed message with what its record says; now: milliseconds. Raises NoRecord, NotInLog."""
+    record = store.log.record_at(found.physical_offset)
+    properties = parse_properties(record.properties, store.profile.split_properties)
+    is_late = found.due < now and found.delivery == NONE
+    return DelayedRow(
+        str(found.state), "level" if found.level else "timer", found.level or None, found.due,
+        now - found.due if is_late else None, properties.get("REAL_TOPIC"),
+        properties.get("REAL_QID"), properties.get("UNIQ_KEY"), record.reconsume_times,
+        record.born_timestamp, record.store_timestamp, found.queue_offset, found.physical_offset,
+        _or_none(found.delivery),
+    )  # fmt: skip
+
+
+def _or_none(offset: int) -> int | None:
+    return None if offset == NONE else offset

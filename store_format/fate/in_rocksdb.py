@@ -1,0 +1,52 @@
+"""What RocksDB has of the messages that were gathered: timers, and half messages of its topic.
+
+It is opened only where the log has such messages. What cannot be read of it is noted.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TypeVar
+
+import numpy as np
+
+from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.fate.delays import Read
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.fate.marks import ROCKSDB_HALF, WHEEL
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.release.foreign_files import STORE_DB
+from reput.store_format.rocksdb.services import HalfRows, read_half_rows, read_timers
+from reput.store_format.storage.rocksdb import Database, RocksDBError, open_database
+
+_Rows = TypeVar("_Rows")
+
+
+def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows | None:
+    """None where the log has no half message of transRocksDBEnable, or RocksDB cannot be read."""
+    if not np.any(gathered.marks["kind"] == ROCKSDB_HALF):
+        return None
+    unread = "which half messages of transRocksDBEnable were checked or given up is not known"
+    return _read(store, read_half_rows, unread, notes)
+
+
+def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
+    """How far a broker was, with what RocksDB says of timers."""
+    if not np.any(gathered.marks["kind"] == WHEEL):
+        return read
+    unread = "which timers of timerRocksDBEnable are delivered for good is not known"
+    return read._replace(timers=_read(store, read_timers, unread, notes))
+
+
+def _read(
+    store: OpenedStore, rows: Callable[[Database], _Rows], unread: str, notes: Notes
+) -> _Rows | None:
+    folder = f"{store.path}/{STORE_DB}"
+    if not has_rows(store.storage, folder):
+        return None
+    try:
+        with closing(open_database(store.storage, folder)) as database:
+            return rows(database)
+    except RocksDBError as error:
+        notes.note(f"{error}: {unread}")
+        return None

@@ -1,0 +1,190 @@
+"""Messages that were popped and that nobody had acknowledged when the broker ended.
+
+By the check points and acknowledgements of its revive topic (PopCheckPoint, AckMsg, BatchAckMsg),
+which wait among the timer messages until their time is up; by config/consumerOrderInfo.json, for
+queues that are popped in order (OrderInfo); by kvStore/, a RocksDB, where the broker keeps them
+there (PopConsumerRecord, popConsumerKVServiceEnable).
+
+What a broker had in memory alone when it was killed is in none of these: its group's offset was not
+committed past it (PopBufferMergeService.scanCommitOffset), so that it counts as lag.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.filter.filters import tag_filter
+from reput.store_format.message.message import TIMER_TOPIC
+from reput.store_format.names import LMQ_PREFIX
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_key import ALL_TIMES
+from reput.store_format.query.by_queue import by_time
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.release.foreign_files import POP_DB
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
+
+_REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC
+_REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP
+_CHECK_POINT, _ACK, _ACKS = "ck", "ack", "bAck"  # PopAckConstants' tags
+_POP_STATE = "popState"  # PopConsumerRocksdbStore
+_LITE = LMQ_PREFIX + "$"  # LiteUtil.LITE_TOPIC_PREFIX, from 5.5.0 on: then parent, $, lite topic
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+_MOST_BITS = 1 << 10  # messages of a check point; a pop gives 32
+
+
+class InFlightRow(NamedTuple):
+    """One message that was popped and not acknowledged; times in milliseconds."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    since: int  # when it was popped
+    until: int  # when it was to be given again
+    parent: str | None  # of a lite topic: the topic that it belongs to
+
+
+class _Point(NamedTuple):
+    """What names a check point (the mergeKey of PopReviveService)."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start: int
+    pop_time: int
+    broker: str
+
+
+def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlightRow]:
+    """All, by group, topic, queue and offset."""
+    found = dict.fromkeys(_of_check_points(store, from_log, notes))
+    found |= dict.fromkeys(_of_orders(store, notes))
+    found |= dict.fromkeys(_of_rocksdb(store, notes))
+    return sorted(found)
+
+
+def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: int) -> InFlightRow:
+    return InFlightRow(group, topic, queue_id, offset, since, until, parent_of(topic))
+
+
+def parent_of(topic: str) -> str | None:
+    """The topic that a lite topic belongs to (LiteUtil.getParentTopic); None: it is none."""
+    if not topic.startswith(_LITE):
+        return None
+    parent, separator, _ = topic.removeprefix(_LITE).partition("$")
+    return parent if separator else None
+
+
+def _of_check_points(
+    store: OpenedStore, from_log: bool, notes: Notes
+) -> Iterator[InFlightRow]:  # fmt: skip
+    """By the revive topics: what PopReviveService would find (mergeAndRevive)."""
+    points: dict[tuple[_Point, Any], dict[str, Any]] = {}
+    done: set[tuple[_Point, Any]] = set()  # the broker has written what they lacked once more
+    acknowledged: dict[_Point, set[int]] = {}
+    offsets = consumer_offsets(store.storage, store.path, notes)
+    for message, delivered in _revive_messages(store, from_log, notes):
+        try:
+            about = json.loads(message.body())
+            point = _named(about)
+            if message.tags == _CHECK_POINT:
+                key = point, about.get("rp")
+                points[key] = about
+                # the offset is that of the last message which was worked on
+                at = offsets.get((_REVIVE_GROUP, message.topic), {}).get(message.queue_id, -1)
+                if delivered and message.queue_offset <= at:
+                    done.add(key)
+            else:
+                known = acknowledged.setdefault(point, set())
+                known |= {int(n) for n in about.get("aol", about.get("ackOffsetList")) or ()}
+                if message.tags == _ACK:
+                    known.add(int(about.get("ao", about.get("ackOffset"))))
+        except _WRONG:
+            notes.note(f"physical offset {message.physical_offset}: is no check point of pop")
+    for key, about in points.items():
+        if key not in done:
+            try:
+                yield from _left(key[0], about, acknowledged.get(key[0], set()))
+            except _WRONG:
+                notes.note("a check point of pop has no messages")
+
+
+def _revive_messages(
+    store: OpenedStore, from_log: bool, notes: Notes
+) -> Iterator[tuple[StoredMessage, bool]]:
+    """(message, whether it is in the revive topic by now) of check points and acknowledgements."""
+    chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
+    topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
+    for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
+        for message in by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen):
+            delivered = topic != TIMER_TOPIC
+            real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
+            if real.startswith(_REVIVE_TOPIC):
+                yield message, delivered
+
+
+def _named(about: dict[str, Any]) -> _Point:
+    """By the short names, or by those up to 5.1 (alternateNames)."""
+
+    def value(short: str, long: str) -> Any:
+        return about[short] if short in about else about[long]
+
+    return _Point(
+        str(value("t", "topic")), str(value("c", "consumerGroup")), int(value("q", "queueId")),
+        int(value("so", "startOffset")), int(value("pt", "popTime")),
+        str(about.get("bn", about.get("brokerName"))),
+    )  # fmt: skip
+
+
+def _left(point: _Point, about: dict[str, Any], acknowledged: set[int]) -> Iterator[InFlightRow]:
+    """The messages of a check point that nobody acknowledged (indexOfAck)."""
+    steps = about.get("d") or range(min(int(about["n"]), _MOST_BITS))
+    bits, until = int(about.get("bm", 0)), point.pop_time + int(about["it"])
+    for n, step in enumerate(steps):
+        offset = point.start + int(step)
+        if not bits >> n & 1 and offset not in acknowledged:
+            yield _row(point.group, point.topic, point.queue_id, offset, point.pop_time, until)
+
+
+def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+    """Of queues that are popped in order (ConsumerOrderInfoManager)."""
+    table = config_table(store.storage, store.path, "consumerOrderInfo.json", "table", notes)
+    for name, queues in (table or {}).items():
+        topic, _, group = name.partition("@")
+        try:
+            for queue_id, info in queues.items():
+                first, *steps = info["o"]
+                usual = int(info["popTime"]) + int(info.get("i") or 0)
+                changed = info.get("ot") or {}
+                for n, offset in enumerate([first, *(first + step for step in steps)]):
+                    if not int(info.get("cm", 0)) >> n & 1:
+                        until = int(changed.get(str(offset), usual))
+                        since = int(info["popTime"])
+                        yield _row(group, topic, int(queue_id), offset, since, until)
+        except _WRONG:
+            notes.note(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
+
+
+def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+    """Of a broker that keeps them in RocksDB: what is acknowledged is deleted there."""
+    folder = f"{store.path}/{POP_DB}"
+    if not has_rows(store.storage, folder):
+        return
+    try:
+        with closing(open_database(store.storage, folder)) as database:
+            for _, value in database.rows(_POP_STATE):
+                try:
+                    about = json.loads(value)
+                    since = int(about["popTime"])
+                    yield _row(
+                        str(about["groupId"]), str(about["topicId"]), int(about["queueId"]),
+                        int(about["offset"]), since, since + int(about["invisibleTime"]),
+                    )  # fmt: skip
+                except _WRONG:
+                    notes.note(f"{folder}: a row is none of a popped message")
+    except RocksDBError as error:
+        notes.note(f"{error}; what it has in flight is not shown")

@@ -1,0 +1,324 @@
+"""The replication protocols as bytes: RocketMQ's layouts by hand, any cuts, hostile peers."""
+
+import re
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput.broker.remoting.frames import Frames
+from reput.broker.replication.ha_frames import (
+    FRAME_MOST,
+    LogChunk,
+    ProtocolError,
+    ReportReader,
+    TransferReader,
+    encode_header,
+    encode_report,
+)
+from reput.broker.replication.master import DefaultConnection, MasterLog, SwitchConnection
+from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
+from reput.broker.replication.slave_requests import (
+    decode_answer,
+    encode_question,
+    runtime_info,
+)
+from reput.broker.replication.switch_frames import (
+    Epoch,
+    MasterHello,
+    SlaveHello,
+    SlaveReport,
+    SwitchMasterReader,
+    SwitchSlaveReader,
+    Transfer,
+    encode_master_hello,
+    encode_slave_hello,
+    encode_slave_report,
+    encode_transfer,
+)
+from reput.broker.replication.waits import is_replicated, is_slave_ok
+
+LOG = MasterLog(0, 5000, 2048)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    at = [0, *sorted({place % (len(data) + 1) for place in places}), len(data)]
+    return [data[low:high] for low, high in pairwise(at)]
+
+
+def joined(parts: list[LogChunk]) -> list[tuple[int, bytes]]:
+    """The frames, whatever pieces their bytes came in."""
+    found: list[tuple[int, bytes]] = []
+    ended = True
+    for part in parts:
+        if ended:
+            found.append((part.offset, part.data))
+        else:
+            found[-1] = (found[-1][0], found[-1][1] + part.data)
+        ended = part.frame_ends
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 62), st.binary(max_size=40)), max_size=6),
+    st.lists(st.integers(0, 400), max_size=8),
+)
+def test_transfers_in_any_pieces(frames: list[tuple[int, bytes]], places: list[int]) -> None:
+    raw = b"".join(struct.pack(">qi", offset, len(data)) + data for offset, data in frames)
+    reader = TransferReader()
+    assert joined([part for piece in cut(raw, places) for part in reader.feed(piece)]) == frames
+
+
+def test_the_last_whole_report_counts() -> None:
+    reader = ReportReader()
+    assert reader.feed(b"\0\0\0") is None
+    assert reader.feed(struct.pack(">q", 7)[3:] + struct.pack(">qq", 8, 9)[:-1]) == 8
+    assert reader.feed(struct.pack(">q", 9)[-1:]) == 9
+    assert encode_report(258) == bytes((0, 0, 0, 0, 0, 0, 1, 2))
+    assert encode_header(258, 3) == bytes((0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3))
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), FRAME_MOST + 1, (1 << 31) - 1])
+def test_a_size_that_no_slave_could_take_is_refused(size: int) -> None:
+    with pytest.raises(ProtocolError, match="size"):
+        TransferReader().feed(struct.pack(">qi", 5, size))
+    with pytest.raises(ProtocolError, match="size"):
+        SwitchMasterReader().feed(struct.pack(">iiqiqq", 2, size, 5, 1, 0, 0))
+
+
+def test_negative_offsets_are_refused() -> None:
+    for feed in (TransferReader().feed, ReportReader().feed):
+        with pytest.raises(ProtocolError, match="negative"):
+            feed(struct.pack(">qi", -5, 3))
+    with pytest.raises(ProtocolError, match="negative"):
+        SwitchSlaveReader().feed(struct.pack(">iq", 2, -5))
+
+
+def test_the_layout_of_controller_mode() -> None:
+    """AutoSwitchHAClient's 4 + 2 + 2 + 8 and 4 + 8, AutoSwitchHAConnection's 20 + 12 n and 36."""
+    assert encode_slave_hello(SlaveHello(True, False, 3)) == struct.pack(">ihhq", 1, 1, 0, 3)
+    assert encode_slave_report(99) == struct.pack(">iq", 2, 99)
+    hello = MasterHello(500, 7, (Epoch(6, 0), Epoch(7, 100)))
+    raw = struct.pack(">iiqi", 1, 24, 500, 7) + struct.pack(">iqiq", 6, 0, 7, 100)
+    assert encode_master_hello(hello) == raw
+    head = struct.pack(">iiqiqq", 2, 3, 100, 7, 90, 400)
+    assert encode_transfer(100, 3, Epoch(7, 90), 400) == head
+    for places in ([], [1, 5, 21, 33, 44, 60, 79], list(range(100))):
+        reader = SwitchMasterReader()
+        found = [each for piece in cut(raw + head + b"abc", places) for each in reader.feed(piece)]
+        assert found[:2] == [hello, Transfer(100, 3, Epoch(7, 90), 400)]
+        assert joined([each for each in found if isinstance(each, LogChunk)]) == [(100, b"abc")]
+    reader = SwitchSlaveReader()
+    slave = encode_slave_hello(SlaveHello(False, True, 1)) + encode_slave_report(5)
+    found = [each for byte in slave for each in reader.feed(bytes((byte,)))]
+    assert found == [SlaveHello(False, True, 1), SlaveReport(5)]
+
+
+def test_states_and_handshakes_that_are_none() -> None:
+    for state in (0, 3, 4, -1, 1 << 30):
+        with pytest.raises(ProtocolError, match="state"):
+            SwitchSlaveReader().feed(struct.pack(">iq", state, 5))
+        with pytest.raises(ProtocolError, match="state"):
+            SwitchMasterReader().feed(struct.pack(">iiqi", state, 0, 5, 1))
+    for size in (-12, 5, 12_012):
+        with pytest.raises(ProtocolError, match="size"):
+            SwitchMasterReader().feed(struct.pack(">iiqi", 1, size, 5, 1))
+
+
+@given(st.binary(max_size=200))
+def test_anything_else_is_an_error_or_waits(raw: bytes) -> None:
+    for reader in (TransferReader(), ReportReader(), SwitchSlaveReader(), SwitchMasterReader()):
+        try:
+            reader.feed(raw)
+        except ProtocolError:
+            continue
+
+
+# --- a slave -------------------------------------------------------------------------------------
+
+
+def test_a_slave_reports_where_it_stands_then_as_it_comes_on() -> None:
+    slave = DefaultSlave(100)
+    assert slave.hello(10.0) == encode_report(100)
+    assert slave.report(100, 12.0) == b""
+    parts = slave.receive(encode_header(100, 3) + b"abc", 12.0)
+    assert parts == [LogChunk(100, b"abc", True)]
+    assert slave.report(103, 12.0) == encode_report(103)
+    assert slave.report(103, 17.0) == b""
+    assert slave.report(103, 17.1) == encode_report(103)  # haSendHeartbeatInterval
+    assert not slave.silent(32.0)
+    assert slave.silent(32.1)  # haHousekeepingInterval
+    assert slave.receive(encode_header(103, 0), 40.0) == []
+    assert not slave.silent(60.0)
+
+
+def test_a_slave_of_a_log_from_0_on_never_reports_0() -> None:
+    """A master sends its last file only then (#9580). The first byte of a size is 0."""
+    slave = DefaultSlave(0)
+    assert slave.hello(0.0) == encode_report(1)
+    assert slave.receive(encode_header(1, 2) + b"ab", 0.0) == [
+        LogChunk(0, b"\0", False), LogChunk(1, b"ab", True),
+    ]  # fmt: skip
+    assert slave.receive(encode_header(3, 1) + b"c", 0.0) == [LogChunk(3, b"c", True)]
+
+
+def test_another_place_of_the_log_is_an_error() -> None:
+    for offset, size in ((99, 2), (101, 2), (101, 0)):
+        slave = DefaultSlave(100)
+        with pytest.raises(WrongOffset, match="asked for 100"):
+            slave.receive(encode_header(offset, size) + b"ab"[:size], 0.0)
+
+
+def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
+    slave = SwitchSlave(0)
+    assert slave.hello(0.0) == struct.pack(">ihhq", 1, 0, 1, 0)
+    assert slave.report(0, 9.0) == b""
+    hello = encode_master_hello(MasterHello(50, 2, (Epoch(1, 0), Epoch(2, 40))))
+    assert slave.receive(hello, 9.0) == []
+    assert slave.epochs == (Epoch(1, 0), Epoch(2, 40))
+    assert slave.report(50, 9.0) == encode_slave_report(0)  # where the master is to begin
+    assert slave.report(50, 9.0) == encode_slave_report(50)  # how far it is
+    data = encode_transfer(0, 2, Epoch(1, 0), 50) + b"ab"
+    assert slave.receive(data, 9.0) == [LogChunk(0, b"ab", True)]
+    assert slave.confirmed == 50
+    with pytest.raises(ProtocolError, match="before its handshake"):
+        SwitchSlave(0).receive(data, 0.0)
+    with pytest.raises(WrongOffset, match="never agreed"):
+        SwitchSlave(45, (Epoch(1, 0), Epoch(2, 30))).receive(hello, 0.0)
+
+
+# --- a master ------------------------------------------------------------------------------------
+
+
+def sent(
+    connection: DefaultConnection | SwitchConnection, log: MasterLog, now: float = 0.0
+) -> list[int]:
+    sizes = []
+    while (send := connection.next(log, now)) is not None and send.size:
+        sizes.append(send.size)
+    return sizes
+
+
+def test_a_new_slave_gets_all_of_the_log() -> None:
+    """Never over a segment's end: a slave could not append that (MappedFile.appendMessage)."""
+    connection = DefaultConnection(0.0, 1500)
+    assert connection.next(LOG, 100.0) is None  # it has said nothing yet
+    connection.receive(encode_report(0), LOG, 0.0)
+    assert sent(connection, LOG) == [1500, 548, 1500, 548, 904]
+    assert connection.acked == 0
+    connection.receive(encode_report(5000), LOG, 0.0)
+    assert connection.acked == 5000
+    assert connection.next(LOG, 5.0) is None
+    beat = connection.next(LOG, 5.1)
+    assert beat is not None
+    assert (beat.header, beat.size) == (encode_header(5000, 0), 0)
+    later = LOG._replace(end=5100)
+    send = connection.next(later, 5.2)
+    assert send is not None
+    assert (send.header, send.at) == (encode_header(5000, 100), 5000)
+
+
+def test_a_slave_goes_on_where_it_stands() -> None:
+    connection = DefaultConnection(0.0)
+    connection.receive(encode_report(4100), LOG, 0.0)
+    assert sent(connection, LOG) == [900]
+
+
+def test_slaves_that_are_not_of_this_log() -> None:
+    with pytest.raises(ProtocolError, match="goes on to 5001"):
+        DefaultConnection(0.0).receive(encode_report(5001), LOG, 0.0)
+    with pytest.raises(ProtocolError, match="begins at 2048"):
+        DefaultConnection(0.0).receive(encode_report(7), LOG._replace(start=2048), 0.0)
+    assert DefaultConnection(0.0).silent(20.1)
+    assert not DefaultConnection(0.0).silent(20.0)
+
+
+def test_a_master_in_controller_mode_sends_epoch_by_epoch() -> None:
+    connection = SwitchConnection(0.0, 4096, (Epoch(1, 0), Epoch(3, 1000)))
+    connection.receive(encode_slave_hello(SlaveHello(False, False, 2)), LOG, 0.0)
+    hello = connection.next(LOG, 0.0)
+    assert hello is not None
+    assert SwitchMasterReader().feed(hello.header) == [
+        MasterHello(5000, 3, (Epoch(1, 0), Epoch(3, 1000)))
+    ]
+    assert connection.next(LOG, 1.0) is None
+    connection.receive(encode_slave_report(0), LOG, 1.0)
+    first = connection.next(LOG, 1.0)
+    assert first is not None
+    assert first.header == encode_transfer(0, 1000, Epoch(1, 0), 5000)
+    second = connection.next(LOG, 1.0)
+    assert second is not None
+    assert second.header == encode_transfer(1000, 1048, Epoch(3, 1000), 5000)
+
+
+def test_when_a_put_counts_as_replicated() -> None:
+    assert is_slave_ok(1000, True, 801, 200)
+    assert not is_slave_ok(1000, True, 800, 200)  # masterPutWhere - push2SlaveMaxOffset < gap
+    assert not is_slave_ok(1000, False, 1000, 200)
+    assert is_replicated(1000, [], 1000, 1)  # any slave that ever had it
+    assert not is_replicated(1000, [], 999, 1)
+    assert is_replicated(1000, [1000, 5], 1000, 2)
+    assert not is_replicated(1000, [1000, 999], 1000, 3)
+    assert is_replicated(1000, [1000, 1000], 1000, 3)
+
+
+# --- what a broker is asked ----------------------------------------------------------------------
+
+
+def fed(raw: bytes) -> Frames:
+    frames = Frames()
+    frames.feed(raw)
+    return frames
+
+
+def test_a_question_and_its_answer() -> None:
+    raw = encode_question(28, 5)
+    length, header = struct.unpack_from(">ii", raw)
+    assert (length, header) == (len(raw) - 4, len(raw) - 8)
+    answer = b'{"code":0,"flag":1,"remark":null}'
+    frame = struct.pack(">i", len(answer)) + answer + b'{"table":{"commitLogMinOffset":"7"}}'
+    decoded = decode_answer(fed(struct.pack(">i", len(frame)) + frame))
+    assert decoded is not None
+    assert (decoded.code, decoded.remark) == (0, "")
+    assert runtime_info(decoded.body) == {"commitLogMinOffset": "7"}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"", b"\0\0\0", b"\1\0\0\0", b"\0\0\0\5{", b"\0\0\0\2{}", b"\0\0\0\1x", b"\0\0\0\2[]"],
+)
+def test_answers_that_are_none(frame: bytes) -> None:
+    with pytest.raises(ProtocolError):  # whatever follows
+        decode_answer(fed(struct.pack(">i", len(frame)) + frame + bytes(8)))
+
+
+def test_lengths_and_tables_that_are_none() -> None:
+    for length in (-1, 3, (16 << 20) + 1):
+        with pytest.raises(ProtocolError):
+            decode_answer(fed(struct.pack(">i", length) + bytes(4)))
+    for body in (b"", b"[]", b'{"table":5}', b"[" * 100_000):
+        with pytest.raises(ProtocolError):
+            runtime_info(body)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_frames_of_the_format_page() -> None:
+    made = {
+        "report": encode_report,
+        "transfer": encode_header,
+        "hello": lambda last, learner, broker: encode_slave_hello(
+            SlaveHello(bool(last), bool(learner), broker)
+        ),
+    }
+    page = Path(__file__).parents[3] / "docs/formats/replication.md"
+    blocks = re.findall(r"^```frame (\w+) (.*)\n(.*)\n```$", page.read_text("utf-8"), re.MULTILINE)
+    assert {kind for kind, _, _ in blocks} == set(made)
+    for kind, words, raw in blocks:
+        numbers = [int(word) for word in words.split()]
+        encoded: bytes = made[kind](*numbers)  # type: ignore[operator]
+        assert encoded == bytes.fromhex(raw), kind

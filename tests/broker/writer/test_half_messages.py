@@ -1,0 +1,125 @@
+"""Transactions and delays, as records of a real broker show them (golden broker_clean)."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.broker.writer.half_messages import Transactions
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.log.one_record import Record
+from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.refusals import NotPrepared, TopicForbidden
+from tests import golden_stores
+from tests.broker.writer.stores import as_message, open_writer, stored_records
+
+
+@pytest.fixture(scope="module")
+def broker_records() -> list[Record]:
+    return list(stored_records(golden_stores.unpack("broker_clean_5.3.3").input / "commitlog"))
+
+
+def only_place_differs(one: Record, other: Record) -> bool:
+    nowhere = {
+        "queue_offset": 0, "physical_offset": 0, "prepared_offset": 0, "store_timestamp": 0,
+        "body_at": 0,
+    }  # fmt: skip
+    return one._replace(**nowhere) == other._replace(**nowhere)
+
+
+def last_record(root: Path) -> Record:
+    return list(stored_records(root / "commitlog"))[-1]
+
+
+def test_a_half_message_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
+    halves = [r for r in broker_records if r.topic == HALF_TOPIC]
+    assert len(halves) > 10
+    for number, half in enumerate(halves[:10]):
+        properties = parse_properties(half.properties)
+        topic, queue = properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID"))
+        for made in ("TRAN_MSG", "__transactionId__"):
+            del properties[made]
+        message = as_message(half)
+        message.topic, message.queue_id, message.properties = topic, queue, properties
+        with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
+            Transactions(writer).prepare(message, properties["PGROUP"])
+        assert only_place_differs(last_record(tmp_path / str(number)), half)
+
+
+def test_a_commit_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
+    by_place = {record.physical_offset: record for record in broker_records}
+    commits = [r for r in broker_records if r.transaction == SYS_TRANSACTION_COMMIT]
+    assert len(commits) > 5
+    for number, commit in enumerate(commits[:8]):
+        half = by_place[commit.prepared_offset]
+        root = tmp_path / str(number)
+        with open_writer(root, mappedFileSizeCommitLog=1 << 20) as writer:
+            writer.append(Message("Before", b""))
+            at = writer.put(writer.encoder.draft(as_message(half))).physical_offset
+            Transactions(writer).commit(at)
+        _, _, made, op = stored_records(root / "commitlog")
+        assert only_place_differs(made, commit)
+        assert made.prepared_offset == at
+        assert (op.topic, op.body) == (OP_TOPIC, b"0,")
+        assert op.properties == b"WAIT\x01true\x02TAGS\x01d\x02"
+
+
+def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
+    delayed = [r for r in broker_records if r.topic == SCHEDULE_TOPIC]
+    # those that a consumer sent back were given further properties on their way
+    delayed = [r for r in delayed if b"RETRY" not in r.properties]
+    assert len(delayed) > 10
+    for number, record in enumerate(delayed[:10]):
+        properties = parse_properties(record.properties)
+        message = as_message(record)
+        message.topic, message.queue_id = (
+            properties.pop("REAL_TOPIC"),
+            int(properties.pop("REAL_QID")),
+        )
+        message.delay_level = int(properties.pop("DELAY"))
+        message.properties = properties
+        with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
+            writer.append(message)
+        assert only_place_differs(last_record(tmp_path / str(number)), record)
+
+
+def test_a_rollback_leaves_only_an_op_message(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        transactions = Transactions(writer)
+        transactions.prepare(Message("T", b"a"))
+        half = transactions.prepare(Message("T", b"b"))
+        transactions.rollback(half.physical_offset)
+    assert [r.topic for r in stored_records(tmp_path / "commitlog")] == [
+        HALF_TOPIC, HALF_TOPIC, OP_TOPIC,
+    ]  # fmt: skip
+    assert last_record(tmp_path).body == b"1,"
+
+
+def test_a_delay_level_above_the_highest_is_the_highest(tmp_path: Path) -> None:
+    with open_writer(tmp_path, messageDelayLevel="1s 2s") as writer:
+        writer.append(Message("T", b"", delay_level=9))
+    assert last_record(tmp_path).queue_id == 1
+    assert parse_properties(last_record(tmp_path).properties)["DELAY"] == "2"
+
+
+def test_a_delayed_transaction_is_delayed_when_it_is_committed(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        properties = {"DELAY": "3", "REAL_TOPIC": "T", "REAL_QID": "2", "TRAN_MSG": "true"}
+        raw = "".join(f"{n}\x01{v}\x02" for n, v in properties.items()).encode()
+        half = writer.put(writer.encoder.draft(Message(HALF_TOPIC, b"x", properties=raw)))
+        result = Transactions(writer).commit(half.physical_offset)
+    made = list(stored_records(tmp_path / "commitlog"))[1]
+    assert made.physical_offset == result.physical_offset
+    assert (made.topic, made.queue_id) == (SCHEDULE_TOPIC, 2)
+    assert made.transaction == SYS_TRANSACTION_COMMIT
+
+
+def test_only_a_half_message_can_be_ended(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        transactions = Transactions(writer)
+        plain = writer.append(Message("T", b"x"))
+        for offset in (plain.physical_offset, 1, writer.log.end, -1, 1 << 40):
+            with pytest.raises(NotPrepared):
+                transactions.commit(offset)
+        with pytest.raises(TopicForbidden):
+            transactions.prepare(Message(HALF_TOPIC, b""))

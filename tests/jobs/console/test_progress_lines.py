@@ -1,0 +1,79 @@
+"""Progress is true: bytes, messages and an end for each stage, on a terminal and without one."""
+
+import io
+import re
+import time
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from reput.jobs.console import progress_lines as progress
+from reput.jobs.console.progress_lines import ShownProgress
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.stages import Stages
+from reput.store_format.storage.protocol import FileState, Listed
+
+
+def staged(*files: tuple[str, int]) -> Any:
+    listed = [Listed(name, FileState(size, 0, 0)) for name, size in files]
+    return SimpleNamespace(folder="s", storage=SimpleNamespace(list=lambda _: listed))
+
+
+def engine(share: float | None = None) -> Any:
+    return SimpleNamespace(share_done=lambda: share)
+
+
+class Asked(Progress):
+    """Remembers what a stage says of itself."""
+
+    def stage(self, name: str, done: Any) -> Any:
+        self.name, self.done = name, done
+        return mock.MagicMock()
+
+
+@pytest.mark.parametrize(
+    ("files", "share", "text"),
+    [((), 0.0, "0 of 3,000 bytes, of 100 messages"),
+     ((("queue-a", 500), ("index-a", 400), ("scan-a.runs", 9999)), 0.3, "900 of 3,000"),
+     # queue files end with zeros, which are no entries
+     ((("queue-a", 6_000_000), ("index-a", 500)), 2500 / 3000, "2,500 of 3,000"),
+     ((("queue-a", 6_000_000), ("index-a", 1000)), 1.0, "3,000 of 3,000")],
+)  # fmt: skip
+def test_built_counts_bytes_of_queues_and_index(
+    files: tuple[tuple[str, int], ...], share: float, text: str
+) -> None:
+    asked = Asked()
+    stages = Stages(engine(), mock.MagicMock(), staged(*files), asked)
+    stages.built(Linked([{"records": 60}, {"records": 40}]), 1000)  # type: ignore[list-item]
+    done = asked.done()
+    assert (asked.name, done.share) == ("built", share)
+    assert done.text.startswith(text)
+
+
+def test_what_writes_nothing_is_reported_by_tasks() -> None:
+    asked = Asked()
+    Stages(engine(0.6), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    assert asked.done() == Done(0.6, "about 600 of 1,000 bytes")
+    Stages(engine(), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    assert asked.done() == Done(None, "1,000 bytes")
+
+
+def test_a_line_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert progress._LINE_SECONDS == 10
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
+    stream = io.StringIO()
+    with ShownProgress(stream).stage("scanned", lambda: Done(0.25, "1 of 4 bytes, 7 messages")):
+        time.sleep(0.2)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) > 1
+    assert progress._end(0.25, 10.0).startswith(", 30 s left (until ")
+    assert progress._end(0.0002, 1.0) == ""  # it would say 5000 s of what takes 3
+    assert progress._end(1.0, 10.0) == progress._end(None, 10.0) == ""
+    assert re.fullmatch(
+        r"reput: scanned  1 of 4 bytes, 7 messages, 0 s, \d+ s left \(until \d\d:\d\d:\d\d\)",
+        lines[0],
+    )
+    assert lines[-1] == "reput: scanned  1 of 4 bytes, 7 messages, 0 s"

@@ -1,0 +1,188 @@
+"""Only some topics, other names, another host, another release: which records, and what of them."""
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from reput.store_format.faults import StoreError
+from reput.store_format.release.setting_table import SettingError
+from tests.in_process import OUTPUT, STORE, storage_of
+from tests.jobs.test_convert import PLAIN, SEGMENT, at_place, converted, log_of, plain, records
+from tests.logs import Log
+from tests.logs.encoder import HOST, Message, build_log, encode, properties
+from tests.logs.strategies import HOST_V6
+from tests.memory_storage import MemoryStorage
+
+LONG = "L" * 200
+
+
+def with_config(log: Log, **files: Any) -> MemoryStorage:
+    storage = storage_of(log)
+    for name, whole in files.items():
+        storage.files[f"{STORE}/config/{name}.json"] = json.dumps(whole).encode()
+    return storage
+
+
+def config(storage: MemoryStorage, name: str) -> Any:
+    return json.loads(storage.files[f"{OUTPUT}/config/{name}.json"])
+
+
+def encoded(messages: list[Message], size: int = SEGMENT) -> list[bytes]:
+    return [record for _, record in records(build_log(messages, size))]
+
+
+def waits(topic: str, n: int, **more: Any) -> Message:
+    pairs = properties(("REAL_TOPIC", topic), ("REAL_QID", "0"), ("DELAY", "3"))
+    return Message("SCHEDULE_TOPIC_XXXX", 2, n, b"late", pairs, **more)
+
+
+def retried(topic: str, n: int) -> Message:
+    pairs = properties(("RETRY_TOPIC", topic), ("KEYS", "k"))
+    return Message("%RETRY%g", 0, n, b"again", pairs)
+
+
+def test_one_topic_takes_along_what_waits_and_is_retried_of_it() -> None:
+    a = [Message("A", n % 2, n // 2, b"a%d" % n) for n in range(4)]
+    b = [Message("B", 0, n, b"b") for n in range(3)]
+    late = [waits("AB"[n % 2], n) for n in range(6)]
+    again = [retried("AB"[n % 2], 10 + n) for n in range(5)]
+    log = plain([*a[:2], *b, *late[:3], *again, *a[2:], *late[3:]])
+    storage = with_config(
+        log, topics={"topicConfigTable": {name: {"topicName": name} for name in ("A", "B")}},
+        consumerOffset={"offsetTable": {
+            "A@g": {"0": 1, "1": 2}, "B@g": {"0": 2}, "%RETRY%g@g": {"0": 13},
+        }},
+        delayOffset={"offsetTable": {"3": 4}},
+    )  # fmt: skip
+    for splits in (1, 9):
+        copy = MemoryStorage(storage.files)
+        summary, made = converted(log, copy, splits=splits, topics=["A"])
+        moved = [
+            late[0], waits("A", 1), waits("A", 2),
+            *(retried("A", 10 + n) for n in range(3)),
+        ]  # fmt: skip
+        wanted = [*a[:2], moved[0], moved[1], *moved[3:], *a[2:], moved[2]]
+        assert [record for _, record in records(log_of(made))] == encoded(wanted)
+        assert config(made, "topics")["topicConfigTable"] == {"A": {"topicName": "A"}}
+        assert config(made, "consumerOffset")["offsetTable"] == {
+            "A@g": {"0": 1, "1": 2}, "%RETRY%g@g": {"0": 12},
+        }  # fmt: skip
+        assert config(made, "delayOffset")["offsetTable"] == {"3": 2}
+        fates = {fate.topic: (fate.becomes, fate.messages, fate.taken) for fate in summary.topics}
+        assert fates["B"] == ("", 3, 0)
+        assert fates["SCHEDULE_TOPIC_XXXX"] == ("SCHEDULE_TOPIC_XXXX", 6, 3)
+
+
+def test_a_dropped_topic_takes_its_own_along_and_no_others() -> None:
+    log = plain([Message("A"), Message("B"), waits("B", 0), waits("A", 1), Message("RMQ_SYS_X")])
+    _, made = converted(log, drop=["B"])
+    wanted = [Message("A"), waits("A", 0), Message("RMQ_SYS_X")]
+    assert [record for _, record in records(log_of(made))] == encoded(wanted)
+
+
+@pytest.mark.parametrize("splits", [1, 5])
+@pytest.mark.parametrize("crc", [False, True])
+@pytest.mark.parametrize("new", ["Z", "ANewNameThatIsLonger", LONG])
+def test_a_new_name_stands_in_the_record_and_in_what_waits(
+    new: str, crc: bool, splits: int
+) -> None:
+    def all_of(name: str, version: int) -> list[Message]:
+        own = [
+            Message(name, n, n, b"body" * n, properties(("KEYS", "k"), ("REAL_TOPIC", name)),
+                    version=version, crc_property=crc)
+            for n in range(4)
+        ]  # fmt: skip
+        return [*own, waits(name, 0, crc_property=crc), retried(name, 7), Message("Other")]
+
+    log = plain(all_of("Old", 1))
+    storage = with_config(
+        log, topics={"topicConfigTable": {"Old": {"topicName": "Old", "writeQueueNums": 4}}},
+        consumerOffset={"offsetTable": {"Old@g": {"0": 1}, "Other@g": {"0": 1}}},
+    )  # fmt: skip
+    _, made = converted(log, storage, rename={"Old": new}, splits=splits)
+    wanted = encoded(all_of(new, 2 if new == LONG else 1))
+    assert [record for _, record in records(log_of(made))] == wanted
+    assert config(made, "topics")["topicConfigTable"] == {
+        new: {"topicName": new, "writeQueueNums": 4}
+    }
+    assert set(config(made, "consumerOffset")["offsetTable"]) == {f"{new}@g", "Other@g"}
+    folders = {p.split("/")[2] for p in made.files if p.startswith(f"{OUTPUT}/consumequeue/")}
+    assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"rename": {"A": "../../etc"}}, "only"),
+        ({"rename": {"A": "B"}}, "the store has a topic B"),
+        ({"rename": {"A": "x" * 300}}, "300 characters"),
+        ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
+        ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
+        ({"rename": {"A": "C", "B": "C"}}, "the same name"),
+        ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
+        ({"topics": ["Nope"]}, "no topic 'Nope'"),
+        ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
+        ({"store_host": "example.org:1"}, "--store-host"),
+    ],
+)
+def test_words_that_are_refused(words: dict[str, Any], why: str) -> None:
+    log = plain([Message("A"), Message("B"), retried("A", 0)])
+    with pytest.raises(SettingError, match=why) as caught:
+        converted(log, **words)
+    assert len(str(caught.value)) <= 300
+
+
+@pytest.mark.parametrize("to", [HOST[:4] + struct.pack(">i", 77), HOST_V6])
+def test_each_record_gets_the_new_host(to: bytes) -> None:
+    def made_by(host: bytes | None) -> list[Message]:
+        hosts = [host or HOST, host or HOST_V6]
+        return [
+            Message("A", n, n, b"x" * n, store_host=hosts[n % 2], crc_property=n > 2,
+                    sys_flag=0x20 if len(hosts[n % 2]) == 20 else 0)
+            for n in range(6)
+        ]  # fmt: skip
+
+    log = plain(made_by(None))
+    port = struct.unpack(">i", to[-4:])[0]
+    text = f"127.0.0.1:{port}" if len(to) == 8 else (
+        "[" + ":".join(to[n : n + 2].hex() for n in range(0, 16, 2)) + f"]:{port}"
+    )  # fmt: skip
+    _, made = converted(log, store_host=text)
+    assert [record for _, record in records(log_of(made))] == encoded(made_by(to))
+
+
+@pytest.mark.parametrize(
+    ("message", "release", "why"),
+    [
+        (Message(LONG, version=2), "5.0.0", "over 127 bytes"),
+        (Message("A", born_host=HOST_V6, sys_flag=0x10), "4.5.2", "hosts of IPv6"),
+        (Message("rmq_sys_wheel_timer"), "4.9.7", "wait for the timer"),
+        (Message("RMQ_SYS_TRANS_HALF_TOPIC"), "4.1.0", "half messages have a topic"),
+    ],
+)
+def test_what_an_older_release_does_not_read_is_refused_by_name(
+    message: Message, release: str, why: str
+) -> None:
+    log = plain([Message("B"), message])
+    with pytest.raises(StoreError, match=why):
+        converted(log, to_rocketmq=release)
+    summary, made = converted(log, to_rocketmq="5.4.0")
+    assert summary.rocketmq == "5.4.0"
+    assert records(log_of(made)) == records(log.segments)
+    assert at_place(encode(message, 0), 0) == encode(message, 0)
+
+
+def test_a_queue_whose_messages_have_all_expired_goes_on_where_it_ended() -> None:
+    entries = struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 3 + struct.pack(">qiq", 95, 120, 7)
+    log = Log(build_log([Message("A")], SEGMENT, first_offset=SEGMENT), PLAIN, "5.3.3", {})
+    for rename, name in (({}, "Gone"), ({"Gone": "Here"}, "Here")):
+        storage = with_config(log, topics={"topicConfigTable": {"Gone": {"topicName": "Gone"}}})
+        path = f"consumequeue/Gone/1/{0:020d}"
+        storage.files[f"{STORE}/{path}"] = entries.ljust(400, b"\0")
+        _, made = converted(log, storage, rename=rename, to_settings={"maxIndexNum": "9"})
+        queue = made.files[f"{OUTPUT}/{path.replace('Gone', name)}"]
+        assert queue[60:].rstrip(b"\0") == entries[60:]
+    _, made = converted(log, storage_of(log), drop=["A"])
+    assert records(log_of(made)) == []

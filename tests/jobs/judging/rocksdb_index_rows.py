@@ -1,0 +1,17 @@
+"""The rows of an index in RocksDB."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from reput.store_format.rocksdb.index import FAMILY
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
+
+Rows = dict[bytes, bytes]
+
+
+def rows(folder: Path) -> Rows:
+    with closing(open_database(LocalStorage(), str(folder))) as database:
+        return dict(database.rows(FAMILY))

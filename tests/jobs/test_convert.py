@@ -1,0 +1,257 @@
+"""Convert: the records of a log at new places, compared with a slow writer of the test's own."""
+
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from reput.jobs.convert import convert
+from reput.jobs.converting.convert_summary import ConvertSummary
+from reput.jobs.outputs.output import OutputInUse
+from reput.jobs.pipeline import task_sizes
+from reput.jobs.pipeline.pipeline import Cut
+from reput.store_format.faults import DamageFound, StoreError
+from tests import golden_stores
+from tests.damaged import damaged
+from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
+from tests.logs import Log, logs
+from tests.logs.encoder import Message, build_log, properties
+from tests.memory_storage import MemoryStorage
+
+SEGMENT = 2048
+PLAIN = {"mappedFileSizeCommitLog": SEGMENT, "maxHashSlotNum": 7, "maxIndexNum": 40,
+         "mappedFileSizeConsumeQueue": 400}  # fmt: skip
+MAGICS = (0xDAA320A7, 0xDAA320AB)
+
+
+def converted(
+    log: Log, storage: MemoryStorage | None = None, seed: int = 0, splits: int = 1, **options: Any
+) -> tuple[ConvertSummary, MemoryStorage]:
+    storage = storage or storage_of(log)
+    before = dict(storage.files)
+    cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
+    with mock.patch.multiple(task_sizes, _PIECES_A_TASK=1):
+        try:
+            summary = convert(
+                Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
+                storage=storage, cut=cut, **options,
+            )  # fmt: skip
+        except BaseException:
+            assert storage.files == before
+            raise
+    published = {p for p in storage.files if p.startswith(OUTPUT + "/")}
+    assert storage.files.keys() - published == before.keys()
+    assert all(storage.files[path] == before[path] for path in before)
+    return summary, storage
+
+
+def records(segments: dict[int, bytes]) -> list[tuple[int, bytes]]:
+    """Each record's place and bytes, up to the first place where none stands."""
+    found = []
+    for start in sorted(segments):
+        raw, at = segments[start], 0
+        while at + 8 <= len(raw):
+            size, magic = struct.unpack_from(">iI", raw, at)
+            if magic not in MAGICS:
+                break
+            found.append((start + at, raw[at : at + size]))
+            at += size
+        if at + 8 > len(raw) or struct.unpack_from(">I", raw, at + 4)[0] != 0xCBD43194:
+            break
+    return found
+
+
+def at_place(record: bytes, place: int) -> bytes:
+    """The record as RocketMQ would have written it there."""
+    made = record[:28] + struct.pack(">q", place) + record[36:]
+    if made[-20:-11] == b"__CRC32#\x01" and made[-1] == 2:
+        digits = f"{zlib.crc32(made[:-20]) & 0x7FFF_FFFF:010d}"[::-1].encode()
+        made = made[:-11] + digits + b"\x02"
+    return made
+
+
+def written(
+    old: list[tuple[int, bytes]], start: int, size: int,
+    change: Callable[[bytes], bytes] = lambda record: record,
+) -> dict[int, bytes]:  # fmt: skip
+    """The segments of a log that has these records anew, from `start` on."""
+    segments = [bytearray()]
+    for _, record in old:
+        record = change(record)
+        left = size - len(segments[-1])
+        if len(record) + 8 > left:
+            segments[-1] += struct.pack(">iI", left, 0xCBD43194)
+            segments.append(bytearray())
+        at = start + (len(segments) - 1) * size + len(segments[-1])
+        segments[-1] += at_place(record, at)
+    return {start + n * size: bytes(s.ljust(size, b"\0")) for n, s in enumerate(segments)}
+
+
+def log_of(storage: MemoryStorage, folder: str = OUTPUT) -> dict[int, bytes]:
+    prefix = f"{folder}/commitlog/"
+    return {
+        int(path.removeprefix(prefix)): storage.files[path]
+        for path in storage.files if path.startswith(prefix)
+    }  # fmt: skip
+
+
+def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
+    """The derived files by their paths, those of the index by their order."""
+    names = (path.removeprefix(f"{OUTPUT}/") for path in sorted(storage.files)
+             if path.startswith(f"{OUTPUT}/"))  # fmt: skip
+    index = 0
+    found = {}
+    for name in names:
+        key = name
+        if name.startswith("index/"):
+            key, index = f"index/{index}", index + 1
+        if not name.startswith(("commitlog/", "config/", "manifest")):
+            found[key] = storage.files[f"{OUTPUT}/{name}"]
+    return found
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(
+    logs(damage=False), st.sampled_from([2048, 3000, 5000, 100_000]), st.integers(0, 99),
+    st.sampled_from([1, 3, 40]),
+)  # fmt: skip
+def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, splits: int) -> None:
+    whole = records(log.segments)
+    try:
+        assume(rebuild_log(log, on_damage="refuse").summary.messages == len(whole))
+    except StoreError:
+        assume(False)
+    to = {"mappedFileSizeCommitLog": str(size)}
+    if any(len(record) + 8 > size for _, record in whole):
+        with pytest.raises(StoreError, match="does not fit into a segment"):
+            converted(log, to_settings=to)
+        return
+    summary, storage = converted(log, seed=seed, splits=splits, to_settings=to)
+    start = -(-min(log.segments) // size) * size
+    assert log_of(storage) == written(whole, start, size)
+    assert summary.messages == len(whole)
+    assert (summary.log_start, summary.old_starts) == (start, [min(log.segments)])
+    new = Log(log_of(storage), {**log.settings, "mappedFileSizeCommitLog": size}, *log[2:])
+    built = rebuild_log(new).files
+    assert derived_of(storage) == {name: built[name] for name in built if "/" in name} | {
+        "checkpoint": derived_of(storage)["checkpoint"]
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in golden_stores.names() if n.startswith(("small_", "tiny_"))]
+)
+def test_a_golden_store_of_the_same_sizes_keeps_its_log(name: str, tmp_path: Any) -> None:
+    store = golden_stores.unpack(name)
+    out = tmp_path / "out"
+    summary = convert(
+        Session(), str(store.input), str(out), rocketmq=store.version,
+        settings=as_text(store.settings), cut=Cut(100_000),
+    )  # fmt: skip
+    with store.segments() as there:
+        old = {start: bytes(raw) for start, raw in there.items()}
+    new = {int(path.name): path.read_bytes() for path in (out / "commitlog").iterdir()}
+    assert records(new) == records(old)
+    assert summary.messages == len(records(old))
+    for path in (store.input / "config").glob("*.json"):
+        if path.name in ("topics.json", "consumerOffset.json", "delayOffset.json"):
+            assert (out / "config" / path.name).read_bytes() == path.read_bytes()
+
+
+def plain(messages: list[Message]) -> Log:
+    return Log(build_log(messages, SEGMENT), PLAIN, "5.3.3", {})
+
+
+def test_what_points_to_a_half_message_points_to_its_new_place() -> None:
+    half = Message("RMQ_SYS_TRANS_HALF_TOPIC", properties=properties(("REAL_TOPIC", "T")))
+    filler = [Message("T", queue_id=1, queue_offset=n, body=b"x" * 400) for n in range(5)]
+    log = plain([*filler, half])
+    place = records(log.segments)[-1][0]
+    commits = [
+        Message("T", sys_flag=8, prepared_transaction_offset=at, queue_offset=n)
+        for n, at in enumerate((place, place + 1, 1 << 40, 0))
+    ]
+    log = plain([*filler, half, *commits])
+    for splits in (1, 7):
+        _, storage = converted(log, splits=splits, to_settings={"mappedFileSizeCommitLog": "700"})
+        new = records(log_of(storage))
+        links = [struct.unpack_from(">q", record, 76)[0] for _, record in new[-4:]]
+        assert links == [new[5][0], 0, 1 << 40, 0]
+        assert new[5][0] != place
+
+
+def test_a_dry_run_says_what_becomes_of_each_topic_and_writes_nothing() -> None:
+    log = plain([Message(f"T{n % 2}", n % 3, n // 6, b"x" * 50) for n in range(24)])
+    storage = storage_of(log)
+    before = dict(storage.files)
+    summary = convert(
+        Session(), STORE, "", rocketmq=log.version, settings=as_text(log.settings),
+        storage=storage, to_settings={"mappedFileSizeCommitLog": "4096"}, dry_run=True,
+    )  # fmt: skip
+    assert storage.files == before
+    assert [(t.topic, t.becomes, t.queues, t.messages, t.taken, t.least, t.greatest)
+            for t in summary.topics] == [
+        ("T0", "T0", 3, 12, 12, 0, 3), ("T1", "T1", 3, 12, 12, 0, 3),
+    ]  # fmt: skip
+    assert summary.text().startswith("would convert store (RocketMQ 5.3.3)\n")
+    assert "  topic     T0: 12 records in 3 queues, queueOffsets 0 to 3" in summary.text()
+
+
+def test_a_damaged_log_is_refused_with_the_place_and_what_to_do() -> None:
+    log = damaged()
+    log.flip(10, 5)
+    with pytest.raises(DamageFound) as caught:
+        converted(log.log)
+    text = str(caught.value)
+    assert f"(physical {log.places[10]})" in text
+    assert "`reput repair STORE --output DIR`" in text
+    assert len(text) <= 500
+
+
+def test_stale_bytes_behind_the_end_are_left_behind() -> None:
+    store = golden_stores.unpack("continued_5.3.3")
+    storage = MemoryStorage()
+    with store.segments() as there:
+        log = Log({n: bytes(raw) for n, raw in there.items()}, dict(store.settings), "5.3.3", {})
+    storage = storage_of(log)
+    _, storage = converted(log, storage)
+    new = log_of(storage)
+    old = records(log.segments)
+    assert records(new) == old
+    end = old[-1][0] + len(old[-1][1])
+    last = max(new)
+    assert not any(new[last][end - last :])
+
+
+@pytest.mark.parametrize("size", [127, 300])
+def test_a_segment_too_small(size: int) -> None:
+    log = plain([Message("T", body=b"x" * 300)])
+    with pytest.raises(Exception, match="mappedFileSizeCommitLog"):
+        converted(log, to_settings={"mappedFileSizeCommitLog": str(size)})
+
+
+def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: Path) -> None:
+    store = golden_stores.unpack("tiny_5.3.3")
+    out = tmp_path / "out"
+
+    def made(**options: Any) -> ConvertSummary:
+        return convert(
+            Session(), str(store.input), str(out), rocketmq=store.version,
+            settings=as_text(store.settings), **options,
+        )  # fmt: skip
+
+    first = made()
+    with pytest.raises(OutputInUse, match="--replace"):
+        made()
+    second = made(replace=True, to_settings={"mappedFileSizeCommitLog": "524288"})
+    assert (second.messages, second.segments[0].length) == (first.messages, 524288)
+    (out / "mine").write_text("years of work")
+    with pytest.raises(StoreError, match="mine"):
+        made(replace=True)
+    assert (out / "mine").read_text() == "years of work"

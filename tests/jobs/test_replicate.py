@@ -1,0 +1,504 @@
+"""`reput replicate` from a folder: byte for byte, killed anywhere, refused where it must be."""
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reput.broker.change.replica import NOTE
+from reput.jobs.outputs.output import OverlapsInput
+from reput.jobs.replicate import _rate, add_arguments, replicate
+from reput.jobs.replicate import run as run_command
+from reput.jobs.replicating.from_folder import Replication
+from reput.jobs.replicating.source import SourceCleaned
+from reput.jobs.replicating.target import ReplicaDiffers
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.release.settings import SettingError
+from tests.jobs.replicating.stores import (
+    SEGMENT_BYTES,
+    SETTINGS,
+    Killed,
+    Kills,
+    check_prefix,
+    clear,
+    derived,
+    killing,
+    log_of,
+    make_store,
+    messages,
+    put_end,
+    put_log,
+    record_starts,
+    run,
+)
+from tests.logs.encoder import build_log
+from tests.memory_storage import MemoryStorage
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "source")
+
+
+def test_the_same_bytes_and_a_clean_store(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    about = run(source, target)
+    assert log_of(target) == log_of(source)
+    assert about.records == 40
+    assert about.end == record_starts(log_of(source))[1]
+    names = {path.name for path in target.iterdir()}
+    assert names == {
+        "checkpoint", "commitlog", "config", "consumequeue", "index", "lock", "reput-replica.json",
+    }  # fmt: skip
+    assert {path.name for path in (target / "config").iterdir()} == {
+        "topics.json", "consumerOffset.json",
+    }  # fmt: skip
+
+
+def test_it_goes_on_with_what_has_come(tmp_path: Path) -> None:
+    """In steps, and at once: the same files."""
+    source, target, other = (tmp_path / name for name in ("source", "replica", "other"))
+    for count in (3, 4, 25, 25, 40):
+        make_store(source, count)
+        run(source, target)
+        assert check_prefix(source, target) == record_starts(log_of(source))[1]
+    run(source, other)
+    assert derived(target).keys() == derived(other).keys()
+    assert {k: v for k, v in derived(target).items() if k != "index"} == {
+        k: v for k, v in derived(other).items() if k != "index"
+    }
+
+
+def test_as_far_as_is_wanted(source: Path, tmp_path: Path) -> None:
+    starts, end = record_starts(log_of(source))
+    about = run(source, tmp_path / "offset", to_offset=starts[20] + 5)
+    assert about.end == check_prefix(source, tmp_path / "offset") == starts[20]
+    about = run(source, tmp_path / "time", to_time=1_700_000_000_000 + 900 * 12)
+    assert about.records == 13
+    assert check_prefix(source, tmp_path / "time") == starts[13]
+    assert not (tmp_path / "time/config/consumerOffset.json").exists()
+    assert run(source, tmp_path / "time").end == end
+
+
+def test_a_record_that_waited_is_counted_once(source: Path, tmp_path: Path) -> None:
+    """Of a live source the last one is read in two rounds."""
+    about = run(source, tmp_path / "replica", follow=True, every=0.01, idle=0.05, derive=False)
+    assert (about.records, about.behind) == (len(record_starts(log_of(source))[0]), 0)
+
+
+@pytest.mark.parametrize("words", ["--every nan", "--every inf", "--idle nan", "--derive-every 0"])
+def test_seconds_that_are_none_are_refused(words: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match="are seconds"):
+        run_command(parser.parse_args(["a", "b", "--follow", *words.split()]))
+
+
+def test_a_dry_run_changes_nothing(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    about = run(source, target, dry_run=True)
+    assert about.end == record_starts(log_of(source))[1]
+    assert not target.exists()
+
+
+def killed_at(source: Path, target: Path, at: int) -> bool:
+    """Replicate until operation `at`; whether it came so far."""
+    try:
+        with killing(Kills(at)):
+            run(source, target)
+    except Killed:
+        return True
+    return False
+
+
+def not_asked(what: str) -> None:
+    raise AssertionError(f"asked to {what}")
+
+
+def kill_everywhere(tmp_path: Path, first: int, step: int) -> int:
+    """A first part, then killed at each operation of the rest, then run to the end."""
+    source, target, begun = (tmp_path / name for name in ("source", "replica", "begun"))
+    whole = tmp_path / "whole"
+    make_store(source)
+    run(source, whole)
+    wanted = derived(whole)
+    if first:
+        make_store(source, first)
+        run(source, begun)
+        make_store(source)
+    at = 0
+    while True:
+        clear(target)
+        if first:
+            shutil.copytree(begun, target)
+        killed = killed_at(source, target, at)
+        if target.exists():
+            check_prefix(source, target)
+        if not killed:
+            return at
+        run(source, target, confirm=not_asked)
+        assert log_of(target) == log_of(source), at
+        found = derived(target)
+        assert {k: v for k, v in found.items() if k != "index"} == {
+            k: v for k, v in wanted.items() if k != "index"
+        }, at
+        assert not (target / "abort").exists()
+        at += step
+
+
+def test_killed_at_some_operations(tmp_path: Path) -> None:
+    assert kill_everywhere(tmp_path, 0, 31) > 60
+    assert kill_everywhere(tmp_path / "more", 12, 43) > 60
+
+
+@pytest.mark.long
+def test_killed_at_every_operation(tmp_path: Path) -> None:
+    assert kill_everywhere(tmp_path, 0, 1) > 100
+    assert kill_everywhere(tmp_path / "more", 12, 1) > 100
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    changed = messages(45)
+    changed[39] = replace(changed[39], body=b"x" * 7)
+    put_log(source, build_log(changed, SEGMENT_BYTES))
+    before = log_of(target)
+    with pytest.raises(ReplicaDiffers, match="no beginning of that log"):
+        run(source, target)
+    assert log_of(target) == before
+
+
+def test_what_differs_in_the_midst_is_found_where_all_is_compared(
+    source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "replica"
+    put_log(source, build_log(messages(120), SEGMENT_BYTES))
+    starts, end = record_starts(log_of(source))
+    run(source, target, to_offset=starts[-1])
+    place = next(start for start in starts if start > 5000)  # behind what is always compared
+    path = source / f"commitlog/{place - place % SEGMENT_BYTES:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[place % SEGMENT_BYTES + 60] ^= 1
+    path.write_bytes(raw)
+    before = log_of(target)
+    with pytest.raises(ReplicaDiffers, match=f"physical offset {place + 60}"):
+        run(source, target, verify=True)
+    assert log_of(target) == before
+    assert run(source, target).end == end  # its ends alone do not tell
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("count", [10, 120])
+def test_what_a_power_cut_tore_is_copied_again(count: int, verify: bool, tmp_path: Path) -> None:
+    """Zeros in the last record's properties, which no CRC covers, and no note of where it ends."""
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, count)
+    run(source, target, derive=False)
+    (target / NOTE).unlink()
+    starts, end = record_starts(log_of(target))
+    path = target / f"commitlog/{starts[-1] - starts[-1] % SEGMENT_BYTES:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[end % SEGMENT_BYTES - 4 : end % SEGMENT_BYTES] = bytes(4)
+    path.write_bytes(raw)
+    assert run(source, target, verify=verify).resumed_at == starts[-1]
+    assert log_of(target) == log_of(source)
+
+
+def test_what_a_power_cut_tore_before_the_first_note_is_copied_again(tmp_path: Path) -> None:
+    """Of a new replica nothing is durable until a note says so: not its first segments either."""
+    source, target, whole = (tmp_path / name for name in ("source", "replica", "whole"))
+    make_store(source, 120)
+    with killing(Kills()) as operations:
+        run(source, whole, derive=False)
+    assert killed_at(source, target, operations.count // 2)
+    assert len(log_of(target)) > 2
+    path = target / f"commitlog/{0:020d}"
+    path.write_bytes(path.read_bytes()[: SEGMENT_BYTES // 2].ljust(SEGMENT_BYTES, b"\0"))
+    run(source, target)
+    assert log_of(target) == log_of(source)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("a b --to-offset -5", "below 0"), ("--master h:1 b --from-offset -1", "below 0"),
+     ("--master h:1 b --verify", "no master gives twice")],
+)  # fmt: skip
+def test_words_that_say_nothing_are_refused(words: str, said: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match=said):
+        run_command(parser.parse_args(words.split()))
+
+
+def test_an_empty_target_is_not_the_folder_here() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match="TARGET is empty"):
+        run_command(parser.parse_args(["a", ""]))
+
+
+def test_another_first_record_is_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    path = target / f"commitlog/{0:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[60] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ReplicaDiffers, match="at offset 60"):
+        run(source, target)
+
+
+def test_a_longer_target_is_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    put_end(source, record_starts(log_of(source))[0][30])
+    with pytest.raises(ReplicaDiffers):
+        run(source, target)
+
+
+def test_a_cleaned_source_is_reported(source: Path, tmp_path: Path) -> None:
+    """Its first segments may go; what the replica lacks may not."""
+    target = tmp_path / "replica"
+    run(source, target, to_offset=SEGMENT_BYTES)
+    (source / f"commitlog/{0:020d}").unlink()
+    run(source, target, to_offset=2 * SEGMENT_BYTES)
+    for number in (1, 2):
+        (source / f"commitlog/{number * SEGMENT_BYTES:020d}").unlink()
+    with pytest.raises(ReplicaDiffers, match="was deleted there"):
+        run(source, target)
+
+
+def test_a_segment_that_goes_under_the_reader_is_reported(source: Path, tmp_path: Path) -> None:
+    from reput.jobs.replicating.source import SourceLog
+
+    listed = SourceLog.refresh
+
+    def gone(self: SourceLog) -> None:
+        listed(self)
+        (source / f"commitlog/{SEGMENT_BYTES:020d}").unlink(missing_ok=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SourceLog, "refresh", gone)
+        with pytest.raises(SourceCleaned, match="was cleaned while it was copied"):
+            run(source, tmp_path / "replica")
+    assert check_prefix(source, tmp_path / "replica") == SEGMENT_BYTES
+
+
+def test_damage_ends_the_replica_before_it(source: Path, tmp_path: Path) -> None:
+    starts, _ = record_starts(log_of(source))
+    path = source / f"commitlog/{starts[9] - starts[9] % SEGMENT_BYTES:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[starts[9] % SEGMENT_BYTES + 95] ^= 1  # in the body
+    path.write_bytes(raw)
+    with pytest.raises(DamageFound, match="bodyCRC"):
+        run(source, tmp_path / "replica")
+    assert check_prefix(source, tmp_path / "replica") == starts[9]
+
+
+def test_what_is_no_replica_stays(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    with pytest.raises(OverlapsInput):
+        run(source, source / "inside")
+    with pytest.raises(OverlapsInput):
+        run(source, source)
+    target.mkdir()
+    (target / "letters.txt").write_text("mine")
+    with pytest.raises(StoreError, match="holds no commitlog"):
+        run(source, target)
+    clear(target)
+    (tmp_path / "elsewhere").mkdir()
+    target.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="no folder"):
+        run(source, target)
+    target.unlink()
+    shutil.copytree(source, target)
+    os.link(target / f"commitlog/{0:020d}", tmp_path / "second")
+    with pytest.raises(StoreError, match="hard link"):
+        run(source, target)
+
+
+@pytest.mark.parametrize("link", ["consumequeue", "consumequeue/T0", "consumequeue/T0/0", "index"])
+def test_queues_and_index_that_are_links_to_anothers_stay(
+    source: Path, tmp_path: Path, link: str
+) -> None:
+    other, target = tmp_path / "other", tmp_path / "replica"
+    run(source, other)
+    before = derived(other)
+    (target / "commitlog").mkdir(parents=True)
+    (target / link).parent.mkdir(parents=True, exist_ok=True)
+    (target / link).symlink_to(other / link)
+    with pytest.raises(StoreError, match="is a link"):
+        run(source, target)
+    assert derived(other) == before
+    assert not list((target / "commitlog").iterdir())
+
+
+def test_queues_without_their_log_stay(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    before = derived(target)
+    for path in (target / "commitlog").iterdir():
+        path.unlink()
+    (target / "reput-replica.json").unlink()
+    with pytest.raises(StoreError, match="no log that they are of"):
+        run(source, target, confirm=lambda _: None)
+    assert derived(target) == before
+
+
+def test_a_copied_store_is_asked_about(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    shutil.copytree(source, target)
+    asked = []
+
+    def no(what: str) -> None:
+        asked.append(what)
+        raise StoreError("nothing was done")
+
+    with pytest.raises(StoreError, match="nothing was done"):
+        run(source, target, confirm=no)
+    assert len(asked) == 1
+    make_store(source, 44)
+    run(source, target)
+    assert log_of(target) == log_of(source)
+
+
+def test_a_target_in_use_is_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    release = DiskFiles(str(target)).lock("lock")
+    try:
+        with pytest.raises(StoreInUse):
+            run(source, target)
+    finally:
+        release()
+
+
+def test_a_crashed_broker_in_the_target_is_not_ours(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    (target / "abort").write_bytes(b"4711")
+    with pytest.raises(StoreError, match="reput recover"):
+        run(source, target)
+
+
+def test_config_that_somebody_changed_stays(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    (source / "config/topics.json").write_text('{"topicConfigTable":{"a":{}}}')
+    run(source, target)
+    assert "a" in (target / "config/topics.json").read_text()
+    (target / "config/topics.json").write_text("mine")
+    (source / "config/topics.json").write_text('{"topicConfigTable":{"b":{}}}')
+    about = run(source, target)
+    assert (target / "config/topics.json").read_text() == "mine"
+    assert any("topics.json" in line for line in about.warnings)
+
+
+# --- a source that grows -------------------------------------------------------------------------
+
+
+def sleeping(sleep: Callable[[float], None]) -> SimpleNamespace:
+    """The module `time` for the replication alone: other tests' threads may still be asleep."""
+    return SimpleNamespace(**{**vars(time), "sleep": sleep})
+
+
+def test_the_last_record_of_a_growing_log_waits(tmp_path: Path) -> None:
+    """Zeros in its properties are found by no CRC; it comes when something follows, or it stays."""
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, 10)
+    starts, end = record_starts(log_of(source))
+    path = source / f"commitlog/{starts[9] - starts[9] % SEGMENT_BYTES:020d}"
+    whole = path.read_bytes()
+    torn = bytearray(whole)
+    at = end % SEGMENT_BYTES
+    torn[at - 4 : at] = bytes(4)
+    path.write_bytes(torn)
+    ends = []
+
+    def sleep(_: float) -> None:
+        ends.append(check_prefix(source, target))
+        path.write_bytes(whole)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reput.jobs.replicating.from_folder.time", sleeping(sleep))
+        run(source, target, follow=True, idle=0)
+    assert ends[0] == starts[9]
+    assert log_of(target) == log_of(source)
+
+
+def test_a_log_that_grows_while_its_end_is_judged(tmp_path: Path) -> None:
+    """What stood behind its end by then is no sign of damage: the end itself has moved on."""
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, 5)
+    ended = Replication._judge_end
+
+    def later(self: Replication) -> None:
+        make_store(source, 40)
+        self.source.refresh()
+        ended(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replication, "_judge_end", later)
+        about = run(source, target)
+    assert about.records == 5
+    assert check_prefix(source, target) == about.end
+
+
+def test_a_log_that_grows_is_followed(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, 5)
+    counts = iter((9, 22, 40))
+
+    def grow(_: float) -> None:
+        check_prefix(source, target)
+        count = next(counts, None)
+        if count is not None:
+            make_store(source, count)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reput.jobs.replicating.from_folder.time", sleeping(grow))
+        about = run(source, target, follow=True, idle=0.05, derive_every=1e-9)
+    assert log_of(target) == log_of(source)
+    assert about.end == record_starts(log_of(source))[1]
+
+
+def test_a_source_far_away_that_grows(tmp_path: Path) -> None:
+    """As on S3: an object that has grown is another version, and is listed anew."""
+    local, target = tmp_path / "source", tmp_path / "replica"
+    ends = []
+    for count in (7, 33, 40):
+        make_store(local, count)
+        files = {f"store/commitlog/{start:020d}": data for start, data in log_of(local).items()}
+        last = max(files)
+        files[last] = files[last].rstrip(b"\0")  # as much as has been uploaded
+        files["store/config/topics.json"] = (local / "config/topics.json").read_bytes()
+        storage = MemoryStorage(files)
+        about = replicate(
+            "store",
+            str(target),
+            storage=storage,
+            rocketmq="5.3.3",
+            settings=SETTINGS,  # type: ignore[arg-type]
+        )
+        ends.append(check_prefix(local, target))
+        assert about.end == ends[-1] == record_starts(log_of(local))[1]
+    assert log_of(target) == log_of(local)
+
+
+def test_rates() -> None:
+    assert [_rate(text) for text in ("1", "2K", "50MB", "1g")] == [1, 2048, 50 << 20, 1 << 30]
+    for wrong in ("", "0", "-1", "x", "1.5M", "M"):
+        with pytest.raises(SettingError):
+            _rate(wrong)

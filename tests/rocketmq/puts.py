@@ -1,0 +1,67 @@
+"""Stores that RocketMQ's own putMessage writes, and their derived files."""
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reput.store_format.message.message import Message
+from tests.rocketmq.driver import Driver
+
+SIZES = {
+    "mappedFileSizeCommitLog": 65536,
+    "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 200,
+}
+
+
+def derived(root: Path) -> dict[str, bytes]:
+    """Queues and index by name; index files by number, their names are the clock's."""
+    found = {}
+    for path in sorted((root / "consumequeue").rglob("*")):
+        if path.is_file():
+            found[str(path.relative_to(root))] = path.read_bytes()
+    for number, path in enumerate(sorted((root / "index").iterdir())):
+        found[f"index/{number}"] = path.read_bytes()
+    return found
+
+
+def assert_same(found: dict[str, bytes], expected: dict[str, bytes]) -> None:
+    assert sorted(found) == sorted(expected)
+    for name, content in expected.items():
+        assert found[name] == content, name
+
+
+def put(
+    driver: Driver, store: Path, many: int, settings: Mapping[str, object] = SIZES
+) -> None:  # fmt: skip
+    messages = [
+        {"t": f"T{n % 3}", "q": n % 2, "b": n * 31 % 500, "bs": n, "born": 1,
+         "p": {"UNIQ_KEY": f"U{n}", "KEYS": f"r{n} s", "TAGS": "t"}}
+        for n in range(many)
+    ]  # fmt: skip
+    answer = driver.ask("put", store=str(store), settings=dict(settings), messages=messages)
+    assert answer["statuses"] == {"PUT_OK": many}
+
+
+def as_job(message: Message) -> dict[str, Any]:
+    """What the driver's `put` gets of a message; properties as the client puts them."""
+    assert not isinstance(message.properties, bytes)
+    p = dict(message.properties or {})
+    if message.keys:
+        p["KEYS"] = message.keys if isinstance(message.keys, str) else " ".join(message.keys)
+    if message.tags:
+        p["TAGS"] = message.tags
+    if not message.wait:
+        p["WAIT"] = "false"
+    if message.delay_level:
+        p["DELAY"] = str(message.delay_level)
+    assert message.unique_key
+    p["UNIQ_KEY"] = message.unique_key
+    return {
+        "t": message.topic, "q": message.queue_id, "p": p, "flag": message.flag,
+        "body": base64.b64encode(message.body).decode(), "born": message.born_timestamp,
+        "bh": message.born_host, "sh": message.store_host, "rc": message.reconsume_times,
+        "sys": message.sys_flag | message.transaction,
+    }  # fmt: skip

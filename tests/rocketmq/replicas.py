@@ -1,0 +1,31 @@
+"""Brokers and their replicas: logs, and what a client reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import TOPICS, Broker, Client
+
+
+def log_of(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def consumed(version: str, store: Path) -> list[str]:
+    """The messages that a client reads from a broker that starts on a copy."""
+    with Broker(version, store) as broker, Driver(version) as driver:
+        found = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
+        broker.stop()
+    return found

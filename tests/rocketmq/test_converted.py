@@ -1,0 +1,135 @@
+"""Real brokers on converted stores: each message once, at its queueOffset, and nothing dispatched
+anew; merged and split ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.convert import convert
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
+
+COUNT, SAVED_AT = 3000, 40
+PLACE, HOST = 4, "10.1.2.3:10911"
+SIZES = {"mappedFileSizeCommitLog": 300_000, "mappedFileSizeConsumeQueue": 600, "maxIndexNum": 900}
+OURS = {name: str(size) for name, size in SETTINGS.items()}
+Rows = list[list[Any]]
+
+
+def without_places(rows: Rows) -> Rows:
+    return sorted([*row[:PLACE], *row[PLACE + 1 :]] for row in rows)
+
+
+def written(version: str, store: Path, client: Driver, first: int = 0) -> tuple[Rows, Rows]:
+    """What a client reads from a broker, and what a group that stopped has left; some transactions
+    are committed and rolled back, and a pending one is left.
+    """
+    with Broker(version, store) as broker:
+        asking = Client(client, broker.namesrv)
+        asking.send(messages(COUNT, first))
+        outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
+        half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
+        asking.ask("transactions", messages=half)
+        asking.read(group="saver", save=True, limit=SAVED_AT)
+        rows = asking.read(group="before")
+        left = asking.read(group="saver", **{"from": "saved"})
+        broker.stop()
+    return rows, left
+
+
+def read(
+    version: str, store: Path, client: Driver, topics: tuple[str, ...] = TOPICS,
+    queues: int = QUEUES, **settings: object,
+) -> tuple[Rows, Rows]:  # fmt: skip
+    """The same of a broker on a store that it dispatches nothing of."""
+    with Broker(version, store, **settings) as broker:
+        assert broker.status()["dispatched"] == 0
+        asking = Client(client, broker.namesrv)
+        wanted = dict.fromkeys(topics, queues)
+        rows = asking.ask("pull", queues=wanted, group="after")["messages"]
+        left = asking.ask("pull", queues=wanted, group="saver", **{"from": "saved"})["messages"]
+        broker.stop()
+    return rows, left
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("5.3.3", "5.3.3"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")]
+)
+def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
+    old: str, new: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(old)
+    needs_rocketmq(new)
+    store, made = tmp_path / "store", tmp_path / "made"
+    with Driver(old) as client:
+        rows, left = written(old, store, client)
+        summary = convert(
+            str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new, store_host=HOST,
+            to_settings={name: str(size) for name, size in SIZES.items()},
+        )  # fmt: skip
+        assert summary.messages > COUNT
+        after, resumed = read(new, made, client, **SIZES)
+    assert len(after) == COUNT + 2
+    assert without_places(after) == without_places(rows)
+    assert without_places(resumed) == without_places(left)
+    assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
+
+
+def test_one_topic_of_a_store_under_a_new_name(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq("5.3.3")
+    store, made = tmp_path / "store", tmp_path / "made"
+    with Driver("5.3.3") as client:
+        rows, left = written("5.3.3", store, client)
+        convert(
+            str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
+            rename={"Live0": "OldOrders"},
+        )  # fmt: skip
+        after, resumed = read("5.3.3", made, client, ("OldOrders",))
+
+    def of_topic(some: Rows) -> Rows:
+        return without_places([["OldOrders", *row[1:]] for row in some if row[0] == "Live0"])
+
+    assert without_places(after) == of_topic(rows)
+    assert without_places(resumed) == of_topic(left)
+
+
+@pytest.mark.parametrize("how", ["apart", "renumber"])
+def test_two_stores_as_one(how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
+    needs_rocketmq("5.3.3")
+    stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
+    with Driver("5.3.3") as client:
+        both = [
+            written("5.3.3", store, client, first)
+            for store, first in zip(stores, (0, COUNT), strict=True)
+        ]
+        convert(
+            str(stores[0]), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(stores[1])],
+            meet=how,
+        )  # fmt: skip
+        after, resumed = read("5.3.3", made, client, queues=QUEUES * (1 + (how == "apart")))
+    if how == "apart":
+        rows, left = (
+            [[row[0], row[1] + QUEUES * n, *row[2:]] for n, some in enumerate(both)
+             for row in some[which]]
+            for which in (0, 1)
+        )  # fmt: skip
+        assert without_places(after) == without_places(rows)
+        assert without_places(resumed) == without_places(left)
+        return
+    unique = 3
+    assert sorted(row[unique] for row in after) == sorted(
+        row[unique] for rows, _ in both for row in rows
+    )
+    positions = {(row[0], row[1], row[2]) for row in after}
+    assert len(positions) == len(after)
+    unread = {row[unique] for _, left in both for row in left}
+    assert unread <= {row[unique] for row in resumed}

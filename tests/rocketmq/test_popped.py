@@ -1,0 +1,202 @@
+"""POP beside a real broker on the same store: the same requests, and what is answered to each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.remoting.codes import RequestCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer
+from tests.jobs.serve.asking import Peer, request
+from tests.jobs.serve.popping import Popped, ack_of, batch, fields, messages
+from tests.rocketmq import served
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+TOPIC = "Live0"
+VERSION = "5.3.3"
+_HOUR = 3_600_000
+_DAYS = 3 * 24 * _HOUR  # timerMaxDelaySec
+_ROUGHLY = 10_000  # milliseconds
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
+) -> served.Made:
+    needs_rocketmq(VERSION)
+    return served.make(VERSION, tmp_path_factory.mktemp("popped"))
+
+
+class Script:
+    """Requests to one server, and what it said, as far as two servers can say the same."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self.said: list[Any] = []
+
+    def pop(self, group: str, **more: Any) -> list[Popped]:
+        """Messages of a queue; of all queues only how many, as a broker begins at any queue."""
+        wanted = {**fields(group), "queueId": 0, "invisibleTime": _HOUR, **more}
+        answer = self._peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
+        body = (memoryview(answer.body or b""),)
+        found = messages(Answer(answer.code, None, answer.fields, b"", body), served.NAME)
+        names = ("invisibleTime", "restNum", "startOffsetInfo", "msgOffsetInfo", "orderCountInfo")
+        of_one = wanted["queueId"] >= 0
+        same = {name: answer.fields.get(name) for name in names if of_one and found}
+        places = [(each.queue, each.position, each.times) for each in found if of_one]
+        in_order = answer.fields.get("reviveQid") == "999"
+        self.said.append(("pop", group, answer.code, same, in_order, places or len(found)))
+        return found
+
+    def ask(self, code: RequestCode, **more: Any) -> Command:
+        """Any other request; what is said of its moment is left out."""
+        body = more.pop("body", b"")
+        answer = self._peer.ask(request(code, body=body, **more))
+        # a broker's refusal has the fields of a header that nobody has filled
+        fields = {} if answer.code else answer.fields
+        known = {n: value for n, value in fields.items() if n not in ("popTime", "reviveQid")}
+        if "invisibleTime" in known:  # in order it is counted from the pop's moment
+            known["invisibleTime"] = str(int(known["invisibleTime"]) // _ROUGHLY * _ROUGHLY)
+        self.said.append((code.name, answer.code, known))
+        return answer
+
+    def ack(self, group: str, each: Popped, **more: Any) -> None:
+        self.ask(RequestCode.ACK_MESSAGE, **{**ack_of(group, each), **more})
+
+    def change(self, group: str, each: Popped, invisible: int, **more: Any) -> None:
+        wanted = {**ack_of(group, each), "invisibleTime": invisible, **more}
+        self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **wanted)
+
+    def offset(self, group: str, queue: int = 0) -> None:
+        self.ask(
+            RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue,
+            setZeroIfNotFound="false",
+        )  # fmt: skip
+
+
+def _in_order(script: Script) -> None:
+    """Blocked, asked again, acknowledged, visible at another time, counted."""
+
+    def pop(attempt: str, **more: Any) -> list[Popped]:
+        wanted = {"order": "true", "maxMsgNums": 4, "attemptId": attempt, **more}
+        return script.pop("ordered", **wanted)
+
+    first = pop("a1")
+    pop("a2")
+    again = pop("a1")
+    script.ack("ordered", first[0])  # by the handle that the second answer made old
+    script.offset("ordered")
+    for each in again[:2]:
+        script.ack("ordered", each)
+        script.offset("ordered")
+    script.ack("ordered", again[0])
+    script.offset("ordered")
+    script.ack("ordered", again[0]._replace(position=17))
+    pop("a3")
+    script.change("ordered", again[2], 1500)
+    script.change("ordered", again[3], 1000)
+    pop("a3")
+    time.sleep(2)
+    third = pop("a4")
+    script.ack("ordered", again[2])
+    script.offset("ordered")
+    for each in third[:3]:
+        script.ack("ordered", each)
+    script.offset("ordered")
+    pop("a5")
+    script.ack("ordered", third[3])
+    script.offset("ordered")
+    pop("a6", maxMsgNums=2, invisibleTime=1000)
+    time.sleep(1.5)
+    pop("a7", maxMsgNums=3, invisibleTime=1000)
+    time.sleep(1.5)
+    pop("a8", maxMsgNums=1, queueId=0)
+    for queue in (1, 2, 3):
+        pop("b1", queueId=queue)
+    pop("b2", queueId=-1)
+
+
+def _handles(script: Script) -> None:
+    """Handles that were never given, of other queues, twice, with huge times."""
+    group = "handles"
+    some = script.pop(group, maxMsgNums=10)
+    each = some[0]
+    for more in (
+        {"queueId": 3}, {"queueId": 4}, {"queueId": -1}, {"offset": 7}, {"offset": 50},
+        {"offset": 51}, {"offset": 1 << 40}, {"offset": -1}, {"consumerGroup": "never-seen"},
+        {"topic": "NoSuchTopic"},
+        {"extraInfo": f"0 1 60000 0 0 {served.NAME} 0 0"},  # never given
+        {"extraInfo": f"9 {1 << 50} {1 << 62} 7 0 {served.NAME} 0 9"},
+        {"extraInfo": f"0 1 60000 999 0 {served.NAME} 0 0"},  # of a pop in order
+    ):  # fmt: skip
+        script.ack(group, each, **more)
+    for known in (each, each, some[1], some[1]):
+        script.ack(group, known)
+    for invisible in (1 << 62, _DAYS + 60_000, _DAYS - 60_000):
+        script.change(group, some[2], invisible)
+    script.change(group, some[2], 1000)
+    script.change(group, some[3], 1000, offset=1 << 40)
+    script.change(group, some[3], 1000, queueId=9)
+    script.change(group, some[3], 1000, topic="NoSuchTopic")
+    body = batch(group, some[4:8])
+    for asked in (body, body, {"brokerName": served.NAME, "acks": []}):
+        script.ask(RequestCode.BATCH_ACK_MESSAGE, body=json.dumps(asked).encode())
+    script.offset(group)
+
+
+def _looks(script: Script) -> None:
+    """Peeking, asking whether there is anything, and what is refused."""
+    group = "looks"
+    peeked = {"consumerGroup": group, "topic": TOPIC, "maxMsgNums": 8}
+    for queue in (0, -1, 4):
+        answer = script.ask(RequestCode.PEEK_MESSAGE, queueId=queue, **peeked)
+        script.said.append(len(answer.body or b"") if queue >= 0 else bool(answer.body))
+    for more in (
+        {}, {"queueId": -1}, {"queueId": 4}, {"topic": "NoSuchTopic"}, {"consumerGroup": "a/b"}
+    ):  # fmt: skip
+        for code in (RequestCode.NOTIFICATION, RequestCode.POLLING_INFO):
+            script.ask(code, **{**fields(group), "queueId": 0, **more})
+    for more in (
+        {"maxMsgNums": 33}, {"topic": "NoSuchTopic"}, {"queueId": 4}, {"consumerGroup": "no/group"},
+        {"bornTime": 1}, {"exp": "n >", "expType": "SQL92"},
+        {"exp": "nothing"}, {"maxMsgNums": 5, "exp": "A"}, {"maxMsgNums": 5, "exp": "A || B"},
+        {"maxMsgNums": 5, "exp": "n > 300", "expType": "SQL92"},
+    ):  # fmt: skip
+        group = str(more.get("consumerGroup", "refused"))
+        script.pop(group, **more)
+        if group == "refused":
+            script.offset(group)
+    for _ in range(8):
+        script.pop("everything", queueId=-1)
+
+
+SCRIPTS = {"in order": _in_order, "handles": _handles, "looks": _looks}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_request_is_answered_as_a_broker_does(
+    made: served.Made, name: str, folder: Path
+) -> None:
+    said = []
+    with served.by_broker(made, folder) as _:
+        said.append(_said(SCRIPTS[name], made.port))
+    with served.by_reput(made) as _:
+        said.append(_said(SCRIPTS[name], made.port))
+    theirs, ours = said
+    assert len(theirs) == len(ours)
+    wrong = [pair for pair in zip(theirs, ours, strict=True) if pair[0] != pair[1]]
+    assert not wrong, "\n".join(f"{real}\n{own}\n" for real, own in wrong)
+
+
+def _said(script: Callable[[Script], None], port: int) -> list[Any]:
+    with Peer(f"127.0.0.1:{port}", 60) as peer:
+        going = Script(peer)
+        script(going)
+    return going.said

@@ -1,0 +1,86 @@
+"""How far a DLedger group has agreed: by a member's checkpoint, its index files, its queues."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.discover.committed import Committed, committed
+from reput.store_format.storage.local import LocalStorage
+from tests.store_format.log.dledger_stores import unpack
+from tests.store_format.log.test_dledger import heads, segments_of
+
+LOCAL = LocalStorage()
+
+
+def asked(store: Path, about: dict[str, object]) -> Committed | None:
+    return committed(LOCAL, str(store), segments_of(store, about), (LOCAL, str(store)))
+
+
+def member(store: Path) -> Path:
+    return next(store.glob("dledger-*"))
+
+
+@pytest.mark.parametrize("name", ["clean", "mixed", "rejoined"])
+def test_of_a_store_that_was_stopped_all_is_agreed(name: str, tmp_path: Path) -> None:
+    store, about = unpack(name, tmp_path)
+    last = heads(store, about)[-1][2]
+    assert asked(store, about) == Committed(last["pos"] + last["size"], last["index"], 0)
+
+
+def test_what_no_majority_had_is_behind(tmp_path: Path) -> None:
+    """A leader without a majority wrote six more entries and was killed."""
+    store, about = unpack("killed", tmp_path)
+    found = heads(store, about)
+    agreed = asked(store, about)
+    assert agreed is not None
+    assert agreed.behind > 0
+    assert agreed.noted == found[-1][2]["index"] - agreed.behind
+    assert agreed.end == found[-1 - agreed.behind][2]["pos"] + found[-1 - agreed.behind][2]["size"]
+    assert "readUnCommitted=true" in agreed.text
+
+
+@pytest.mark.parametrize("lost", ["all", "units"])
+def test_without_index_files_the_log_is_walked(lost: str, tmp_path: Path) -> None:
+    store, about = unpack("killed", tmp_path)
+    wanted = asked(store, about)
+    index = member(store) / "index"
+    if lost == "all":
+        shutil.rmtree(index)
+    else:
+        for path in index.iterdir():
+            path.write_bytes(bytes(path.stat().st_size))
+    assert asked(store, about) == wanted
+
+
+def test_after_a_kill_the_queues_know_better_than_the_checkpoint(tmp_path: Path) -> None:
+    store, about = unpack("killed", tmp_path)
+    wanted = asked(store, about)
+    assert wanted is not None
+    (member(store) / "checkpoint").write_text("endIndex=9\ncommittedIndex=9\n")
+    found = asked(store, about)
+    assert found is not None
+    assert (found.noted, found.end) == (9, wanted.end)
+    (store / "abort").unlink()
+    found = asked(store, about)
+    assert found is not None
+    assert found.end < wanted.end
+
+
+@pytest.mark.parametrize("text", [None, "", "committedIndex=x\n", "endIndex=3\n"])
+def test_without_a_readable_checkpoint_nothing_is_known(text: str | None, tmp_path: Path) -> None:
+    store, about = unpack("clean", tmp_path)
+    path = member(store) / "checkpoint"
+    path.unlink() if text is None else path.write_text(text)
+    assert asked(store, about) is None
+
+
+def test_nothing_is_agreed_at_minus_one(tmp_path: Path) -> None:
+    store, about = unpack("clean", tmp_path)
+    (member(store) / "checkpoint").write_text("endIndex=50\ncommittedIndex=-1\n")
+    found = asked(store, about)
+    assert found is not None
+    assert (found.end, found.noted) == (heads(store, about)[0][2]["pos"], -1)
+    assert found.behind == len(heads(store, about))

@@ -1,0 +1,184 @@
+"""Logs of real DLedger groups: what is derived from them is what their brokers derived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
+from reput.store_format.discover.committed import committed
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.layouts import DLEDGER_AT, DLEDGER_HEAD, DLEDGER_HEAD_BYTES
+from reput.store_format.log.dledger import heads_from, log_folders
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import NO_HEADS, record_rules
+from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import Settings, settings_from
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import Session, as_text, run
+from tests.rocketmq.judge import difference
+from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, unpack
+
+LOCAL = LocalStorage()
+
+
+def segments_of(store: Path, about: dict[str, Any]) -> list[Segment]:
+    settings = settings_from(as_text(about["sizes"]))
+    folders = log_folders(LOCAL, str(store), settings)
+    return find_segments(LOCAL, folders, settings.mapped_file_size_commit_log)
+
+
+def heads(store: Path, about: dict[str, Any]) -> list[tuple[Path, int, Any]]:
+    """The DLedger heads of a store: file, offset in it, fields. Read by the layout alone."""
+    found = []
+    for segment in segments_of(store, about):
+        if not segment.has_heads:
+            continue
+        raw, at = Path(segment.path).read_bytes(), 0
+        while at + DLEDGER_HEAD_BYTES <= len(raw):
+            head = np.frombuffer(raw, DLEDGER_HEAD, 1, at)[0]
+            if head["magic"] != 1 or head["pos"] != segment.start + at:
+                break
+            found.append((Path(segment.path), at, head))
+            at += int(head["size"])
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("split_bytes", [None, 5000])
+def test_a_rebuild_is_what_its_broker_derived(
+    name: str, split_bytes: int | None, tmp_path: Path
+) -> None:
+    from reput.jobs.pipeline.pipeline import Cut
+
+    store, about = unpack(name, tmp_path / "store")
+    options = {"rocketmq": about["rocketmq"], "settings": as_text(about["sizes"])}
+    summary = run(
+        str(store), str(tmp_path / "out"), Session(), on_damage=REFUSE, cut=Cut(split_bytes),
+        **options,
+    )  # fmt: skip
+    if name in AS_DERIVED:
+        assert difference(tmp_path / "out", store) is None
+        assert [w for w in summary.warnings if "readUnCommitted" not in w] == []
+    else:  # a leader gave a message the queueOffset of one that it lacked
+        assert difference(tmp_path / "out", store / "expect") is None
+        assert any("queueOffset is below its next position" in each for each in summary.warnings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_acknowledged_message_is_read_at_its_offset(name: str, tmp_path: Path) -> None:
+    store, about = unpack(name, tmp_path)
+    segments = segments_of(store, about)
+    rules = record_rules(profile("5.3.3"), heads_from(segments))
+    agreed = committed(LOCAL, str(store), segments, (LOCAL, str(store)))
+    assert agreed is not None
+    with LogReader(LOCAL, segments, rules) as log:
+        found = {(r.topic, r.queue_id, r.queue_offset, r.physical_offset)
+                 for r in log.records(log.start)}  # fmt: skip
+        for topic, queue, offset, _, message_id in about["sent"]:
+            place = int(message_id[-16:], 16)
+            if place >= agreed.end:
+                assert name == "killed"  # its group went on without it
+                continue
+            record = log.record_at(place)
+            assert record.physical_offset == place
+            if record.topic == topic:  # not a delayed one, which is in another queue
+                assert (topic, queue, offset, place) in found
+
+
+def test_a_store_that_was_switched_has_both_shapes(tmp_path: Path) -> None:
+    store, about = unpack("mixed", tmp_path)
+    segments = segments_of(store, about)
+    assert segments[0].start < heads_from(segments) <= segments[-1].start
+    assert [each.has_heads for each in segments] == sorted(each.has_heads for each in segments)
+
+
+def test_a_plain_store_has_no_heads(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(1024))
+    # a controller's log is no log of messages: it begins beside the commitlog
+    data = tmp_path / "dledger-n0" / "data"
+    data.mkdir(parents=True)
+    (data / f"{0:020}").write_bytes(bytes(1024))
+    assert log_folders(LOCAL, str(tmp_path), Settings()) == [f"{tmp_path}/commitlog"]
+    assert heads_from(find_segments(LOCAL, [f"{tmp_path}/commitlog"], 1024)) == NO_HEADS
+
+
+def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
+    for member in ("n0", "n1"):
+        data = tmp_path / f"dledger-{member}" / "data"
+        data.mkdir(parents=True)
+        (data / f"{0:020}").write_bytes(bytes(1024))
+    with pytest.raises(StoreError, match="--set dLegerSelfId=n0"):
+        log_folders(LOCAL, str(tmp_path), Settings())
+    chosen = settings_from({"dLegerSelfId": "n1"})
+    assert log_folders(LOCAL, str(tmp_path), chosen) == [f"{tmp_path}/dledger-n1/data"]
+
+
+def change(path: Path, at: int, raw: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(raw)
+
+
+WRONG = {
+    "magic": (DLEDGER_AT.magic, 4, 7),
+    "pos": (DLEDGER_AT.pos, 8, 5),
+    "index": (DLEDGER_AT.index, 8, 999),
+    "term": (DLEDGER_AT.term, 8, 0),
+    "size/bodyLength": (DLEDGER_AT.bodyLength, 4, 77),
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+@pytest.mark.parametrize("split_bytes", [None, 2000])
+def test_a_wrong_head_is_told_by_file_offset_and_field(
+    field: str, split_bytes: int | None, tmp_path: Path
+) -> None:
+    from reput.jobs.pipeline.pipeline import Cut
+
+    store, about = unpack("failed_over", tmp_path / "store")
+    path, at, _ = heads(store, about)[45]
+    offset, size, value = WRONG[field]
+    change(path, at + offset, value.to_bytes(size, "big"))
+    with pytest.raises(DamageFound) as found:
+        run(
+            str(store), str(tmp_path / "out"), Session(), on_damage=REFUSE, cut=Cut(split_bytes),
+            rocketmq="5.3.3", settings=as_text(about["sizes"]),
+        )  # fmt: skip
+    assert f"{path}: offset {at} " in str(found.value)
+    assert field in str(found.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_truncate_ends_the_log_where_a_head_is_wrong(tmp_path: Path) -> None:
+    store, about = unpack("failed_over", tmp_path / "store")
+    path, at, head = heads(store, about)[45]
+    change(path, at + DLEDGER_AT.index, bytes(8))
+    summary = rebuild(
+        Session(), str(store), str(tmp_path / "out"), rocketmq="5.3.3", on_damage=TRUNCATE,
+        settings=as_text(about["sizes"]),
+    )  # fmt: skip
+    assert summary.log_end == head["pos"]
+
+
+@pytest.mark.parametrize("name", ["another group's", "a lower term"])
+def test_another_segment_is_told_at_its_first_entry(name: str, tmp_path: Path) -> None:
+    """All entries of a segment are another group's: each by itself is sound."""
+    store, about = unpack("failed_over", tmp_path / "store")
+    found = heads(store, about)
+    last = found[-1][0]
+    for path, at, head in found:
+        if path == last:
+            field = "index" if name == "another group's" else "term"
+            value = int(head["index"]) + 5000 if field == "index" else 0
+            change(path, at + getattr(DLEDGER_AT, field), value.to_bytes(8, "big"))
+    with pytest.raises(DamageFound, match=rf"{last}: offset 0 .*: {field} "):
+        run(
+            str(store), str(tmp_path / "out"), Session(), on_damage=REFUSE, rocketmq="5.3.3",
+            settings=as_text(about["sizes"]),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Tasks of a conversion: a log measured, and written anew."""

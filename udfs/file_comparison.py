@@ -1,0 +1,328 @@
+"""Compares the derived files of a store with newly derived ones (check, verify, recover).
+
+A task is given pairs of files, and yields a row for each pair that differs.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from reput.store_format.derived.expiry import entries_at, index_entries
+from reput.store_format.derived.file_difference import field_at, first_difference
+from reput.store_format.derived.index_file import chain
+from reput.store_format.derived.index_header import IndexHeader, read_header
+from reput.store_format.derived.queue_entries import (
+    decode_entries,
+    is_batch,
+    is_message,
+    is_pre_blank,
+    is_used,
+    layout_of,
+)
+from reput.store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT,
+    INDEX_SLOT_BYTES,
+    QUEUE_ENTRY_BYTES,
+)
+from reput.store_format.names import CONSUME_QUEUE, INDEX
+from reput.store_format.storage.protocol import InputStorage, Reader
+from reput.udfs.schemas import schema
+
+PAST_END = "(points past the log's end)"
+NEVER = (1 << 63) - 1
+_CHUNK_BYTES = 1 << 20
+_CHUNK_ENTRIES = 1 << 16
+_HEADER_FIELDS: Any = INDEX_HEADER.fields
+_END_OFFSET_AT = _HEADER_FIELDS["endPhyOffset"][1]
+_AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
+
+# One row for each pair: `there` is the store's file, `derived` the new one in staging, of which the
+# first `used` bytes are in use. unknown_before: the file is an index file whose predecessor is
+# gone, so that nobody knows the time from which the timeDiff of its first entry was computed.
+PAIR = schema(
+    folder=pa.string(),
+    there=pa.string(),
+    derived=pa.string(),
+    used=pa.int64(),
+    unknown_before=pa.bool_(),
+)
+# The first difference of one file: the field's value in the store's file (`there`) and the right
+# one (`wanted`). behind: the file is right up to there, and its broker will add the rest.
+DIFFERENCE = schema(
+    path=pa.string(),
+    offset=pa.int64(),  # in the file
+    field=pa.string(),
+    there=pa.int64(),
+    wanted=pa.int64(),
+    behind=pa.bool_(),
+)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CompareFiles:
+    """Turns PAIR rows into DIFFERENCE rows; a pair without a difference gives none.
+
+    It compares the part of a derived file that is in use, and in a queue also checks that no entry
+    follows it.
+
+    log_start: messages before this offset have expired. Where the store's file has their entries, a
+    rebuilt file only has pre-blanks, and that is no difference. again_from: the broker dispatches
+    records from here on again when it starts, so a file may end before the first of them. growing:
+    a broker appends to the store, so files may go on past log_end.
+    """
+
+    storage: InputStorage  # of the files there
+    staging: InputStorage  # of the derived ones
+    slots: int  # maxHashSlotNum
+    log_end: int
+    log_start: int = 0
+    again_from: int = NEVER
+    growing: bool = False
+    every_put_up_to: int = 0  # hashSlotCount counts every key of messages below this offset
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for pair in batch.to_pylist():
+                row = self._compare(pair)
+                if row:
+                    yield pa.RecordBatch.from_pylist([row], DIFFERENCE)
+
+    def _compare(self, pair: Row) -> Row | None:
+        with ExitStack() as stack:
+            there = self.storage.open(pair["there"])
+            stack.callback(there.close)
+            derived = self.staging.open(pair["derived"])
+            stack.callback(derived.close)
+            if there.state.size != derived.state.size:
+                sizes = there.state.size, derived.state.size
+                return difference(pair["there"], min(sizes), "file length", *sizes)
+            if pair["folder"] == INDEX:
+                return self._index(pair, there, derived)
+            return self._queue(pair, there, derived)
+
+    def _first(
+        self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
+    ) -> Row | None:
+        """The first difference in [start, stop) of both files."""
+        for at in range(start, stop, _CHUNK_BYTES):
+            length = min(_CHUNK_BYTES, stop - at)
+            place = first_difference(_read(there, at, length), _read(derived, at, length))
+            if place >= 0:
+                field = field_at(pair["folder"], at + place, self.slots)
+                size = field.layout.itemsize
+                values = (
+                    field.value(_read(file, field.at, size).tobytes()) for file in (there, derived)
+                )
+                return difference(pair["there"], field.at, field.what, *values)
+        return None
+
+    # --- queues ------------------------------------------------------------------------------
+
+    def _queue(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
+        start = self._expired(pair, there, derived)
+        found = self._first(pair, there, derived, start, pair["used"])
+        if found is None:
+            return self._after(pair, there)
+        batch = is_batch(pair["folder"])
+        size = layout_of(batch).itemsize
+        at = found["offset"] // size * size
+        wanted = decode_entries(_read(derived, at, size), batch)[0]
+        if int(wanted["physicalOffset"]) >= self.again_from and _is_zero(there, at):
+            return {**found, "behind": True}
+        return found
+
+    def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
+        """How many bytes of the store's file are entries of expired messages: they are not
+        compared.
+        """
+        if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
+            return 0
+        length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
+        filled = is_pre_blank(decode_entries(_read(derived, 0, length)))
+        blanks = len(filled) if filled.all() else int(np.argmin(filled))
+        old = decode_entries(_read(there, 0, blanks * QUEUE_ENTRY_BYTES))
+        expired = (old["physicalOffset"] < self.log_start) & is_message(old)
+        return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
+
+    def _after(self, pair: Row, there: Reader) -> Row | None:
+        """The difference if an entry follows a queue's last one: RocketMQ goes on with it. An entry
+        whose size is 0 ends the search, as it ends RocketMQ's reading.
+        """
+        batch, at = is_batch(pair["folder"]), pair["used"]
+        length = layout_of(batch).itemsize
+        if at + length <= there.state.size:
+            entry = decode_entries(_read(there, at, length), batch)[0]
+            offset = int(entry["physicalOffset"])
+            what = field_at(pair["folder"], at, self.slots).what
+            if not is_used(entry):
+                return None
+            if offset < self.log_end:
+                return difference(pair["there"], at, f"{what} (one entry too many)", offset, 0)
+            if not self.growing:
+                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
+        return None
+
+    # --- the index ---------------------------------------------------------------------------
+
+    def _index(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
+        found = self._differs(pair, there, derived, 0, pair["used"])
+        if found and _is_mark(found):
+            found = self._differs(pair, there, derived, _AFTER_END_OFFSET, pair["used"])
+        if found and (self.growing or self.again_from < NEVER):
+            return self._goes_on(pair, there, derived, found)
+        return found
+
+    def _differs(
+        self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
+    ) -> Row | None:
+        """The first difference in [start, stop), without the first entry's timeDiff if that cannot
+        be known.
+        """
+        if not pair["unknown_before"]:
+            return self._first(pair, there, derived, start, stop)
+        layout: Any = INDEX_ENTRY.fields
+        kind, at, *_ = layout["timeDiff"]
+        at += entries_at(self.slots) + INDEX_ENTRY_BYTES
+        return self._first(pair, there, derived, start, min(at, stop)) or self._first(
+            pair, there, derived, at + kind.itemsize, stop
+        )
+
+    def _goes_on(self, pair: Row, there: Reader, derived: Reader, found: Row) -> Row | None:
+        """Judges an index file that differs but to which its broker has not put all entries yet.
+
+        Returns None if it has all derived entries, and perhaps newer ones; the difference with
+        `behind` set if it has only the first of them.
+        """
+        head, wanted = read_header(there), read_header(derived)
+        count, whole = head.entries, wanted.entries
+        first = entries_at(self.slots) + INDEX_ENTRY_BYTES
+        stop = first + min(count, whole) * INDEX_ENTRY_BYTES
+        differs = self._differs(pair, there, derived, first, stop) if stop > first else None
+        if differs:
+            return differs
+        if count == whole == 0:  # indexCount is 0 until a clean stop
+            if has_mark_only(head):
+                return None
+            return found if head._replace(next_entry=wanted.next_entry) != wanted else None
+        if count > whole:
+            more = index_entries(there, self.slots, 1 + whole, 1)
+            live = len(more) and int(more[0]["physicalOffset"]) >= self.log_end
+            return None if self.growing and live else found
+        if count == whole:
+            return None if self.growing else found
+        missing = index_entries(derived, self.slots, 1 + count, 1)[0]
+        if int(missing["physicalOffset"]) < self.again_from:
+            return found
+        if not self.growing and not self._consistent(there, count):
+            return found
+        return {**found, "behind": True}
+
+    def _consistent(self, file: Reader, count: int) -> bool:
+        """Whether a file's slots and header are those of its first `count` entries."""
+        head = read_header(file)
+        newest, done, last, besides = np.zeros(self.slots, np.int32), 0, 0, 0
+        while done < count:
+            some = index_entries(file, self.slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
+            hashes = some["keyHash"].astype(np.int32)
+            previous = np.empty(len(some), np.int32)
+            chain(hashes, 1 + done, self.slots, 0, newest, previous)
+            every = some["physicalOffset"] < self.every_put_up_to
+            besides += int(np.count_nonzero(previous[every]))
+            done += len(some)
+            last = int(some[-1]["physicalOffset"])
+        slots = _read(file, INDEX_HEADER_BYTES, self.slots * INDEX_SLOT_BYTES).view(INDEX_SLOT)
+        used = int(np.count_nonzero(newest)) + besides
+        return (
+            bool((slots == newest).all())
+            and head.slots_used == used
+            # one more: a writer's mark; a file without entries says where the one before ended
+            and (not count or head.end_offset in (last, last + 1))
+        )
+
+
+def _is_mark(found: Row) -> bool:
+    """Whether a difference is the mark of `reput`'s writer, which a kill at close may leave.
+
+    RocketMQ takes any endPhyOffset up to the next message's place (writer/index_folder).
+    """
+    at = found["offset"]
+    return bool(at == _END_OFFSET_AT and found["there"] == found["wanted"] + 1)
+
+
+def has_mark_only(head: IndexHeader) -> bool:
+    """Whether an index file's header is that of one without entries that holds the mark."""
+    return (
+        not head.entries
+        and head.slots_used == 0
+        and head.end_timestamp == head.begin_timestamp
+        and head.end_offset == head.begin_offset + 1
+    )
+
+
+def _is_zero(file: Reader, start: int) -> bool:
+    """Nothing but zeros from `start` to the file's end."""
+    size = file.state.size
+    return not any(
+        _read(file, at, min(_CHUNK_BYTES, size - at)).any()
+        for at in range(start, size, _CHUNK_BYTES)
+    )
+
+
+def _read(file: Reader, at: int, length: int) -> np.ndarray:
+    buffer = np.empty(length, np.uint8)
+    file.read_into(at, buffer)
+    return buffer
+
+
+def difference(path: str, at: int, field: str, there: int | None, wanted: int | None) -> Row:
+    """A DIFFERENCE row."""
+    return {"path": path, "offset": at, "field": field, "there": there, "wanted": wanted,
+            "behind": False}  # fmt: skip
+
+
+# --- files of the store for which nothing was derived from the log ------------------------------
+
+LOOK = schema(path=pa.string(), folder=pa.string())
+# least, greatest: physicalOffset over the queue entries in use, None where there is none
+LOOKED = schema(
+    path=pa.string(), folder=pa.string(), size=pa.int64(), zeros=pa.bool_(),
+    least=pa.int64(), greatest=pa.int64(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LookAtFiles:
+    """Turns LOOK rows into LOOKED rows: what is in queue files for which nothing was derived."""
+
+    storage: InputStorage
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [{**row, **self._look(row)} for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, LOOKED)
+
+    def _look(self, row: Row) -> Row:
+        batch = is_batch(row["folder"])
+        length = layout_of(batch).itemsize
+        chunk = _CHUNK_BYTES // length * length
+        file = self.storage.open(row["path"])
+        size, least, greatest, zeros = file.state.size, None, None, True
+        for at in range(0, size, chunk):
+            raw = _read(file, at, min(chunk, size - at))
+            zeros = zeros and not raw.any()
+            entries = decode_entries(raw, batch)
+            places = entries["physicalOffset"][is_message(entries) & ~is_pre_blank(entries)]
+            if len(places):
+                least = min(int(places.min()), NEVER if least is None else least)
+                greatest = max(int(places.max()), -1 if greatest is None else greatest)
+        file.close()
+        return {"size": size, "zeros": zeros, "least": least, "greatest": greatest}

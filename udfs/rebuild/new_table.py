@@ -1,0 +1,57 @@
+"""A table of a RocksDB in staging, which the library writes on a local disk."""
+
+import os
+import tempfile
+
+from reput.store_format.storage.rocksdb_tables import TableWriter, table_options
+from reput.udfs.staging import Staging, local_folder, table_file_name
+
+_COPIED_BYTES = 1 << 20
+
+
+class NewTable:
+    """A table in staging, which is made for its first row."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging, self.name = staging, table_file_name()
+        self._writer: TableWriter | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._path = ""
+
+    def __enter__(self) -> "NewTable":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def put_rows(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Write some rows, whose keys are behind those before."""
+        if self._writer is None:
+            self._path = self._local_path()
+            self._writer = TableWriter(self._path, table_options(True, True))
+        self._writer.put(keys, values)
+
+    def finish(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.finish()
+        if self._temporary is not None:
+            copy_in(self._staging, self._path, self.name)
+
+    def _local_path(self) -> str:
+        """Where the library may write it: it knows local files alone."""
+        folder = local_folder(self._staging)
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="reput-table-")
+            folder = self._temporary.name
+        return f"{folder}/{self.name}"
+
+
+def copy_in(staging: Staging, path: str, name: str) -> None:
+    """Copy a local file into staging."""
+    output = staging.storage.create(staging.path(name))
+    with open(path, "rb") as file:
+        while some := file.read(_COPIED_BYTES):
+            output.write(some)
+    output.finish(os.path.getsize(path))

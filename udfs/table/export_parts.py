@@ -1,0 +1,225 @@
+"""Exports parts of a log in tasks: each becomes a file in staging, and a row says what is in it."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from reput.store_format.layouts import SYS_COMPRESSED, SYS_COMPRESSION_MASK
+from reput.store_format.message.bodies import BodyError, decompressed
+from reput.udfs.schemas import ids_of, schema
+from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.table.export_files import new_file
+from reput.udfs.table.log_batches import batches_of
+from reput.udfs.table.log_choice import Choice
+from reput.udfs.table.log_parts import LogPart, LogParts, Tell
+from reput.udfs.table.redaction import BODY_MOST, Redaction
+
+if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
+
+_CRC_MASK = 0x7FFFFFFF  # of a bodyCRC
+NOTES_MOST = 100  # lines that a task tells of what was left out; more are counted
+
+# One row for each part.
+EXPORTED = schema(
+    part=pa.int64(),
+    name=pa.string(),  # its file in staging; empty where no message is wanted
+    length=pa.int64(),
+    sha256=pa.string(),
+    messages=pa.int64(),
+    places=pa.int64(),  # sum of the physicalOffsets, in 64 bits that wrap
+    crcs=pa.int64(),  # sum of the bodyCRCs
+    sizes=pa.int64(),  # sum of the records' sizes
+    first=pa.int64(),  # physicalOffset of the first message, -1 for none
+    last=pa.int64(),
+    end=pa.int64(),  # where the part's last record ends, chosen or not; -1 for none
+    left_out=pa.int64(),  # places at which something was left out
+    system=pa.int64(),  # messages of system topics that were left out
+    notes=pa.list_(pa.string()),  # the first of them
+)
+# The Sums of a task's rows.
+SUMMED = schema(
+    messages=pa.int64(), places=pa.int64(), crcs=pa.int64(), sizes=pa.int64(), first=pa.int64(),
+    last=pa.int64(),
+)  # fmt: skip
+WRONG = schema(line=pa.string())
+
+
+@dataclass
+class MessageSums:
+    """What is added up of messages, so that two ways of reading them can be compared."""
+
+    messages: int = 0
+    places: int = 0
+    crcs: int = 0
+    sizes: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows that have physicalOffset, bodyCRC and size."""
+        places = np.asarray(batch["physicalOffset"])
+        if not len(places):
+            return
+        with np.errstate(over="ignore"):
+            total = int(places.sum())
+        crcs = int(np.asarray(batch["bodyCRC"]).sum(dtype=np.int64))
+        sizes = int(np.asarray(batch["size"]).sum(dtype=np.int64))
+        self.join(
+            MessageSums(len(places), total, crcs, sizes, int(places.min()), int(places.max()))
+        )
+
+    def join(self, other: "MessageSums") -> None:
+        """Add what was added up elsewhere."""
+        if not other.messages:
+            return
+        self.messages += other.messages
+        self.places = (self.places + other.places + (1 << 63)) % (1 << 64) - (1 << 63)
+        self.crcs += other.crcs
+        self.sizes += other.sizes
+        self.first = other.first if self.first < 0 else min(self.first, other.first)
+        self.last = max(self.last, other.last)
+
+
+@dataclass(frozen=True)
+class ChosenMessages:
+    """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
+
+    decompress: bodies as their producers gave them; system_topics: those of brokers too; redaction:
+    what is taken out.
+    """
+
+    log: LogParts
+    parts: tuple[LogPart, ...]
+    choice: Choice
+    wanted: "Filter | None"
+    columns: pa.Schema
+    decompress: bool = False
+    body_most: int = BODY_MOST
+    system_topics: bool = True
+    redaction: Redaction | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            yield from self.rows(self.parts[number])
+
+    def rows(
+        self, part: LogPart, tell: Tell | None = None, left: Callable[[int], None] | None = None,
+        reached: Callable[[int], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
+        """The chosen messages of a part; tell, left, reached: as for `batches_of`."""
+        for batch in batches_of(
+            self.log, part, self.choice, self.columns, self.wanted, tell, reached,
+            self.system_topics, left,
+        ):  # fmt: skip
+            if self.decompress:
+                batch = decompress(batch, self.body_most)
+            yield batch if self.redaction is None else self.redaction.apply(batch)
+
+
+@dataclass(frozen=True)
+class ExportParts:
+    """Exports those parts of `messages` whose indices arrive in the column `id`.
+
+    kind: PARQUET or JSONL, or empty where nothing is written and all is only added up.
+    """
+
+    messages: ChosenMessages
+    kind: str
+    staging: Staging
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            yield pa.RecordBatch.from_pylist([self._export(number)], EXPORTED)
+
+    def _export(self, number: int) -> dict[str, object]:
+        name = attempt_name(f"export-{number:08d}") if self.kind else ""
+        notes: list[str] = []
+        sums, file, written = MessageSums(), None, None
+        ends, system = [-1], list[int]()
+        part = self.messages.parts[number]
+        try:
+            for batch in self.messages.rows(part, notes.append, system.append, ends.append):
+                sums.add(batch)
+                if self.kind:
+                    if file is None:
+                        path = self.staging.path(name)
+                        file = new_file(
+                            self.kind, self.staging.storage, path, self.messages.columns
+                        )
+                    file.add(batch)
+            if file is not None:
+                written = file.finish()
+        except BaseException:
+            if file is not None:
+                file.abandon()
+            raise
+        return {
+            "part": number,
+            "name": name if written else "",
+            "length": written.length if written else 0,
+            "sha256": written.sha256 if written else "",
+            **vars(sums),
+            "end": max(ends),
+            "left_out": len(notes),
+            "system": sum(system),
+            "notes": notes[:NOTES_MOST],
+        }
+
+
+def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: one SUMMED row of the rows that arrive."""
+    sums = MessageSums()
+    for batch in batches:
+        sums.add(batch)
+    yield pa.RecordBatch.from_pylist([vars(sums)], SUMMED)
+
+
+def compare_bodies(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: a WRONG row for each of the rows that arrive whose body its CRC does not fit."""
+    for batch in batches:
+        lines = list(wrong_bodies(path, batch))
+        if lines:
+            yield pa.RecordBatch.from_pydict({"line": lines}, WRONG)
+
+
+def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
+    """A line for each body that its CRC does not fit."""
+    if "body" not in batch.schema.names:
+        return
+    bodies, crcs = batch["body"], batch["bodyCRC"].to_pylist()
+    for number, crc in enumerate(crcs):
+        body = bodies[number].as_buffer()
+        if body is not None and body.size and zlib.crc32(body) & _CRC_MASK != crc:
+            place = batch["physicalOffset"][number].as_py()
+            yield f"{path}: message at {place}: bodyCRC does not match the body"
+
+
+def decompress(batch: pa.RecordBatch, most: int) -> pa.RecordBatch:
+    """The batch with bodies as their producers gave them, and sysFlag and bodyCRC of those.
+
+    A body that is not what its flags say, or longer than `most`, stays as it is.
+    """
+    if "body" not in batch.schema.names:
+        return batch
+    flags = np.asarray(batch["sysFlag"])
+    marked = np.flatnonzero(flags & SYS_COMPRESSED)
+    if not len(marked):
+        return batch
+    bodies, crcs, flags = batch["body"].to_pylist(), np.array(batch["bodyCRC"]), np.array(flags)
+    for number in marked.tolist():
+        try:
+            body = decompressed(bodies[number], int(flags[number]), most)
+        except BodyError:
+            continue
+        bodies[number], crcs[number] = body, zlib.crc32(body) & _CRC_MASK
+        flags[number] &= ~(SYS_COMPRESSED | SYS_COMPRESSION_MASK)
+    new = {"body": pa.array(bodies, pa.binary()), "bodyCRC": pa.array(crcs),
+           "sysFlag": pa.array(flags)}  # fmt: skip
+    return pa.RecordBatch.from_arrays(
+        [new.get(name, batch[name]) for name in batch.schema.names], schema=batch.schema
+    )

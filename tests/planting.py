@@ -102,6 +102,7 @@ def plant(bug: Bug) -> str | None:
             "tests/chains/stores",
             "tests/store_format/fate/stores",
             "tests/store_format/rocksdb/stores",
+            "tests/store_format/storage/stores",
             "tests/jobs/serve/answers",
         ):
             shutil.rmtree(copy / stores)

@@ -34,17 +34,21 @@ def large(count: int, first: int) -> list[dict[str, Any]]:
     return [{**each, "b": 100_000} for each in messages(count, first=first)]
 
 
-def acknowledged(client: Client, some: list[dict[str, Any]]) -> set[str]:
-    """Send these; their UNIQ_KEYs. On a busy machine a new name server may answer too late for the
-    first of them: then nothing was sent, and all of them are sent again.
+def patiently(ask: Callable[[], list[list[Any]]]) -> set[str]:
+    """The UNIQ_KEYs of what a client sends or reads. On a busy machine a new name server may answer
+    too late when it is first asked for a route: then nothing was done, and it is done again.
     """
     for left in reversed(range(5)):
         try:
-            return {each[_ID] for each in client.send(some)}
+            return {each[_ID] for each in ask()}
         except JobFailedError as error:
             if not left or "updateTopicRouteInfo" not in str(error):
                 raise
     raise AssertionError
+
+
+def acknowledged(client: Client, some: list[dict[str, Any]]) -> set[str]:
+    return patiently(lambda: client.send(some))
 
 
 def found_by(master: Path, slave: Path) -> tuple[CompareReport, list[dict[str, Any]]]:
@@ -63,9 +67,10 @@ def ids_only_of(store: Path, lines: list[dict[str, Any]]) -> set[str]:
 def read_ids(store: Path) -> set[str]:
     """The UNIQ_KEYs of what a client reads from a broker that starts on the store."""
     with Broker(VERSION, store) as broker, Driver(VERSION) as driver:
-        found = Client(driver, broker.namesrv).read(TOPICS)
+        client = Client(driver, broker.namesrv)
+        found = patiently(lambda: client.read(TOPICS))
         broker.stop()
-    return {message[_ID] for message in found}
+    return found
 
 
 @contextmanager

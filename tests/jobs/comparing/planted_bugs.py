@@ -4,6 +4,8 @@
 from tests.planting import Bug
 
 _TEST = ("tests/jobs/comparing/test_compare_stores.py",)
+_LOGS = "store_format/storage/queue_logs.py"
+_LOGS_TEST = ("tests/store_format/storage/test_queue_logs.py",)
 _TASKS = "udfs/comparing/messages.py"
 
 BUGS = (
@@ -23,4 +25,13 @@ BUGS = (
         ("tests/store_format/log/test_epochs.py",)),
     Bug("a fingerprint is of the queueOffset", "store_format/log/prints.py::_record",
         "    hashed = _mixed(hashed, row.queueOffset, factor)\n", "", _TEST),
+    Bug("where a compacted file's records end, its queue file says", _LOGS,
+        '    last = entries[used[-1]]\n', '    last = entries[used[0]]\n', _LOGS_TEST),
+    Bug("a tiered segment ends with its last record", "udfs/table/log_parts.py",
+        " and not self.log.back_to_back:", ":", _LOGS_TEST),
+    Bug("a missing compacted file is a BLANK", _LOGS,
+        "        _put_blank(buffer, -offset, self.state.size)\n", "", _LOGS_TEST),
+    Bug("queueOffsets of a compacted queue are compared", "jobs/comparing/queue_logs.py",
+        '"storeTimestamp", "baseOffset", "batchSize")', '"storeTimestamp", "batchSize")',
+        _LOGS_TEST),
 )  # fmt: skip

@@ -7,7 +7,7 @@ import struct
 import tarfile
 from pathlib import Path
 
-ARCHIVE = Path(__file__).parent / "queue_logs_5.3.3.tar.xz"
+ARCHIVE = Path(__file__).parent / "stores" / "queue_logs_5.3.3.tar.xz"
 TOPIC, PLAIN = "Compacted", "Plain"
 _BATCH, _QUEUE, _TIERED_NAME = struct.Struct(">qiqqqhii"), struct.Struct(">qiq"), 28
 

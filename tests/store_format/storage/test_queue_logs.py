@@ -98,6 +98,10 @@ def test_records_that_rocketmq_forgot_while_it_compacted_are_found(root: Path) -
     """Queue 1 has eight records without an entry: no consumer is given them (5.3.3)."""
     (found,) = looked(compacted_url(root, 1)).differences
     assert (found.field, found.there, found.wanted) == ("entry 0 physicalOffset", 176005, 174800)
+    entries = compacted_entries(root, 1)
+    assert not any((root / f"compaction/compactionLog/{TOPIC}/1/{4600:020d}").read_bytes()[-1500:])
+    forgotten = [row for row in read(compacted_url(root, 1)) if row not in entries]
+    assert [queue_offset for _, _, queue_offset in forgotten] == list(range(722, 730))
 
 
 def spoil(path: Path, at: int) -> None:

@@ -18,7 +18,7 @@ from reput.jobs.verify import verify
 from reput.store_format.release.setting_table import SettingError
 from tests import golden_stores
 from tests.in_process import Session, as_text
-from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference

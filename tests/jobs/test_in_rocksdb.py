@@ -15,8 +15,8 @@ from reput.jobs.verify import verify
 from reput.store_format.layouts import RECORD_AT
 from reput.store_format.rocksdb.keys import ENTRIES
 from tests.in_process import Session
-from tests.jobs.deriving.test_rocksdb_set import rows
-from tests.jobs.judging.test_rocksdb_index import rows as index_rows
+from tests.jobs.deriving.rocksdb_rows import rows
+from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.store_format.rocksdb.stores import unpack
 
 

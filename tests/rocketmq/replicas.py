@@ -29,3 +29,6 @@ def consumed(version: str, store: Path) -> list[str]:
         found = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
         broker.stop()
     return found
+
+
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}

@@ -20,9 +20,9 @@ from reput.store_format.log.epochs import read_epochs
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
+from tests.rocketmq.failovers import ends, is_master, stopped, two_brokers
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
-from tests.rocketmq.test_failovers import ends, is_master, stopped, two_brokers
-from tests.rocketmq.test_replicas import SLAVE, until
+from tests.rocketmq.replicas import SLAVE, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 VERSION = "5.3.3"

@@ -15,10 +15,10 @@ import pytest
 from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
-from reput.store_format.faults import StoreError
+from reput.store_format.release.setting_table import SettingError
 from tests import golden_stores
 from tests.in_process import Session, as_text
-from tests.jobs.deriving.test_rocksdb_set import rows
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference
@@ -53,7 +53,7 @@ def test_files_have_no_entries_of_lmq(
     # inner batches have no place in RocksDB: RocketMQ leaves rows there that it does not read
     assert all("/BatchTopic/" in each.path for each in report.differences), report.text()
     assert any("queues compared with RocksDB" in note for note in report.notes)
-    with pytest.raises(StoreError, match=r"consumequeue_rocksdb/CURRENT: .* in RocksDB"):
+    with pytest.raises(SettingError, match=r"has queues in files and in RocksDB .* --queues files"):
         reput.rebuild(version, given, theirs, folder / "again")
 
 

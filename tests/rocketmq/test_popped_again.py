@@ -20,7 +20,7 @@ from tests.rocketmq import served
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port, warmed
 from tests.rocketmq.live import messages as to_send
-from tests.rocketmq.test_replicas import until
+from tests.rocketmq.replicas import until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

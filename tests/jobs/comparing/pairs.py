@@ -7,7 +7,7 @@ from typing import Any
 from reput.jobs.compare import compare
 from reput.jobs.comparing.compare_report import CompareReport
 from tests.in_process import Session
-from tests.logs.encoder import Message, build_log, properties
+from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
 
 MASTER, SLAVE, STAGING = "master", "slave", "staging"
@@ -46,3 +46,22 @@ def compared(files: Mapping[str, bytes], seed: int = 0, *slaves: str, **more: An
     )  # fmt: skip
     assert storage.files == before
     return report
+
+
+COMMON = [message(n) for n in range(60)]  # nearly two segments
+
+
+def pair(ours: Sequence[Message], theirs: Sequence[Message], **more: Any) -> dict[str, bytes]:
+    return {**store(MASTER, ours, **more), **store(SLAVE, theirs, **more)}
+
+
+def places(messages: Sequence[Message], segment: int = SEGMENT) -> list[int]:
+    """Where each message's record begins, by walking the log that the encoder wrote."""
+    found, at = [], 0
+    for each in messages:
+        size = len(encode(each, 0))
+        if size + 8 > segment - at % segment:
+            at += segment - at % segment
+        found.append(at)
+        at += size
+    return found

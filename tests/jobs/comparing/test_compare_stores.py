@@ -2,9 +2,7 @@
 
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,26 +10,18 @@ from hypothesis import strategies as st
 
 from reput.jobs.comparing import parting
 from reput.jobs.comparing.compare_report import AHEAD, BEHIND, DAMAGED, PARTED, SAME
-from tests.jobs.comparing.pairs import MASTER, SEGMENT, SLAVE, compared, message, store
+from tests.jobs.comparing.pairs import (
+    COMMON,
+    MASTER,
+    SEGMENT,
+    SLAVE,
+    compared,
+    message,
+    pair,
+    places,
+    store,
+)
 from tests.logs.encoder import Message, build_log, encode, properties
-
-COMMON = [message(n) for n in range(60)]  # nearly two segments
-
-
-def pair(ours: Sequence[Message], theirs: Sequence[Message], **more: Any) -> dict[str, bytes]:
-    return {**store(MASTER, ours, **more), **store(SLAVE, theirs, **more)}
-
-
-def places(messages: Sequence[Message], segment: int = SEGMENT) -> list[int]:
-    """Where each message's record begins, by walking the log that the encoder wrote."""
-    found, at = [], 0
-    for each in messages:
-        size = len(encode(each, 0))
-        if size + 8 > segment - at % segment:
-            at += segment - at % segment
-        found.append(at)
-        at += size
-    return found
 
 
 def test_a_copy_is_the_same() -> None:

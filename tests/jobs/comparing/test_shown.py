@@ -8,10 +8,18 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.compare import compare
 from reput.jobs.console.compare_text import details, text
-from tests.jobs.comparing.pairs import MASTER, SLAVE, compared, message, store
-from tests.jobs.comparing.test_compare_stores import COMMON, pair, places
+from tests.jobs.comparing.pairs import (
+    COMMON,
+    MASTER,
+    SLAVE,
+    compared,
+    message,
+    pair,
+    places,
+    store,
+)
 from tests.logs.encoder import Message, encode
-from tests.store_format.log.test_epochs import file_of
+from tests.store_format.log.epoch_files import file_of
 
 OURS = [*COMMON[:41], *(message(n, sender="B", topic="Pay") for n in range(41, 50))]
 THEIRS = [*COMMON[:41], message(41, sender="C"), message(42, sender="B\x1b[1m", topic="N\ned")]

@@ -1,7 +1,5 @@
 """The epoch file as RocketMQ's CheckpointFile writes it, and where a slave cuts by it."""
 
-import zlib
-
 import pytest
 
 from reput.store_format.log.epochs import (
@@ -12,11 +10,7 @@ from reput.store_format.log.epochs import (
     read_epochs,
 )
 from tests.memory_storage import MemoryStorage
-
-
-def file_of(*entries: str) -> bytes:
-    text = "".join(f"{entry}\n" for entry in entries)
-    return f"{len(entries)}\n{zlib.crc32(text.encode()) & 0x7FFFFFFF}\n{text}".encode()
+from tests.store_format.log.epoch_files import file_of
 
 
 def test_entries_are_epoch_and_start() -> None:

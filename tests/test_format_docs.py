@@ -2,7 +2,6 @@
 
 import re
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,12 +10,18 @@ from reput.store_format import layouts, names
 from reput.store_format.faults import REASONS
 from reput.store_format.release import profiles
 from tests import golden_stores
-from tests.format_pages import FIELD_ROW, FOLDER, fields, text_of
+from tests.format_pages import (
+    FIELD_ROW,
+    FOLDER,
+    LINE,
+    QUEUE_LOGS,
+    Block,
+    fields,
+    parts,
+    text_of,
+)
 
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
-QUEUE_LOGS = ("compaction", "tiered")
-HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
-LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
@@ -27,13 +32,6 @@ def test_every_page_of_a_structure_is_decoded_here() -> None:
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 
 
-class Block(NamedTuple):
-    page: str
-    store: str
-    path: str
-    lines: list[str]
-
-
 def blocks() -> list[Block]:
     found = []
     for page in PAGES:
@@ -42,30 +40,6 @@ def blocks() -> list[Block]:
         ):
             store, path = info.split(" ", 1)
             found.append(Block(page, store, path, body.splitlines()))
-    return found
-
-
-class Part(NamedTuple):
-    """One field of an example: its bytes in the page, and the words beside them."""
-
-    offset: int
-    raw: bytes
-    name: str
-    value: int | None
-
-
-def parts(block: Block) -> list[Part]:
-    found: list[Part] = []
-    for line in block.lines:
-        match = LINE.fullmatch(line)
-        assert match, f"{block.page}: not an offset, bytes and words: {line!r}"
-        raw = bytes.fromhex(match[2])
-        if match[3] is None:  # goes on with the field before
-            found[-1] = found[-1]._replace(raw=found[-1].raw + raw)
-            continue
-        words = re.split(r" {2,}", match[3])
-        is_number = len(words) > 1 and re.fullmatch(r"-?\d+", words[1])
-        found.append(Part(int(match[1], 16), raw, words[0], int(words[1]) if is_number else None))
     return found
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,52 +10,15 @@ import pytest
 from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client, messages
+from tests.rocketmq.live import Broker, messages
 from tests.rocketmq.replicas import consumed, log_of, until
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, stopped, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
-VERSION = "5.3.3"
-
-
-@contextmanager
-def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
-    """The master, its slave, a client of both, and the slave's store."""
-    with Driver(VERSION, log_level="WARN") as control, Driver(VERSION) as driver:
-        there = control.ask("controller.start", timeout=120, folder=str(folder / "controller"))
-        options = {"namesrv": there["namesrv"], "controller": there["controller"]}
-        with (
-            Broker(VERSION, folder / "0", **options) as first,
-            Broker(VERSION, folder / "1", **options) as second,
-        ):
-            both = [first, second]
-            assert until(lambda: sorted(map(is_master, both)) == [False, True])
-            master, slave = sorted(both, key=is_master, reverse=True)
-            yield master, slave, Client(driver, there["namesrv"]), folder / str(both.index(slave))
-
-
-@contextmanager
-def stopped(broker: Broker) -> Iterator[None]:
-    """It does nothing meanwhile: for less than the 10 s after which its controller gives it up."""
-    process = broker.driver.pid
-    assert process
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGCONT)
-
-
-def is_master(broker: Broker) -> bool:
-    return "MASTER" in broker.status()["role"]
 
 
 def copied(broker: Broker, replica: Path) -> Replicated:
     return replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica), controller=True)
-
-
-def ends(broker: Broker) -> int:
-    return int(broker.status()["max_offset"])
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -25,11 +25,10 @@ from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, messages
-from tests.rocketmq.replicas import consumed, log_of, until
+from tests.rocketmq.replicas import SLAVE, consumed, log_of, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
-SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
 
 
 def assert_prefix(replica: Path, source: Path, end: int) -> None:

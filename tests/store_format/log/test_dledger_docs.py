@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from reput.store_format import layouts
+from tests.format_pages import FIELD_ROW, LINE, fields, text_of
 from tests.store_format.log.dledger_stores import unpack
-from tests.test_format_docs import FIELD_ROW, LINE, fields, text_of
 
 EXAMPLES = re.findall(r"^```dledger (\S+)\n((?:.*\n)*?)```$", text_of("dledger"), re.MULTILINE)
 

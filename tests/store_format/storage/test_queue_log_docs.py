@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format import layouts
-from tests.store_format.storage.queue_log_archive import unpack
-from tests.test_format_docs import (
+from tests.format_pages import (
     FIELD_ROW,
     HEX_BLOCK,
     LINE,
@@ -16,6 +15,7 @@ from tests.test_format_docs import (
     parts,
     text_of,
 )
+from tests.store_format.storage.queue_log_archive import unpack
 
 
 @pytest.mark.parametrize("page", QUEUE_LOGS)

@@ -1,0 +1,51 @@
+"""A master and its slave under a real controller, in JVMs that can be stopped and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker, Client
+from tests.rocketmq.replicas import until
+
+VERSION = "5.3.3"
+
+
+@contextmanager
+def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
+    """The master, its slave, a client of both, and the slave's store."""
+    with Driver(VERSION, log_level="WARN") as control, Driver(VERSION) as driver:
+        there = control.ask("controller.start", timeout=120, folder=str(folder / "controller"))
+        options = {"namesrv": there["namesrv"], "controller": there["controller"]}
+        with (
+            Broker(VERSION, folder / "0", **options) as first,
+            Broker(VERSION, folder / "1", **options) as second,
+        ):
+            both = [first, second]
+            assert until(lambda: sorted(map(is_master, both)) == [False, True])
+            master, slave = sorted(both, key=is_master, reverse=True)
+            yield master, slave, Client(driver, there["namesrv"]), folder / str(both.index(slave))
+
+
+@contextmanager
+def stopped(broker: Broker) -> Iterator[None]:
+    """It does nothing meanwhile: for less than the 10 s after which its controller gives it up."""
+    process = broker.driver.pid
+    assert process
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def is_master(broker: Broker) -> bool:
+    return "MASTER" in broker.status()["role"]
+
+
+def ends(broker: Broker) -> int:
+    return int(broker.status()["max_offset"])

@@ -8,6 +8,9 @@ import numpy as np
 
 FOLDER = Path(__file__).parent.parent / "docs" / "formats"
 FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
+QUEUE_LOGS = ("compaction", "tiered")
+HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
 
 
 def text_of(page: str) -> str:
@@ -18,15 +21,6 @@ def fields(layout: np.dtype[Any]) -> list[tuple[int, int, str]]:
     """(offset, bits, name) of each field."""
     assert layout.fields is not None
     return [(offset, 8 * kind.itemsize, name) for name, (kind, offset, *_) in layout.fields.items()]
-
-
-LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
-
-
-QUEUE_LOGS = ("compaction", "tiered")
-
-
-HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
 class Block(NamedTuple):

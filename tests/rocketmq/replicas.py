@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import TOPICS, Broker, Client
 
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
+
 
 def log_of(store: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}

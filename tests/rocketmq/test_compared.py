@@ -20,12 +20,11 @@ from reput.store_format.log.epochs import read_epochs
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.failovers import ends, is_master, stopped, two_brokers
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.rocketmq.replicas import SLAVE, until
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, stopped, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
-VERSION = "5.3.3"
 _ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
 
 

@@ -10,9 +10,9 @@ import pytest
 from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
-from tests.rocketmq.failovers import VERSION, ends, is_master, stopped, two_brokers
 from tests.rocketmq.live import Broker, messages
 from tests.rocketmq.replicas import consumed, log_of, until
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, stopped, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -1,4 +1,4 @@
-"""Files of epochs, as a broker under a controller writes them."""
+"""Epoch files as RocketMQ's CheckpointFile writes them."""
 
 import zlib
 

@@ -38,11 +38,12 @@ def copy(root: Path, tmp_path: Path) -> Path:
 
 
 def read(url: str) -> list[tuple[int, int, int]]:
+    """Where each message is; nothing was skipped on the way."""
     with open_store(url) as store:
-        return [
-            (each.physical_offset, each.record.size, each.queue_offset)
-            for each in store.messages()
-        ]  # fmt: skip
+        messages = store.messages()
+        found = [(each.physical_offset, each.record.size, each.queue_offset) for each in messages]
+        assert messages.notes == []
+        return found  # fmt: skip
 
 
 def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:

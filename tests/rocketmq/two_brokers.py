@@ -1,4 +1,4 @@
-"""Two brokers under a controller, of which one is the master."""
+"""A master and its slave under a real controller, in JVMs that can be stopped and killed."""
 
 from __future__ import annotations
 

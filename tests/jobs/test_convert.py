@@ -1,11 +1,8 @@
 """Convert: the records of a log at new places, compared with a slow writer of the test's own."""
 
 import struct
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -14,106 +11,15 @@ from hypothesis import strategies as st
 from reput.jobs.convert import convert
 from reput.jobs.converting.convert_summary import ConvertSummary
 from reput.jobs.outputs.output import OutputInUse
-from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError
 from tests import golden_stores
+from tests.converted import converted, derived_of, log_of, plain, records, written
 from tests.damaged import damaged
-from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
+from tests.in_process import STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs import Log, logs
-from tests.logs.encoder import Message, build_log, properties
+from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
-
-SEGMENT = 2048
-PLAIN = {"mappedFileSizeCommitLog": SEGMENT, "maxHashSlotNum": 7, "maxIndexNum": 40,
-         "mappedFileSizeConsumeQueue": 400}  # fmt: skip
-MAGICS = (0xDAA320A7, 0xDAA320AB)
-
-
-def converted(
-    log: Log, storage: MemoryStorage | None = None, seed: int = 0, splits: int = 1, **options: Any
-) -> tuple[ConvertSummary, MemoryStorage]:
-    storage = storage or storage_of(log)
-    before = dict(storage.files)
-    cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
-    with mock.patch.multiple(task_sizes, _PIECES_A_TASK=1):
-        try:
-            summary = convert(
-                Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
-                storage=storage, cut=cut, **options,
-            )  # fmt: skip
-        except BaseException:
-            assert storage.files == before
-            raise
-    published = {p for p in storage.files if p.startswith(OUTPUT + "/")}
-    assert storage.files.keys() - published == before.keys()
-    assert all(storage.files[path] == before[path] for path in before)
-    return summary, storage
-
-
-def records(segments: dict[int, bytes]) -> list[tuple[int, bytes]]:
-    """Each record's place and bytes, up to the first place where none stands."""
-    found = []
-    for start in sorted(segments):
-        raw, at = segments[start], 0
-        while at + 8 <= len(raw):
-            size, magic = struct.unpack_from(">iI", raw, at)
-            if magic not in MAGICS:
-                break
-            found.append((start + at, raw[at : at + size]))
-            at += size
-        if at + 8 > len(raw) or struct.unpack_from(">I", raw, at + 4)[0] != 0xCBD43194:
-            break
-    return found
-
-
-def at_place(record: bytes, place: int) -> bytes:
-    """The record as RocketMQ would have written it there."""
-    made = record[:28] + struct.pack(">q", place) + record[36:]
-    if made[-20:-11] == b"__CRC32#\x01" and made[-1] == 2:
-        digits = f"{zlib.crc32(made[:-20]) & 0x7FFF_FFFF:010d}"[::-1].encode()
-        made = made[:-11] + digits + b"\x02"
-    return made
-
-
-def written(
-    old: list[tuple[int, bytes]], start: int, size: int,
-    change: Callable[[bytes], bytes] = lambda record: record,
-) -> dict[int, bytes]:  # fmt: skip
-    """The segments of a log that has these records anew, from `start` on."""
-    segments = [bytearray()]
-    for _, record in old:
-        record = change(record)
-        left = size - len(segments[-1])
-        if len(record) + 8 > left:
-            segments[-1] += struct.pack(">iI", left, 0xCBD43194)
-            segments.append(bytearray())
-        at = start + (len(segments) - 1) * size + len(segments[-1])
-        segments[-1] += at_place(record, at)
-    return {start + n * size: bytes(s.ljust(size, b"\0")) for n, s in enumerate(segments)}
-
-
-def log_of(storage: MemoryStorage, folder: str = OUTPUT) -> dict[int, bytes]:
-    prefix = f"{folder}/commitlog/"
-    return {
-        int(path.removeprefix(prefix)): storage.files[path]
-        for path in storage.files if path.startswith(prefix)
-    }  # fmt: skip
-
-
-def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
-    """The derived files by their paths, those of the index by their order."""
-    names = (path.removeprefix(f"{OUTPUT}/") for path in sorted(storage.files)
-             if path.startswith(f"{OUTPUT}/"))  # fmt: skip
-    index = 0
-    found = {}
-    for name in names:
-        key = name
-        if name.startswith("index/"):
-            key, index = f"index/{index}", index + 1
-        if not name.startswith(("commitlog/", "config/", "manifest")):
-            found[key] = storage.files[f"{OUTPUT}/{name}"]
-    return found
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
@@ -162,10 +68,6 @@ def test_a_golden_store_of_the_same_sizes_keeps_its_log(name: str, tmp_path: Any
     for path in (store.input / "config").glob("*.json"):
         if path.name in ("topics.json", "consumerOffset.json", "delayOffset.json"):
             assert (out / "config" / path.name).read_bytes() == path.read_bytes()
-
-
-def plain(messages: list[Message]) -> Log:
-    return Log(build_log(messages, SEGMENT), PLAIN, "5.3.3", {})
 
 
 def test_what_points_to_a_half_message_points_to_its_new_place() -> None:

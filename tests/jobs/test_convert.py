@@ -14,27 +14,12 @@ from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError
 from tests import golden_stores
+from tests.converted import converted, derived_of, log_of, plain, records, written
 from tests.damaged import damaged
-from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
-from tests.jobs.converting.converted_logs import converted, log_of, plain, records, written
+from tests.in_process import STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
-
-
-def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
-    """The derived files by their paths, those of the index by their order."""
-    names = (path.removeprefix(f"{OUTPUT}/") for path in sorted(storage.files)
-             if path.startswith(f"{OUTPUT}/"))  # fmt: skip
-    index = 0
-    found = {}
-    for name in names:
-        key = name
-        if name.startswith("index/"):
-            key, index = f"index/{index}", index + 1
-        if not name.startswith(("commitlog/", "config/", "manifest")):
-            found[key] = storage.files[f"{OUTPUT}/{name}"]
-    return found
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))

@@ -8,8 +8,8 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.pipeline.pipeline import Cut
+from tests.converted import records
 from tests.in_process import Session, as_text
-from tests.jobs.test_convert import records
 from tests.store_format.log.dledger_stores import NAMES, unpack
 
 

@@ -14,8 +14,8 @@ from reput.jobs.convert import convert
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
+from tests.converted import PLAIN, SEGMENT, log_of, records, written
 from tests.in_process import OUTPUT, STORE, Session, as_text
-from tests.jobs.converting.converted_logs import PLAIN, SEGMENT, log_of, records, written
 from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage
 

@@ -8,16 +8,8 @@ import pytest
 
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
+from tests.converted import PLAIN, SEGMENT, at_place, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, storage_of
-from tests.jobs.converting.converted_logs import (
-    PLAIN,
-    SEGMENT,
-    at_place,
-    converted,
-    log_of,
-    plain,
-    records,
-)
 from tests.logs import Log
 from tests.logs.encoder import HOST, Message, build_log, encode, properties
 from tests.logs.strategies import HOST_V6

@@ -11,8 +11,8 @@ from reput.jobs.convert import convert
 from reput.jobs.opening.open_store import open_store
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_UNIT
+from tests.converted import converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, storage_of
-from tests.jobs.converting.converted_logs import converted, log_of, plain, records
 from tests.logs.encoder import Message, properties
 from tests.store_format.fate.stores import IN_ROCKSDB, LIVED, unpack
 

@@ -1,4 +1,4 @@
-"""Logs that are converted in this process, and what they hold then."""
+"""Conversions in this process and in memory, and a slow writer of logs to compare them with."""
 
 import struct
 import zlib
@@ -16,12 +16,8 @@ from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage
 
 SEGMENT = 2048
-
-
 PLAIN = {"mappedFileSizeCommitLog": SEGMENT, "maxHashSlotNum": 7, "maxIndexNum": 40,
          "mappedFileSizeConsumeQueue": 400}  # fmt: skip
-
-
 MAGICS = (0xDAA320A7, 0xDAA320AB)
 
 
@@ -94,6 +90,21 @@ def log_of(storage: MemoryStorage, folder: str = OUTPUT) -> dict[int, bytes]:
         int(path.removeprefix(prefix)): storage.files[path]
         for path in storage.files if path.startswith(prefix)
     }  # fmt: skip
+
+
+def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
+    """The derived files by their paths, those of the index by their order."""
+    names = (path.removeprefix(f"{OUTPUT}/") for path in sorted(storage.files)
+             if path.startswith(f"{OUTPUT}/"))  # fmt: skip
+    index = 0
+    found = {}
+    for name in names:
+        key = name
+        if name.startswith("index/"):
+            key, index = f"index/{index}", index + 1
+        if not name.startswith(("commitlog/", "config/", "manifest")):
+            found[key] = storage.files[f"{OUTPUT}/{name}"]
+    return found
 
 
 def plain(messages: list[Message]) -> Log:

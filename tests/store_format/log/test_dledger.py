@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.discover.committed import committed
 from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.layouts import DLEDGER_AT, DLEDGER_HEAD, DLEDGER_HEAD_BYTES
+from reput.store_format.layouts import DLEDGER_AT
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import NO_HEADS, record_rules
-from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.judge import difference
-from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, unpack
+from tests.store_format.log.dledger_stores import (
+    AS_DERIVED,
+    NAMES,
+    change,
+    heads,
+    segments_of,
+    unpack,
+)
 
 LOCAL = LocalStorage()
-
-
-def segments_of(store: Path, about: dict[str, Any]) -> list[Segment]:
-    settings = settings_from(as_text(about["sizes"]))
-    folders = log_folders(LOCAL, str(store), settings)
-    return find_segments(LOCAL, folders, settings.mapped_file_size_commit_log)
-
-
-def heads(store: Path, about: dict[str, Any]) -> list[tuple[Path, int, Any]]:
-    """The DLedger heads of a store: file, offset in it, fields. Read by the layout alone."""
-    found = []
-    for segment in segments_of(store, about):
-        if not segment.has_heads:
-            continue
-        raw, at = Path(segment.path).read_bytes(), 0
-        while at + DLEDGER_HEAD_BYTES <= len(raw):
-            head = np.frombuffer(raw, DLEDGER_HEAD, 1, at)[0]
-            if head["magic"] != 1 or head["pos"] != segment.start + at:
-                break
-            found.append((Path(segment.path), at, head))
-            at += int(head["size"])
-    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,12 +100,6 @@ def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
         log_folders(LOCAL, str(tmp_path), Settings())
     chosen = settings_from({"dLegerSelfId": "n1"})
     assert log_folders(LOCAL, str(tmp_path), chosen) == [f"{tmp_path}/dledger-n1/data"]
-
-
-def change(path: Path, at: int, raw: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(raw)
 
 
 WRONG = {

@@ -20,8 +20,7 @@ from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session, as_text
-from tests.store_format.log.dledger_stores import NAMES, unpack
-from tests.store_format.log.test_dledger import change, heads, segments_of
+from tests.store_format.log.dledger_stores import NAMES, change, heads, segments_of, unpack
 
 LOCAL = LocalStorage()
 

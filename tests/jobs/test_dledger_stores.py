@@ -16,8 +16,7 @@ from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from tests.in_process import Session, as_text, run
-from tests.store_format.log.dledger_segments import change, heads
-from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, unpack
+from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,8 +9,7 @@ import pytest
 
 from reput.store_format.discover.committed import Committed, committed
 from reput.store_format.storage.local import LocalStorage
-from tests.store_format.log.dledger_segments import heads, segments_of
-from tests.store_format.log.dledger_stores import unpack
+from tests.store_format.log.dledger_stores import heads, segments_of, unpack
 
 LOCAL = LocalStorage()
 

@@ -16,10 +16,19 @@ from reput.store_format.log.record_rules import NO_HEADS, record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
+from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.judge import difference
-from tests.store_format.log.dledger_segments import LOCAL, change, heads, segments_of
-from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, unpack
+from tests.store_format.log.dledger_stores import (
+    AS_DERIVED,
+    NAMES,
+    change,
+    heads,
+    segments_of,
+    unpack,
+)
+
+LOCAL = LocalStorage()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session
 from tests.quiet.said import run_check
 from tests.rocketmq import build
-from tests.rocketmq.driver import Driver
+from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
 
@@ -113,9 +113,13 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
                 client.send(some, as_batch=True, send_timeout_ms=60_000)
             while broker.status()["behind"]:
                 time.sleep(0.05)
-            found = client.ask("pull", group="reading", queues={"Batch": 1})["messages"]
+            try:
+                found = client.ask("pull", group="reading", queues={"Batch": 1})["messages"]
+            except JobFailedError as error:  # the broker answers with an exception of its own
+                assert kind == "rocksdb"  # noqa: PT017
+                assert "cqUnit" in str(error) or "NullPointer" in str(error)  # noqa: PT017
+                found = []
             read[kind] = [message[7] for message in found]
-            broker.stop()
     wanted = [m["p"]["KEYS"] for m in messages(15)]
     assert read["files"] == wanted
     assert read["rocksdb"] != wanted

@@ -23,7 +23,11 @@ _STYLE = """<style>text{font:13px system-ui,sans-serif;text-anchor:middle;fill:#
 text.arrow{font-size:12px;fill:#0b5cad;paint-order:stroke;stroke:#fff;stroke-width:4px}
 rect.node{fill:#eef4fb;stroke:#1f5fa8}path.arrow{fill:none;stroke:#4f5b66;stroke-width:1.3}
 marker path{fill:#4f5b66}.paper{fill:#fff}</style>"""
-_ROW = re.compile(r"^\| (15 GB|usual, 1\.87 GB) \| ([\d.]+) \| \*\*([\d.]+)\*\* \|", re.M)
+# Of two runs in a cell, the first.
+_ROW = re.compile(
+    r"^\| (15 GB|usual, 1\.87 GB) \| ([\d.]+)(?:, [\d.]+)? \| \*\*([\d.]+)(?:, [\d.]+)?\*\* \|",
+    re.M,
+)
 _NAMES = {
     "usual, 1.87 GB": "4,000,000 messages, 1.9 GB", "15 GB": "32,000,000 messages, 15 GB"
 }  # fmt: skip

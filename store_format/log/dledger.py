@@ -38,7 +38,11 @@ def member_folder(storage: InputStorage, store: str, settings: Settings) -> str 
         names = (name for name, state in listed(storage, folder) if state is not None)
         return _starts(names)
 
-    folders = [name for name, state in listed(storage, store) if state is None]
+    folders = [
+        name for name, state in listed(storage, store) if state is None and name.startswith(DLEDGER)
+    ]
+    if not folders:
+        return None
     plain = [start for each in commit_log_folders(store, settings) for start in starts(each)]
     members = _members(folders, lambda name: starts(f"{store}/{name}"), plain)
     wanted = settings.dledger_self_id

@@ -8,7 +8,14 @@ import pytest
 from reput.store_format.disk.local_files import DiskFiles
 from tests.attack.works import WORKS, contents, make, run
 
-LEAVE_IT = ("convert", "export", "parquet", "rebuild", "repair", "report")  # as it is: they read a store
+LEAVE_IT = (
+    "convert",
+    "export",
+    "parquet",
+    "rebuild",
+    "repair",
+    "report",
+)  # as it is: they read a store
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,8 @@ class FilesStorage(Claims):
     def list(self, folder: str) -> list[Listed]:
         if folder not in self.files.folders:
             raise FileNotFoundError(folder)
-        return [Listed(n, self._state(f"{folder}/{n}")) for n in self.files.names(folder)]
+        above = f"{folder}/" if folder else ""
+        return [Listed(n, self._state(above + n)) for n in self.files.names(folder)]
 
     def _state(self, path: str) -> FileState | None:
         if path in self.files.folders:

@@ -26,7 +26,7 @@ def test_outputs_that_fill_up_lose_nothing(
 
 
 def test_a_workers_buffers_have_the_window_that_its_storage_wants() -> None:
-    first = task_module._buffers(SEGMENT, 1 << 16)
-    assert task_module._buffers(SEGMENT, 1 << 16) is first
+    first = task_module.scan_buffers(SEGMENT, 1 << 16)
+    assert task_module.scan_buffers(SEGMENT, 1 << 16) is first
     assert len(first.window) == 1 << 16
-    assert len(task_module._buffers(SEGMENT, 1 << 17).window) == 1 << 17
+    assert len(task_module.scan_buffers(SEGMENT, 1 << 17).window) == 1 << 17

@@ -265,8 +265,9 @@ def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
     assert len(list((store / "commitlog").iterdir())) == 5
     reported = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
     assert [(each.offset, each.who) for each in reported.kept] == [
-        (0, "7 half messages are not decided yet"), (4963, "3 delayed messages are not delivered yet"),
-    ]  # fmt: skip
+        (0, "7 half messages are not decided yet"),
+        (4963, "3 delayed messages are not delivered yet"),
+    ]
     assert len(list((store / "commitlog").iterdir())) == 5
 
 

@@ -148,7 +148,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is other in the new store, by RocketMQ's name: mappedFileSizeCommitLog, "
         "mappedFileSizeConsumeQueue, maxIndexNum, ...; may be repeated",
     )  # fmt: skip
-
     parser.add_argument(
         "--topic", action="append", default=[], metavar="TOPIC",
         help="only this topic, and what waits, is retried or was given up of it; may be repeated",

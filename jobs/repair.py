@@ -141,7 +141,7 @@ def _derive(
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
-    from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.deriving.derive_set import derive_set, move_derived
     from reput.jobs.opening.queue_kind import FILES
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.outputs.summary import range_text
@@ -171,10 +171,7 @@ def _derive(
     left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
-    for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
-        if folder:
-            storage.make_folders(f"{target}/{folder}")
-    storage.move_all((f"{derived}/{f.path}", f"{target}/{f.path}") for f in built.files)
+    move_derived(built, storage, derived, target)
     summary.derived, summary.messages = built.files, built.messages
     summary.warnings += [*built.warnings, *built.left_out]
 

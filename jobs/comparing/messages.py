@@ -4,22 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.jobs.comparing.parting import staged
 from reput.jobs.comparing.side import Side, Span
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.opening.progress import Progress
+from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.store_format.query.inventory import kind_of
-from reput.udfs.comparing.messages import KINDS as KINDS
 from reput.udfs.comparing.messages import (
+    DESCRIBED,
     LISTED,
     MATCHED,
-    TOLD,
+    DescribeMessages,
     ListPrints,
     MatchPrints,
-    TellMessages,
     Walked,
     Walks,
 )
+from reput.udfs.comparing.messages import KINDS as KINDS
 from reput.udfs.staging import Staging
 
 _SHARE_BYTES = 256 << 20  # of the logs, whose fingerprints a task holds
@@ -96,7 +96,7 @@ def find_messages(
                 for side in sides for a, b in spans if a < side.end)  # fmt: skip
     shares = min(max(-(-total // _SHARE_BYTES), 1), _SHARES_MOST)
     numbers = range(count)
-    with staged(engine, progress, "matched messages", total, "bytes"):
+    with stage_by_tasks(engine, progress, "matched messages", total, "bytes"):
         matched = (
             engine.numbers(numbers)
             .run(ListPrints(walks, staging, shares), LISTED)
@@ -110,12 +110,12 @@ def find_messages(
         if row["count"]:
             places[row["log"]].append((row["name"], row["count"]))
     if any(places):
-        told = TellMessages(
+        described = DescribeMessages(
             walks, staging, tuple(side.path for side in sides), tuple(map(tuple, places)), _SHOWN,
             lines,
         )  # fmt: skip
-        with staged(engine, progress, "counted messages", total, "bytes"):
-            rows = engine.numbers(numbers).run(told, TOLD).collect()
+        with stage_by_tasks(engine, progress, "counted messages", total, "bytes"):
+            rows = engine.numbers(numbers).run(described, DESCRIBED).collect()
         _add_up(rows, found)
     return found
 

@@ -1,14 +1,13 @@
 """Where logs part: their bytes compared, piece by piece, on an engine."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from reput.jobs.comparing.side import Side, Span
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.opening.progress import Progress
+from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.jobs.pipeline.task_sizes import guided
 from reput.udfs.comparing.log_ranges import UNLIKE, CompareRanges, Piece
 
@@ -54,25 +53,11 @@ def part(engine: Engine, sides: Sequence[Side], progress: Progress) -> list[Part
         groups = guided(len(pieces), engine.most_cores)
         task = CompareRanges(tuple(side.log for side in sides), pieces, groups)
         total = sum((piece.end - piece.start) * (1 + len(piece.logs)) for piece in pieces)
-        with staged(engine, progress, "compared", total, "bytes"):
+        with stage_by_tasks(engine, progress, "compared", total, "bytes"):
             rows = engine.numbers(range(len(groups))).run(task, UNLIKE).collect()
         for row in sorted(rows, key=lambda row: row["start"]):
             found[row["log"]].append(row)
     return [_parting(sides[0], sides[number], rows) for number, rows in found.items()]
-
-
-def staged(
-    engine: Engine, progress: Progress, name: str, total: int, what: str
-) -> AbstractContextManager[None]:
-    """Show a stage by how many of its tasks are done; they share `total` of `what`."""
-    return progress.stage(name, partial(_done, engine, total, what))
-
-
-def _done(engine: Engine, total: int, what: str) -> Done:
-    share = engine.share_done()
-    if share is None:
-        return Done(None, f"{total:,} {what}")
-    return Done(share, f"about {int(share * total):,} of {total:,} {what}")
 
 
 def _pieces(sides: Sequence[Side]) -> Iterable[Piece]:

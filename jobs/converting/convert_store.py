@@ -4,7 +4,7 @@ derived files made by the rebuild's own steps.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from reput.jobs.converting.carried_config import (
     SCHEDULE,
@@ -22,7 +22,7 @@ from reput.jobs.converting.ordered_records import Source, place_in_order
 from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
-from reput.jobs.deriving.derive_set import derive_set
+from reput.jobs.deriving.derive_set import derive_set, move_derived
 from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
@@ -44,9 +44,6 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers, settings_from
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
-
-if TYPE_CHECKING:
-    pass
 
 _SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
 # Of the new store nothing but its root tells where its files are.
@@ -269,9 +266,6 @@ def _derive(found: FoundStore, at: StoreAt, derived: str, looked: _LookedAt) -> 
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published; `reput check` shows what is wrong with the old one: {error}"
         ) from None
-    for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
-        if folder:
-            storage.make_folders(f"{target}/{folder}")
-    storage.move_all((f"{derived}/{f.path}", f"{target}/{f.path}") for f in built.files)
+    move_derived(built, storage, derived, target)
     summary.derived = built.files
     summary.warnings += [*built.warnings, *built.left_out]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Row
-from reput.jobs.pipeline.link import Linked, Scanned, link
+from reput.jobs.pipeline.link import Linked, Scanned, link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.task_sizes import guided
 from reput.jobs.salvaging.log_read import read_log
@@ -109,10 +109,10 @@ def _judged(job: Pipeline, end: int) -> list[str]:
 
 def _linked(job: Pipeline, changes: Changes, ordered: bool, marks: Marks) -> Linked:
     plan = job.plan
-    numbers: range | tuple[int, ...] = range(plan.splits.total)
-    scanned: dict[int, Scanned] = {}
-    firsts: dict[int, int] = {}
-    while True:
+
+    def measured(
+        scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
+    ) -> None:
         groups = guided(len(numbers), job.engine.most_cores)
         task = MeasureSplits(
             plan.storage, job.staging, plan.splits, job.rules, changes, numbers, groups,
@@ -121,7 +121,5 @@ def _linked(job: Pipeline, changes: Changes, ordered: bool, marks: Marks) -> Lin
         rows = job.ids(len(groups)).run(task, MEASURED)
         with job.stages.by_tasks("measured", plan.log_bytes, "bytes"):
             scanned.update((row["split"], row) for row in rows.collect())
-        linked = link(plan.splits, scanned)
-        if isinstance(linked, Linked):
-            return linked
-        firsts, numbers = {linked.split: linked.first}, (linked.split,)
+
+    return link_all(plan.splits, measured)

@@ -28,6 +28,7 @@ from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.jobs.salvaging.log_read import LogRead, read_log
 from reput.store_format.faults import REFUSE
 from reput.store_format.names import CONSUME_QUEUE, INDEX
+from reput.store_format.storage.protocol import Storage
 
 _QUEUES_SHOWN = 20
 
@@ -92,6 +93,14 @@ def derive_set(  # noqa: PLR0913 (a user's options)
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
+    """Move what was derived in a folder of staging into the set at `target`."""
+    for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
+        if each:
+            storage.make_folders(f"{target}/{each}")
+    storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
 
 
 def _live(built: list[Built]) -> set[tuple[str, int]]:

@@ -5,7 +5,7 @@ that its next record is exactly that one, both walked as one reader would have. 
 scanned again from the known record.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -81,6 +81,23 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
         if walk.end < segment.end:
             raise AssertionError(f"split walk of {segment.path} stopped at {walk.end}")
     return linked
+
+
+# Puts the rows of these splits into a dictionary; the last has first records that differ, by split.
+ScanSplitsOf = Callable[[dict[int, Scanned], range | tuple[int, ...], dict[int, int]], None]
+
+
+def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
+    """Scan all splits, and again each whose first record turns out to be another."""
+    numbers: range | tuple[int, ...] = range(splits.total)
+    scanned: dict[int, Scanned] = {}
+    firsts: dict[int, int] = {}
+    while True:
+        scan(scanned, numbers, firsts)
+        linked = link(splits, scanned)
+        if isinstance(linked, Linked):
+            return linked
+        firsts, numbers = {linked.split: linked.first}, (linked.split,)
 
 
 class SegmentWalk(NamedTuple):

@@ -11,7 +11,7 @@ from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.publish import Built
-from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
+from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
 from reput.jobs.pipeline.stages import Stages
 from reput.jobs.pipeline.task_sizes import guided
 from reput.store_format.damage.old_queue import OldQueues
@@ -97,15 +97,7 @@ class Pipeline:
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""
-        numbers: range | tuple[int, ...] = range(self.plan.splits.total)
-        scanned: dict[int, Scanned] = {}
-        firsts: dict[int, int] = {}
-        while True:
-            self._scan(scanned, numbers, firsts)
-            linked = link(self.plan.splits, scanned)
-            if isinstance(linked, Linked):
-                return linked
-            firsts, numbers = {linked.split: linked.first}, (linked.split,)
+        return link_all(self.plan.splits, self._scan)
 
     def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
         """Each segment's own walk by its number, those of a wrong size left out; and all rows."""

@@ -52,7 +52,7 @@ class Stages:
 
     def by_tasks(self, name: str, total: int, what: str) -> AbstractContextManager[None]:
         """A query that writes nothing: its tasks share `total` of `what` about evenly."""
-        return self._progress.stage(name, partial(self._by_tasks, total, what))
+        return stage_by_tasks(self._engine, self._progress, name, total, what)
 
     def _staged(self) -> list[Listed]:
         """What is there now; a look must not fail the job, and S3 has no empty folders."""
@@ -91,8 +91,16 @@ class Stages:
         text = f"{done:,} of {total:,} bytes, of {records:,} messages"
         return Done(done / total if total else None, text)
 
-    def _by_tasks(self, total: int, what: str) -> Done:
-        share = self._engine.share_done()
-        if share is None:
-            return Done(None, f"{total:,} {what}")
-        return Done(share, f"about {int(share * total):,} of {total:,} {what}")
+
+def stage_by_tasks(
+    engine: Engine, progress: Progress, name: str, total: int, what: str
+) -> AbstractContextManager[None]:
+    """Show a stage by how many of its tasks are done; they share `total` of `what` about evenly."""
+    return progress.stage(name, partial(_by_tasks, engine, total, what))
+
+
+def _by_tasks(engine: Engine, total: int, what: str) -> Done:
+    share = engine.share_done()
+    if share is None:
+        return Done(None, f"{total:,} {what}")
+    return Done(share, f"about {int(share * total):,} of {total:,} {what}")

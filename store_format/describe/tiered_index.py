@@ -1,7 +1,7 @@
 """An index file of a tiered store described for a reader (tieredstore's IndexStoreFile).
 
-A file that was compacted is told as its header and items, slot by slot, the newest first in each.
-Of a file that is still written to only the header is told: it stands on the broker's own disk.
+A file that was compacted is shown as its header and items, slot by slot, the newest first in each.
+Of a file that is still written to only the header is shown: it stands on the broker's own disk.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,9 @@
 """Finds the messages that only one of two logs has: three tasks, with fingerprints in staging.
 
 `ListPrints` writes those of the records in ranges that differ, in shares by fingerprint;
-`MatchPrints` looks for those of one log among those of the other, share by share; `TellMessages`
-reads the records again that have no partner, counts them by queue and writes what they are.
+`MatchPrints` looks for those of one log among those of the other, share by share;
+`DescribeMessages` reads the records again that have no partner, counts them by queue and writes
+what they are.
 """
 
 import json
@@ -40,7 +41,7 @@ MATCHED = schema(log=pa.int32(), name=pa.string(), count=pa.int64(), same=pa.int
 FOUND_PLACE = np.dtype([("place", "<i8"), ("kind", "<i8")])
 # One row for each queue and kind; times in milliseconds. `first` has the first of these messages as
 # JSON, `lines` the name of a staging file that has all of a walk's (in the walk's first row).
-TOLD = schema(
+DESCRIBED = schema(
     log=pa.int32(), walk=pa.int64(), topic=pa.string(), queue_id=pa.int32(), kind=pa.int32(),
     messages=pa.int64(), bytes=pa.int64(), least=pa.int64(), greatest=pa.int64(),
     oldest=pa.int64(), newest=pa.int64(), first=pa.list_(pa.string()), lines=pa.string(),
@@ -171,9 +172,9 @@ class MatchPrints:
         kind = np.where(among(ours["message"], theirs["message"]), AGAIN, ONLY)
         damaged = (ours["bad"] != 0) & whole
         kind[damaged] = DAMAGED
-        told = ~there | damaged
-        found = np.zeros(np.count_nonzero(told), FOUND_PLACE)
-        found["place"], found["kind"] = ours["place"][told], kind[told]
+        unlike = ~there | damaged
+        found = np.zeros(np.count_nonzero(unlike), FOUND_PLACE)
+        found["place"], found["kind"] = ours["place"][unlike], kind[unlike]
         name = ""
         if len(found):
             name = attempt_name("found")
@@ -183,8 +184,8 @@ class MatchPrints:
 
 
 @dataclass(frozen=True)
-class TellMessages:
-    """Turns numbers of walks into TOLD rows.
+class DescribeMessages:
+    """Turns numbers of walks into DESCRIBED rows.
 
     names: of the logs; found: of each log, the files of FOUND_PLACEs; first: so many messages of
     each row are shown; lines: whether all are written as JSON lines.
@@ -198,15 +199,15 @@ class TellMessages:
     lines: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return in_batches((r for n in ids_of(batches) for r in self._told(n)), TOLD)
+        return in_batches((r for n in ids_of(batches) for r in self._described(n)), DESCRIBED)
 
-    def _told(self, number: int) -> Iterator[Row]:
+    def _described(self, number: int) -> Iterator[Row]:
         log, walked = self.walks.log(number), self.walks.walks[number]
         places = self._places(walked, log)
         if not len(places):
             return
         lines = LineFile(self.staging)
-        told: dict[tuple[str, int, int], Row] = {}
+        described: dict[tuple[str, int, int], Row] = {}
         split = log.rules.dispatch.split_properties
         for step in self.walks.steps(number):
             at = np.searchsorted(places["place"], step.rows["physicalOffset"])
@@ -215,7 +216,7 @@ class TellMessages:
             kinds = places["kind"][at[mine]].tolist()
             for kind, record in zip(kinds, records_of(step, mine, log.rules.records), strict=True):
                 message = StoredMessage(record, split, lambda _: b"")
-                row = told.setdefault((record.topic, record.queue_id, kind), _new())
+                row = described.setdefault((record.topic, record.queue_id, kind), _new())
                 _count(row, message)
                 line = {
                     "store": self.names[walked.log],
@@ -227,7 +228,7 @@ class TellMessages:
                 if self.lines:
                     lines.add(line)
         name = lines.finish()
-        for (topic, queue_id, kind), row in told.items():
+        for (topic, queue_id, kind), row in described.items():
             yield {"log": walked.log, "walk": number, "topic": topic, "queue_id": queue_id,
                    "kind": kind, **row, "lines": name}  # fmt: skip
             name = ""

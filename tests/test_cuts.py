@@ -110,7 +110,7 @@ def rescans(monkeypatch: pytest.MonkeyPatch) -> list[Rescan]:
             seen.append(linked)
         return linked
 
-    monkeypatch.setattr("reput.jobs.pipeline.pipeline.link", watched)
+    monkeypatch.setattr("reput.jobs.pipeline.link.link", watched)
     return seen
 
 

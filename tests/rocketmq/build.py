@@ -119,9 +119,11 @@ def build(version: str) -> Path:
 
 
 def _drop_older(cache: Path, version: str) -> None:
-    """Each change of the driver's sources makes a new folder of up to 90 MB."""
+    """Each change of the driver's sources makes a new folder of up to 90 MB; as many worktrees as
+    are at work on one machine may each have their own.
+    """
     older = sorted(cache.glob(f"{version}-*[0-9a-f]"), key=lambda p: p.stat().st_mtime)
-    for path in older[:-2]:
+    for path in older[:-6]:
         shutil.rmtree(path, ignore_errors=True)
 
 

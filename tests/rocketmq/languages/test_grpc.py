@@ -1,4 +1,4 @@
-"""gRPC clients in Java and Node by RocketMQ's own Proxy: from `reput serve` they are given what
+"""gRPC clients of three languages by RocketMQ's own Proxy: from `reput serve` they are given what
 the real broker gives them on the same store.
 """
 
@@ -31,7 +31,7 @@ SIMPLE: dict[str, dict[str, Any]] = {
 }
 PUSH = {f"push-{name}": {**words, "mode": "push"} for name, words in SIMPLE.items()}
 PUSH[ORDERED] = {"topic": "Live0", "mode": "push"}
-CLIENTS = {"java": SIMPLE | PUSH, "node": SIMPLE}
+CLIENTS = {"java": SIMPLE | PUSH, "python": SIMPLE | PUSH, "node": SIMPLE}
 READS = {
     "all": "each message once", "tag": "tags", "sql": "SQL92",
     "kept": "again what it does not acknowledge", ORDERED: "orderly",

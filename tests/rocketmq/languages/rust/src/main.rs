@@ -74,7 +74,7 @@ async fn main() -> ClientResult<()> {
 
 fn took(messages: &[&MessageExt]) {
     for each in messages {
-        let text = each.keys().map(|keys| keys.to_string()).unwrap_or_default();
+        let text = each.keys().unwrap_or_default().join(" ");
         let mut keys: Vec<&str> = text.split_whitespace().collect();
         keys.sort_unstable();
         let body: String = each

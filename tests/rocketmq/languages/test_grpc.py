@@ -95,8 +95,7 @@ def test_a_grpc_client_is_given_what_the_broker_gives(
 
 def _note(language: str, version: str) -> None:
     release = PROGRAMS[language].release
-    how = f"RocketMQ's Proxy {version}, cluster mode"
     for group, words in CLIENTS[language].items():
         kind = "PushConsumer" if words.get("mode") == "push" else "SimpleConsumer"
         name = f"gRPC {language.capitalize()}, {kind}"
-        seen.note(Seen(name, release, how, READS[group.removeprefix("push-")]))
+        seen.note(Seen(name, release, f"Proxy {version}", READS[group.removeprefix("push-")]))

@@ -41,6 +41,10 @@ async fn main() -> ClientResult<()> {
         })
         .consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset)
         .client_rebalance(words[1] != "pop")
+        // With more threads than its runtime has for listeners, it takes a message for one that
+        // the listener has refused (and, broadcast, drops it): at any broker.
+        .consume_thread_min(1)
+        .consume_thread_max(1)
         .build();
     let selector = if words[4] == "sql" {
         MessageSelector::by_sql(words[5].clone())

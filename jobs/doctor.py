@@ -30,7 +30,6 @@ class Looked(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput doctor` understands."""
     parser.epilog = """\
 examples:
   reput doctor

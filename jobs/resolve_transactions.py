@@ -62,7 +62,6 @@ class ResolveReport:
     stopped: int = 0  # the exit code of a signal that ended it before all was done
 
     def text(self) -> str:
-        """What a person reads at the end."""
         if self.done:
             line = (
                 f"committed {self.committed}, rolled back {self.rolled_back}, discarded "
@@ -173,7 +172,6 @@ def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput resolve-transactions` understands."""
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
     parser.add_argument(

@@ -57,7 +57,6 @@ class ResolutionPlan(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
         return bool(
             self.commits or self.rollbacks or self.discards or self.unfinished or self.behind
         )

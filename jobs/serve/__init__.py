@@ -44,7 +44,6 @@ exit codes: 0 ended by a signal, 2 wrong usage or no such store, 3 a file or the
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput serve`."""
     parser.epilog = _EPILOG
     add_store_path(parser)
     add_broker(

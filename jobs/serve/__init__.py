@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    from reput.jobs.serve.open_served import Source, open_broker
+    from reput.jobs.serve.open_served import ServedSource, open_broker
     from reput.jobs.serve.own_queues import derived_anew, has_queues
     from reput.jobs.serve.server import Limits, Server
 
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
                     arguments.store, arguments.rocketmq, settings, arguments.salvage, remark
                 )
             )
-        source = Source(
+        source = ServedSource(
             arguments.store, arguments.rocketmq, settings, derived, arguments.at,
             arguments.address, arguments.follow,
         )  # fmt: skip

@@ -50,7 +50,7 @@ _NOBODY = "RocketMQ's default, as no file of the store shows another"
 NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
 
-class Found(NamedTuple):
+class FoundValue(NamedTuple):
     """One thing that a store shows: its value, and by what it is known."""
 
     value: Any
@@ -63,7 +63,9 @@ class Discovered:
 
     release: str
     settings: dict[str, str]
-    found: dict[str, Found] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
+    found: dict[str, FoundValue] = field(
+        default_factory=dict
+    )  # by RocketMQ's names, and "rocketmq"
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the log's only segment seems to be a part of a larger one
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
@@ -154,7 +156,7 @@ class _Discovery:
         self.conf_layers = [self.conf.settings] if self.conf else []
         self.of_conf = settings_from(*self.conf_layers).by_name()
         self.files = FileSizes(storage, self._folders(), derived)
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.contradicted, self.alike = "", "", ""
         self.writes = self.compares = self.sweeps = False
@@ -197,7 +199,7 @@ class _Discovery:
                 self._add(name, value, by)
 
     def _add(self, name: str, value: Any, by: str) -> None:
-        self.found[name] = Found(value, by)
+        self.found[name] = FoundValue(value, by)
 
     def _of_the_conf(self) -> None:
         if self.conf is None:

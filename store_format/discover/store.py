@@ -63,9 +63,8 @@ class Discovered:
 
     release: str
     settings: dict[str, str]
-    found: dict[str, FoundValue] = field(
-        default_factory=dict
-    )  # by RocketMQ's names, and "rocketmq"
+    # by RocketMQ's names, and "rocketmq"
+    found: dict[str, FoundValue] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the log's only segment seems to be a part of a larger one
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
@@ -75,6 +74,7 @@ class Discovered:
     conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
     alike: str = ""  # the releases that would write the same, where nobody said which
+    log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
 
     @property
     def releases(self) -> str:
@@ -155,7 +155,8 @@ class _Discovery:
         }
         self.conf_layers = [self.conf.settings] if self.conf else []
         self.of_conf = settings_from(*self.conf_layers).by_name()
-        self.files = FileSizes(storage, self._folders(), derived)
+        self.folders = log_folders(storage, self.store, settings_from(*self.conf_layers, self.user))
+        self.files = FileSizes(storage, self.folders, derived)
         self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.contradicted, self.alike = "", "", ""
@@ -182,7 +183,7 @@ class _Discovery:
         release = self._release(whole)
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.conf, self.contradicted, self.alike,
+            self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -212,9 +213,6 @@ class _Discovery:
                 self._add(known.name, self.of_conf[known.name], f"by {self.conf.path}")
 
     # --- sizes -------------------------------------------------------------------------------
-
-    def _folders(self) -> list[str]:
-        return log_folders(self.storage, self.store, settings_from(self.user))
 
     def _segments(self) -> None:
         shown = self.files.segment()

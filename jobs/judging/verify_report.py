@@ -39,7 +39,6 @@ class Report:
         return {"same": self.same, **asdict(self)}
 
     def text(self) -> str:
-        """What a person reads at the end."""
         count = len(self.differences)
         verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
         files = counted(self.files, "file")
@@ -55,7 +54,6 @@ class Report:
         return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return [
             *(f"  differs   {difference.text()}" for difference in self.differences[_SHOWN:]),
             *found_lines(self.discovered),

@@ -38,7 +38,6 @@ for _name, _kind in (
     ("start", pa.int64()),
     ("name", pa.string()),  # in staging
     ("length", pa.int64()),
-    ("sha256", pa.string()),
 ):
     SEGMENT_WRITTEN = SEGMENT_WRITTEN.append(pa.field(_name, _kind))
 
@@ -81,7 +80,7 @@ class WriteSegments:
     def _write(self, number: int) -> dict[str, Any]:
         segment = self.segments[number]
         name = attempt_name("segment")
-        output = self.staging.storage.create(self.staging.path(name), digest=True)
+        output = self.staging.storage.create(self.staging.path(name), published=True)
         records = NewRecords(
             self.staging, self.rules, number, segment.start, self.segment_bytes,
             self.logs[0].storage.window_bytes,
@@ -92,10 +91,10 @@ class WriteSegments:
         end = segment.start + self.segment_bytes
         if not segment.last:
             output.write(blank(end - at))
-        written = output.finish(self.segment_bytes)
+        output.finish(self.segment_bytes)
         return {
             **records.finish(segment.last), "start": segment.start, "name": name,
-            **written._asdict(),
+            "length": self.segment_bytes,
         }  # fmt: skip
 
     def _copy(self, streams: list["_Stream"], at: int, output: Writer, records: NewRecords) -> int:

@@ -22,7 +22,7 @@ from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.pop_checks import FROM_FIRST, Asked, checked, polling, pop_offset
 from reput.broker.serving.pull import Got, take
 from reput.broker.serving.record_bytes import Piece, given_again
-from reput.broker.serving.subscriptions import Wanted, subscription_of, wanted_by
+from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import Topic
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.parser import WrongExpression
@@ -40,7 +40,7 @@ class _Pop:
 
     broker: Broker
     asked: Asked
-    wanted: Wanted
+    wanted: PullFilter
     now: int
     pop_time: int
     most: int

@@ -125,13 +125,6 @@ def _hash(text: str) -> int:
     return int.from_bytes(digest[:4])
 
 
-def by_config(
-    client: str, queues: Queues, clients: Sequence[str], given: Queues
-) -> list[MessageQueue]:
-    """CONFIG: the queues that the client's own program gave it, whoever else there is."""
-    return list(given)
-
-
 def _takes_part(client: str, queues: Queues, clients: Sequence[str]) -> bool:
     """AbstractAllocateMessageQueueStrategy.check. Raises CannotAllocate."""
     if not (client and queues and clients):

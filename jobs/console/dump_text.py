@@ -95,12 +95,7 @@ def _row_cells(item: Item) -> str:
     return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
 
 
-_ROW = (
-    _plain("family", -8),
-    TextColumn(
-        "row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)
-    ),
-)
+_ROW = (_plain("family", -8), TextColumn("row", -1, _row_cells))
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
 _SENTENCES: dict[str, Callable[[Item], str]] = {

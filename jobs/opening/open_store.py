@@ -194,9 +194,9 @@ class Store:
                     f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
                 )
         if grep is not None:
-            from reput.store_format.filter.grep import grep_filter
+            from reput.store_format.filter.grep import GrepFilter
 
-            chosen.append(grep_filter(grep, BODY_MOST, self._new_notes().note))
+            chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:

@@ -24,8 +24,9 @@ from reput.jobs.console.store_questions import (
     number,
     remark,
 )
-from reput.jobs.console.texts import safe, time_text
+from reput.jobs.console.texts import safe
 from reput.jobs.opening.open_store import Store
+from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.stored_message import StoredMessage

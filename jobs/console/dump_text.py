@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import safe, time_text
+from reput.jobs.console.texts import safe
+from reput.jobs.outputs.count_text import time_text
 
 Item = dict[str, Any]
 

@@ -12,8 +12,9 @@ from reput.jobs.console.store_questions import (
     remark,
     write_table,
 )
-from reput.jobs.console.texts import camel_case, time_text
+from reput.jobs.console.texts import camel_case
 from reput.jobs.opening.open_store import Store
+from reput.jobs.outputs.count_text import time_text
 
 
 class OutputColumn(NamedTuple):

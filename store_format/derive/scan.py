@@ -83,7 +83,7 @@ class IndexPuts(NamedTuple):
     messages: npt.NDArray[Any]  # INDEX_MESSAGE
 
 
-class QueueKey(NamedTuple):
+class NamedQueue(NamedTuple):
     """A queue by its name as Java decodes it; `batch`: it is a batch queue."""
 
     topic: str
@@ -96,7 +96,7 @@ class Runs(NamedTuple):
     are valid until the scan goes on.
     """
 
-    queues: list[QueueKey]
+    queues: list[NamedQueue]
     runs: QueueRuns
 
 
@@ -368,7 +368,7 @@ def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.
     """
-    keys = [QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
+    keys = [NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
     in_order = sorted(set(keys))
     numbers = {key: number for number, key in enumerate(in_order)}
     of_met = np.array([numbers[key] for key in keys], np.int64)

@@ -126,7 +126,9 @@ class _Pop:
     def _keep(self, topic: str, queue_id: int, positions: Sequence[int], times: int) -> None:
         visible = self.now + max(self.invisible, 1)
         point = CheckPoint(queue_id, positions, self.pop_time, visible, times)
-        self.broker.in_flight.add(self.asked.group, topic, point)
+        in_flight = self.broker.in_flight
+        keep = in_flight.put if times else in_flight.add
+        keep(self.asked.group, topic, point)
         # its handles name the first position, so that they find the check point again
         self.infos.add(topic, queue_id, positions[0], positions)
 
@@ -135,8 +137,7 @@ class _Pop:
         broker, group, name = self.broker, self.asked.group, topic.name
         for queue_id in broker.in_flight.queues_due(group, name, self.now):
             room = self.most - self.given
-            full = room <= 0 or not broker.in_flight.has_room(group, name)
-            if full or (name, queue_id) in self.seen:
+            if room <= 0 or (name, queue_id) in self.seen:
                 continue
             found = broker.in_flight.again(group, name, queue_id, self.now, room)
             if found is None:

@@ -23,7 +23,8 @@ class CheckReport:
     messages: int
     damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
     findings: list[Finding] = field(default_factory=list)
-    derived_files: int | None = None  # compared; None: the store has none
+    derived_files: int | None = None  # compared; None: the store has none, nor a RocksDB of queues
+    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what is no fault

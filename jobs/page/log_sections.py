@@ -7,6 +7,7 @@ from typing import Any
 from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
@@ -324,9 +325,9 @@ def derived_section(facts: Facts) -> Section:
     elif wrong:
         section.alarms.append(f"{counted(wrong, 'difference')} from what the log gives.")
     else:
-        section.words.append(
-            f"{counted(report.derived_files, 'file')} of queues and index, as the log gives them."
-        )
+        files = f"{counted(report.derived_files, 'file')} of queues and index"
+        compared = compared_text(report.derived_files, files, report.in_rocksdb)
+        section.words.append(f"{compared}, as the log gives them.")
     shown = [Bar(name, many) for name, many in states if many]
     if len(shown) > 1:
         section.draw("Derived files, by state", bars(shown, "files"))

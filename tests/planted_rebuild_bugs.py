@@ -166,7 +166,7 @@ BUGS = (
         "LOG_ORDER", (_SHARES_TEST,)),
     Bug("a share is numbered before it is built", "udfs/rebuild/queue_shares.py::BuildShares.__call__",
         "list(self.number(self._runs(share)))", "self.number(self._runs(share))",
-        ("tests/store_format/damage/test_many_ranges.py",)),
+        ("tests/udfs/test_range_files.py",)),
     Bug("many runs are not read by every task", _PIPELINE + "::Pipeline._has_few_runs",
         "return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)", "return sum(sizes) > -1", (_SHARES_TEST,)),
     Bug("where there are many cores, each reads less", _PIPELINE + "::Pipeline._has_few_runs",

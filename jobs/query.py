@@ -161,9 +161,7 @@ def _show_first(
     messages: Iterator[StoredMessage], show: Callable[[StoredMessage], None], most: int | None,
     no_more: bool,
 ) -> int:  # fmt: skip
-    """Show the first ones, and unless no_more say how many others there are, as far as that takes
-    no time.
-    """
+    """Show the first ones, and unless no_more how many others there are, if that takes no time."""
     many = 0
     for message in islice(messages, most):
         many += 1

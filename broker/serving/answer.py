@@ -18,9 +18,7 @@ class Caller(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A pull or a pop that may wait for messages (PullRequestHoldService,
-    PopLongPollingService).
-    """
+    """A pull or pop that waits (PullRequestHoldService, PopLongPollingService)."""
 
     topic: str
     queue_id: int

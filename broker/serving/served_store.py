@@ -70,9 +70,7 @@ class ServedStore:
         return self.opened.log
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
-        """A queue of a topic; None where the store has no folder of it, or what is in it is no
-        queue's.
-        """
+        """A queue of a topic; None where the store has no folder of it, or it is no queue's."""
         key = topic, queue_id
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None

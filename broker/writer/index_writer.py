@@ -30,9 +30,7 @@ class IndexWriter:
         self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
         vouch: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """vouch: makes the messages that are indexed durable, then the checkpoint's
-        indexMsgTimestamp (milliseconds).
-        """
+        """vouch: makes indexed messages durable, then the checkpoint's indexMsgTimestamp (ms)."""
         self.files, self.clock, self._vouch = files, clock, vouch
         self.folder = IndexFolder(files, settings.max_hash_slot_num)
         self._growing = GrowingIndex(self.folder, profile, settings)

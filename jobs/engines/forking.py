@@ -80,9 +80,7 @@ def let_go() -> None:
 
 
 def hold() -> tuple[Connection, Connection]:
-    """A pipe for workers to watch, and its other end, which this process alone holds: no process
-    that is forked from it meanwhile does.
-    """
+    """A pipe for workers to watch, and its other end, which this process alone holds."""
     reader, held = multiprocessing.Pipe(duplex=False)
     _held.add(held)
     return reader, held

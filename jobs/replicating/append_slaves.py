@@ -80,9 +80,7 @@ def slaves_of(
 
 
 def for_the_writer(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings without those that `slaves_of` obeys: the writer warns of these, as it has no slaves
-    by itself.
-    """
+    """Settings without those that `slaves_of` obeys, of which the writer would warn."""
     return {
         name: text
         for name, text in given.items()

@@ -51,9 +51,7 @@ class Server:
         self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False,
         tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
-        """tell: is given what is worth a line of a log, which never is a message's text. follow:
-        the store may grow.
-        """
+        """tell: gets lines for a log, never a message's text. follow: the store may grow."""
         self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
         self._tls = tls
         self._connections: dict[int, Connection] = {}

@@ -27,9 +27,7 @@ _BLOCK = 1 << 12
 
 
 def discover_for_reading(at: StoreAt) -> Discovered:
-    """Release and settings. Where several releases may have written the log, the newest one's rules
-    hold, which read every older log.
-    """
+    """Release and settings; of several releases the newest, whose rules read every older log."""
     try:
         return discover(at)
     except UnknownRelease:

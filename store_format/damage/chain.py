@@ -136,9 +136,7 @@ def _wrong(piece: ChainPiece, low: int, high: int) -> int:
 
 
 def _place(before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room) -> int | None:
-    """Where it belongs: right behind `before` or right before `following`, where nothing is lost
-    between them.
-    """
+    """Right behind `before` or right before `following`, where nothing is lost between them."""
     if following.first - before.after < piece.entries:
         return None
     touches_before = room(before, piece) == 0

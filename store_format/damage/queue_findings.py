@@ -93,9 +93,7 @@ class StrayRecord(QueueRecord):
 
 @dataclass(frozen=True)
 class LoneRecord(QueueRecord):
-    """A record that no record of its queue confirms. may_be_own: perhaps only because what the
-    queue had before it was lost.
-    """
+    """A record that none of its queue confirms. may_be_own: perhaps what it follows was lost."""
 
     may_be_own: bool
 

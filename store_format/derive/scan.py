@@ -296,9 +296,7 @@ class Scan:
         buffers: Buffers,
         outputs: Callable[[End], Any] | None = None,
     ) -> None:
-        """outputs: makes what gets the records instead of an Outputs, with its methods `dispatch`
-        and `empty`.
-        """
+        """outputs: makes what gets the records in place of Outputs (`dispatch`, `empty`)."""
         self.read, self.stretch, self.rules = read, stretch, rules
         self.end = End()
         self.outputs = outputs(self.end) if outputs else Outputs(rules, buffers, self.end)

@@ -77,9 +77,7 @@ class Files(Protocol):
         """
 
     def is_ours(self, path: str) -> bool:
-        """Whether the file or folder belongs to this user, nobody else may write to it, and it is
-        no link.
-        """
+        """Whether it belongs to this user, nobody else may write to it, and it is no link."""
 
     def inode(self, path: str) -> int:
         """The inode number, by which one sees whether another file has taken the name."""
@@ -102,9 +100,7 @@ class Files(Protocol):
         """A new, empty file that is this user's alone. Raises FileExistsError."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file or folder another name. Replaces a file or empty folder that
-        has this name.
-        """
+        """Give it another name; replaces a file or empty folder of that name."""
 
     def exchange(self, path: str, to: str) -> None:
         """Swap two names in one atomic step."""

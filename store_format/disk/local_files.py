@@ -92,9 +92,7 @@ class DiskFiles:
 
     @classmethod
     def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
-        """Files of which new ones get the store's mode and owner, so that its broker
-        can use them.
-        """
+        """Files of which new ones get the store's mode and owner, for its broker."""
         mode = stat.S_IMODE(store.st_mode)
         owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
         return cls(root, mode & 0o666, mode, owner)

@@ -106,9 +106,7 @@ def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether a job's folder is not locked by any process. False if the file system
-    has no locks.
-    """
+    """Whether no process locks a job's folder. False if the file system has no locks."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

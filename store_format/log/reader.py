@@ -124,9 +124,7 @@ class LogReader:
 
     @property
     def end(self) -> int:
-        """Where the last segment ends, unless another end was given; the last record may end
-        before.
-        """
+        """Where the last segment ends, or as given; the last record may end before."""
         return self.segments[-1].end if self._end is None else self._end
 
     def segment_at(self, place: int) -> Segment:

@@ -61,9 +61,7 @@ def reaches_queue(sys_flag: int) -> bool:
 
 
 def reaches_index(sys_flag: int) -> bool:
-    """Whether the message's keys go to the index (IndexService.buildIndex): those of a rolled back
-    one do not.
-    """
+    """Whether the message's keys go to the index (IndexService.buildIndex): not if rolled back."""
     return sys_flag & SYS_TRANSACTION_MASK != SYS_TRANSACTION_ROLLBACK
 
 

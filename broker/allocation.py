@@ -43,9 +43,7 @@ def _units(text: str) -> bytes:
 
 
 def averagely(client: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-    """AVG, the default: each client gets neighbours, and the first clients one more where the
-    queues do not come out even. Raises CannotAllocate.
-    """
+    """AVG, the default: each client gets neighbours, the first ones one more if uneven."""
     if not _takes_part(client, queues, clients):
         return []
     index = clients.index(client)

@@ -52,9 +52,7 @@ LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // t
 
 
 class UnsafeName(ValueError):
-    """A topic that must not become a folder's name: it would lead out of the store, or no file
-    system takes such a name.
-    """
+    """A topic that must be no folder's name: it leads out of the store, or is too odd a name."""
 
 
 def segment_name(offset: int) -> str:
@@ -88,9 +86,7 @@ def segment_start(name: str) -> int | None:
 
 
 def tiered_name(offset: int) -> str:
-    """A tiered segment's name by its first offset (MessageStoreUtil.offset2FileName): eight digits
-    of a hash, and the segment's name.
-    """
+    """A tiered segment's name (MessageStoreUtil.offset2FileName): eight digits of a hash first."""
     digest = hashlib.md5(str(offset).encode(), usedforsecurity=False).hexdigest()
     return f"{digest[:_TIERED_HASH]}{segment_name(offset)}"
 

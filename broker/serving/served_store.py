@@ -121,9 +121,7 @@ class ServedStore:
                     yield int(last.places[0] + last.sizes[0])
 
     def make_topic(self, made: Topic) -> None:
-        """A topic that a broker makes by itself, such as a group's %RETRY%: where the store has
-        none of this name.
-        """
+        """A topic that a broker makes by itself, as a group's %RETRY%, if it is not there."""
         if made.name not in self.topics:
             self.topics[made.name] = self._made[made.name] = made
 

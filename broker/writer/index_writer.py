@@ -175,9 +175,7 @@ class IndexWriter:
     # --- publishing ------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Make `index/` hold all keys put so far, with the mark on the last file. May only be
-        called between two messages.
-        """
+        """Give `index/` all keys so far, the last file with the mark. Only between two messages."""
         if self.is_full:
             self._open_next()
             self._growing.wanted = False

@@ -256,9 +256,7 @@ class CommitLogWriter:
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
     def flush_queues_if_due(self) -> None:
-        """Make durable the queues that have grown by enough pages, and now and then all of them,
-        with the checkpoint (FlushConsumeQueueService).
-        """
+        """Make queues durable that have grown enough, at times all (FlushConsumeQueueService)."""
         self.guard.check_process()
         now = self.clock()
         if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:

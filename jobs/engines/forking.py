@@ -56,9 +56,7 @@ class Workers(ForkServerContext):
 
 
 def prepare() -> None:
-    """Start the process that forks, where none runs yet; it loads what tasks need while this one
-    goes on. Raises EngineFailed.
-    """
+    """Start the process that forks, if none runs; it loads what tasks need. Raises EngineFailed."""
     with _starting, failures_said(), environment(of_workers()):
         _have_folder()
         forkserver.set_forkserver_preload([_PRELOAD])

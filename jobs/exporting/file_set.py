@@ -45,9 +45,7 @@ _BODY = SCHEMA.get_field_index("body")
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which messages, and what of them; times are storeTimestamps in milliseconds, `until` not
-    within.
-    """
+    """Which messages, and what of them. Times: storeTimestamps in ms, `until` not within."""
 
     topics: tuple[str, ...] = ()
     tags: str | None = None

@@ -1,6 +1,4 @@
-"""`reput append --ha-listen`: real slaves copy what is appended meanwhile, and a SYNC_MASTER waits
-for them (CommitLog.handleHA).
-"""
+"""`reput append --ha-listen`: slaves copy, a SYNC_MASTER waits for them (CommitLog.handleHA)."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -78,9 +78,7 @@ def judge(
 def _one_bit_too_far(
     before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room
 ) -> bool:
-    """Whether one flipped bit keeps a lone entry from going on, and the entry behind it, which is
-    lower, goes on without it.
-    """
+    """Whether one flipped bit keeps a lone entry from going on, and the next, lower one does."""
     is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
     missing = following.first - before.after - piece.entries
     near = 0 <= missing <= max(room(before, following), _MOST_MISSING)

@@ -214,9 +214,7 @@ class Prover:
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
 
     def starts_surely(self, at: int) -> bool:
-        """Whether a magic number with the right physicalOffset, or a BLANK of the right size, is at
-        `at`.
-        """
+        """Whether a magic number and the right physicalOffset, or a fitting BLANK, is at `at`."""
         if self.head:
             return self._entry_starts_surely(at)
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()

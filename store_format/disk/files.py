@@ -89,9 +89,7 @@ class Files(Protocol):
         """Make a folder with those above it that are missing; their names are made durable."""
 
     def add_folder(self, path: str, like: str | None = None) -> None:
-        """Make a folder in one that is there, with the mode and owner of `like`. Its name is not
-        durable yet. Raises FileExistsError.
-        """
+        """Make a folder with mode and owner of `like`, not durable yet. Raises FileExistsError."""
 
     def add_own_folder(self, path: str) -> None:
         """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""

@@ -29,9 +29,7 @@ def identity(about: os.stat_result) -> tuple[int, int]:
 
 
 def is_ours(about: os.stat_result) -> bool:
-    """Whether the file belongs to this user and nobody else may write to it, so that its content
-    can be trusted.
-    """
+    """Whether this user owns the file and nobody else may write to it: then it is trusted."""
     return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

@@ -81,9 +81,7 @@ class _ReadAhead(ReaderOf):
         return max(self._begin, at), min(self._end, at + self._block_bytes)
 
     def _block(self, number: int) -> Bytes:
-        """Room that begins with a block's bytes. Those before it are forgotten, those after it
-        asked for.
-        """
+        """Room that begins with a block's bytes; those before are let go, those after asked for."""
         for old in [each for each in self._blocks if each < number]:
             self._forget(self._blocks.pop(old))
         last = (self._end - 1) // self._block_bytes

@@ -130,10 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer on standard output; returns the exit code.
-
-    Raises StoreError, SettingError, OSError.
-    """
+    """Answer; returns the exit code. Raises StoreError, SettingError, OSError."""
     refuse_words(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)

@@ -56,10 +56,7 @@ class UnsafeName(ValueError):
 
 
 def segment_name(offset: int) -> str:
-    """A segment's name by its first offset (UtilAll.offset2FileName): 20 decimal digits.
-
-    Raises ValueError for a negative offset.
-    """
+    """A segment's name (UtilAll.offset2FileName): 20 digits. Raises ValueError below 0."""
     if offset < 0:
         raise ValueError(f"offset {offset} is negative")
     return f"{offset:0{_OFFSET_DIGITS}d}"

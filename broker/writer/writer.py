@@ -213,10 +213,7 @@ class CommitLogWriter:
 
     @contextmanager
     def appending(self) -> Iterator[int]:
-        """Hold the log for one append; yields its storeTimestamp.
-
-        A failed write ends the writer. Raises Unavailable.
-        """
+        """Hold the log for one append; yields its storeTimestamp. Raises Unavailable."""
         self.guard.check_process()
         self.admission.check()
         with self.guard.failing(), self.appender.appending() as now:
@@ -247,10 +244,7 @@ class CommitLogWriter:
         self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
-        """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset).
-
-        alone: only if no other thread is at it.
-        """
+        """Dispatch the files, in SYNC_FLUSH what is durable. alone: if no other thread does."""
         self.guard.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)

@@ -34,10 +34,7 @@ def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
-    """Show the rows, which are NamedTuples; returns the exit code.
-
-    Raises StoreError, SettingError, OSError.
-    """
+    """Show rows, NamedTuples; returns the exit code. Raises StoreError, SettingError, OSError."""
     with asked_store(arguments) as store:
         rows = rows_of(store)
         if for_programs(arguments):

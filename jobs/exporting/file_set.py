@@ -152,10 +152,7 @@ def export_set(
 
 
 def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
-    """Read an export back, and compare counts, sums and CRCs with those of the log.
-
-    Raises StoreError where the folder is no export.
-    """
+    """Read an export back: counts, sums, CRCs. Raises StoreError where it is no export."""
     manifest = export_manifest(storage, folder)
     there = MessageSums()
     differences: list[str] = []

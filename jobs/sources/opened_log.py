@@ -56,10 +56,7 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
-    """The log with the segments that it has now. What else the store shows is not asked again.
-
-    Raises StoreError, OSError.
-    """
+    """The log with the segments of now; nothing else is asked anew. Raises StoreError, OSError."""
     size = plan.settings.mapped_file_size_commit_log
     folders = log_folders(plan.storage, plan.store, plan.settings)
     if log.on_damage == SALVAGE:

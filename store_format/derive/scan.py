@@ -92,9 +92,7 @@ class NamedQueue(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The runs since the last `Runs` were given, and the queues that they belong to. The entries
-    are valid until the scan goes on.
-    """
+    """The runs since the last `Runs`, and their queues; entries hold until the scan goes on."""
 
     queues: list[NamedQueue]
     runs: QueueRuns

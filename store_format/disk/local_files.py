@@ -17,10 +17,7 @@ _RENAME_EXCHANGE = 2
 
 
 def fill_from(descriptor: int, path: str, at: int, buffer: Bytes, how: int = 0) -> None:
-    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short.
-
-    how: preadv2's flags.
-    """
+    """Fill the buffer from a place. Raises StoreChanged at the file's end. how: preadv2's flags."""
     done = os.preadv(descriptor, [buffer], at, how)
     if done == buffer.nbytes:
         return  # nearly always, and for many small reads the rest would take as long as the read

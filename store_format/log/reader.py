@@ -135,9 +135,7 @@ class LogReader:
         return self.segments[number]
 
     def start_of(self, place: int) -> int:
-        """Where a walk stands to read the record at a physical offset: there, or where the head
-        before it begins. Raises NotInLog.
-        """
+        """Where a walk stands to read a record: there, or at its head. Raises NotInLog."""
         return place - head_bytes(self.segment_at(place).end, self.rules)
 
     def read_into(self, place: int, buffer: Bytes) -> None:

@@ -216,10 +216,7 @@ class Encoder:
         return self._draft(message, topic, queue_id, raw, hosts)
 
     def place(self, topic: str, queue_id: int, properties: dict[str, str]) -> tuple[str, int]:
-        """Where a message is put, which may be where it waits; changes its properties then.
-
-        Raises Refused.
-        """
+        """Where a message is put, or waits; changes its properties then. Raises Refused."""
         check_topic(topic, self._topic_max)
         if self._waits.isdisjoint(properties):
             return topic, queue_id

@@ -109,10 +109,7 @@ def release_named(text: str) -> str:
 
 
 def profile(version: str) -> Profile:
-    """The profile of a release, which may be named as `release_named` takes it.
-
-    Raises UnknownRelease.
-    """
+    """A release's profile, by any name of `release_named`. Raises UnknownRelease."""
     release = release_named(version)
     at = release_key(release)
 

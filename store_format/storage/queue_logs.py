@@ -224,10 +224,7 @@ class TieredLog(QueueLog):
 
 
 def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
-    """The storage of a `compacted:` or `tiered:` path; None where it is neither.
-
-    inner: gives the storage of the path behind that.
-    """
+    """The storage of a `compacted:` or `tiered:` path, else None. inner: of the path behind."""
     for kind in (CompactedLog, TieredLog):
         if url.startswith(f"{kind.scheme}:"):
             return kind(inner(url.removeprefix(f"{kind.scheme}:")))

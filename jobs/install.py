@@ -76,7 +76,6 @@ class Installed:
     becomes: list[str] = field(default_factory=list)  # of queues that are of another kind then
 
     def text(self) -> str:
-        """What a person reads at the end."""
         verb = "installed" if self.done else "would install"
         lines = [
             f"{verb} {self.set} in {self.store}: {counted(self.files, 'file')}, log up to "
@@ -121,17 +120,19 @@ def install_set(
         _check_belongs(target.path, source, note, [file.path for file in wanted])
         about.cleaned, about.warnings = finish_first(target, dry_run)
         check_can_change(target.files, target.name)
-        if not dry_run:
-            confirm(f"put {len(wanted)} files of {folder} in the place of those of {target.path}")
-            with tempfile.TemporaryDirectory(prefix="reput-config-") as made:
-                apart = converted_config(target.path, in_rocksdb, made)
-                if index_in_rocksdb:
-                    apart = apart._replace(paths=(*apart.paths, STORE_DB))
+        with tempfile.TemporaryDirectory(prefix="reput-config-") as made:
+            apart = converted_config(target.path, in_rocksdb, made)
+            if index_in_rocksdb:
+                apart = apart._replace(paths=(*apart.paths, STORE_DB))
+            if not dry_run:
+                confirm(
+                    f"put {len(wanted)} files of {folder} in the place of those of {target.path}"
+                )
                 install(
                     target.files, target.name, uuid.uuid4().hex, note, source, wanted,
                     manifest["log_start"], apart,
                 )  # fmt: skip
-            about.done = True
+                about.done = True
     return about
 
 
@@ -335,7 +336,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput install` understands."""
     parser.epilog = _HELP
     parser.add_argument(
         "paths", nargs="+", metavar="DIR STORE", help="a rebuilt set, and the store (--undo: STORE)"

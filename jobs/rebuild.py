@@ -77,7 +77,13 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     left behind in `output` then.
     """
     from reput.jobs.deriving.derive_set import derive_set
-    from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
+    from reput.jobs.opening.queue_kind import (
+        FILES,
+        INDEX_SETTING,
+        ROCKSDB,
+        kind_of_index,
+        kind_of_queues,
+    )
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store_at import store_at
@@ -96,6 +102,10 @@ def rebuild(  # noqa: PLR0913 (a user's options)
         raise SettingError(
             "--index rocksdb: not with --on-damage salvage; reput repair comes first"
         )
+    if index_kind == FILES and found.plan.discovered.settings.get(INDEX_SETTING) == "true":
+        found.plan.warnings.append(
+            f"{INDEX_SETTING}=true: index files alone are built (--index rocksdb builds the other)"
+        )
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(
         found, target, on_damage=on_damage, index_start_name=index_start_name, ranges=ranges,
@@ -104,7 +114,6 @@ def rebuild(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput rebuild` understands."""
     parser.epilog = _HELP
     add_store(parser)
     parser.add_argument(

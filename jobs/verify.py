@@ -104,7 +104,8 @@ def verify(  # noqa: PLR0913 (a user's options)
             report.releases = discovered.releases
             report.differences = manifest_differences(against, manifest, damage)
             verdict = judge(job, linked, there, against)
-            report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
+            report.files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
+            report.notes = plan.notes + verdict.notes()
             report.behind, report.expired = verdict.behind, verdict.expired
             report.differences += verdict.differences
             report.differences.sort(key=lambda difference: difference.path)
@@ -124,7 +125,6 @@ def verify(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput verify` understands."""
     parser.epilog = _HELP
     add_store(parser)
     parser.add_argument(

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import (
     cause_line,
@@ -83,7 +84,9 @@ def text(report: CheckReport, whole: bool = False) -> str:
     else:
         count = len(report.differences)
         same = "as the log gives them" if not count else counted(count, "difference")
-        lines.append(f"  derived   {counted(report.derived_files, 'file')}: {same}")
+        files = counted(report.derived_files, "file")
+        compared = compared_text(report.derived_files, files, report.in_rocksdb)
+        lines.append(f"  derived   {compared}: {same}")
         lines += _first(
             [f"  differs   {each.text()}" for each in report.differences[:most]], most, count
         )

@@ -23,7 +23,8 @@ class CheckReport:
     messages: int
     damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
     findings: list[Finding] = field(default_factory=list)
-    derived_files: int | None = None  # compared; None: the store has none
+    derived_files: int | None = None  # compared; None: the store has none, nor a RocksDB of queues
+    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what is no fault
@@ -51,7 +52,6 @@ class CheckReport:
         return self.releases.endswith("assumed")
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints."""
         whole = {name: value for name, value in vars(self).items() if name != "segments"}
         whole["findings"] = [each._asdict() for each in self.findings]
         for name in ("differences", "behind"):

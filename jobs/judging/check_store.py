@@ -56,7 +56,8 @@ def _check(
         in_rocksdb = queues_folder(plan.storage, plan.store)
         if had_queues or in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
             verdict = judge(job, damage.linked, plan.storage, plan.store)
-            report.derived_files, report.differences = len(verdict.named), verdict.differences
+            report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
+            report.differences = verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
         if not plan.in_use:

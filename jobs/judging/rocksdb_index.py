@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.judging.differences import Difference
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.in_rocksdb import has_database, has_rows
 from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.storage.protocol import InputStorage
@@ -31,9 +32,14 @@ _MISSING = "are missing in RocksDB"
 class ComparedIndex:
     """What was found of the index in one RocksDB."""
 
+    rows: int = 0
     notes: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     behind: list[Difference] = field(default_factory=list)  # the broker goes on there
+
+    def what(self) -> list[str]:
+        """A line of what was compared; none where nothing could be."""
+        return [f"{counted(self.rows, 'row')} of the index"] if self.rows else []
 
 
 def compare_index(
@@ -41,7 +47,7 @@ def compare_index(
 ) -> ComparedIndex | None:
     """Compare the index in RocksDB below `against`; None where there is none."""
     folder, found = f"{against}/{STORE_DB}", ComparedIndex()
-    if not has_rows(there, folder):
+    if not has_database(there, folder):
         return None
     try:
         with closing(open_database(there, folder)) as database:
@@ -50,6 +56,8 @@ def compare_index(
                 return None
             _compare(job, linked, there, index, found)
     except RocksDBMissing as error:  # there may be timers alone, and index files that are judged
+        if not has_rows(there, folder):
+            return None
         found.notes.append(f"{error}: it is not compared")
     except RocksDBError as error:
         found.differences.append(Difference(folder, 0, error.reason, None, None))
@@ -82,8 +90,7 @@ def _compare(
     found.differences += [each for each in differences if each is not None]
     behind = _difference(folder, len(late), late.min(initial=linked.end), _MISSING)
     found.behind += [] if behind is None else [behind]
-    rows = sum(row["rows"] for row in compared) - int((lost < begin).sum())
-    found.notes.append(f"{rows} rows of the index compared with RocksDB")
+    found.rows = sum(row["rows"] for row in compared) - int((lost < begin).sum())
     if begin > min((run["first_offset"] for run in runs), default=begin):
         found.notes.append(f"{folder}: its index begins with the message at {begin}")
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.judging.differences import Difference
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.derived.queue_entries import (
@@ -58,8 +59,12 @@ class Compared:
     differences: list[Difference] = field(default_factory=list)
     behind: list[Difference] = field(default_factory=list)  # the broker goes on there
 
-    def notes(self) -> list[str]:
-        return [f"{self.entries:,} entries of {self.queues:,} queues compared with RocksDB"]
+    def what(self) -> list[str]:
+        """A line of what was compared; none where nothing could be."""
+        if not self.queues:
+            return []
+        entries = counted(self.entries, "entry")
+        return [f"{entries} of {counted(self.queues, 'queue')}"]
 
 
 def compare_rocksdb(

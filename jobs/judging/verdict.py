@@ -83,7 +83,9 @@ class Verdict:
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     deleted_topics: list[str] = field(default_factory=list)  # the log has messages of them
     expired_index: int = 0  # index files before the first that was derived
-    rocksdb: list[str] = field(default_factory=list)  # what was compared in RocksDB, or was not
+    files: int = 0  # those derived files that were compared, or should have been there
+    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there, with its number
+    rocksdb: list[str] = field(default_factory=list)  # what was not
 
     def notes(self) -> list[str]:
         """What is no fault, for people: neutral lines."""
@@ -141,17 +143,19 @@ class _Judging:
             self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
         )
         if compared is not None:
-            verdict.rocksdb = compared.notes()
+            verdict.in_rocksdb += compared.what()
             verdict.differences += compared.differences
             verdict.behind += compared.behind
         kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
         indexed = compare_index(self.job, self.linked, self.there, self.against)
         if indexed is not None:
+            verdict.in_rocksdb += indexed.what()
             verdict.rocksdb += indexed.notes
             verdict.differences += indexed.differences
             verdict.behind += indexed.behind
             if not index:
                 kept = [row for row in kept if row["folder"] != INDEX]
+        verdict.files = len(kept)
         index = index[expired_index:]
         wanted = [row for row in kept if row["folder"] == INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))

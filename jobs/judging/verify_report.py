@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.judging.differences import Difference
+from reput.jobs.judging.differences import Difference, compared_text
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
@@ -21,7 +21,8 @@ class Report:
     rocketmq: str
     log_end: int
     end_reason: str
-    files: int = 0
+    files: int = 0  # compared
+    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -39,15 +40,15 @@ class Report:
         return {"same": self.same, **asdict(self)}
 
     def text(self) -> str:
-        """What a person reads at the end."""
         count = len(self.differences)
-        verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
-        files = counted(self.files, "file")
+        same = "the same" if self.in_rocksdb else "the same, byte for byte"
+        files = f"{counted(self.files, 'file')} derived"
+        compared = compared_text(self.files, files, self.in_rocksdb)
         lines = [
             f"verified {self.against} against the log of {self.store} "
             f"(RocketMQ {self.releases or self.rocketmq})",
             *era_lines(self.discovered),
-            f"  {files} derived: {verdict} ({self.seconds:.1f} s)",
+            f"  {compared}: {same if self.same else f'{count:,} differ'} ({self.seconds:.1f} s)",
         ]
         lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
         if count > _SHOWN:
@@ -55,7 +56,6 @@ class Report:
         return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return [
             *(f"  differs   {difference.text()}" for difference in self.differences[_SHOWN:]),
             *found_lines(self.discovered),

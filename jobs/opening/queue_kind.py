@@ -8,6 +8,7 @@ from reput.store_format.storage.rocksdb_tables import require_library
 
 FILES, ROCKSDB = "files", "rocksdb"
 KINDS = (FILES, ROCKSDB)
+INDEX_SETTING = "indexRocksDBEnable"
 _STORE_TYPES = {"default": FILES, "defaultRocksDB": ROCKSDB}  # StoreType
 
 
@@ -25,7 +26,7 @@ def kind_of_queues(
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
     """The same of the index; None: by indexRocksDBEnable with indexFileWriteEnable=false."""
     given = plan.discovered.settings
-    alone = given.get("indexRocksDBEnable") == "true" and not plan.settings.index_file_write_enable
+    alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable
     return _checked("index", asked or (ROCKSDB if alone else FILES), output)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.texts import duration, time_text
+from reput.jobs.judging.differences import compared_text
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text, plural
 from reput.jobs.page.store_facts import Facts
@@ -68,7 +69,8 @@ def verdict(facts: Facts) -> PageVerdict:
             _command(facts, "check", release=report.looks_like),
         )  # fmt: skip
     files, wrong = report.derived_files or 0, len(report.differences)
-    if report.sound and not files:
+    derived = compared_text(files, plural(files, "derived file"), report.in_rocksdb)
+    if report.sound and not files and not report.in_rocksdb:
         return PageVerdict(
             "sound", f"Sound: {plural(report.messages, 'message')}; the store has no queue and no "
             f"index file", ("damage",), "To make them from the log:",
@@ -77,7 +79,7 @@ def verdict(facts: Facts) -> PageVerdict:
     if report.sound:
         return PageVerdict(
             "sound", f"Sound: {plural(report.messages, 'message')} and "
-            f"{plural(files, 'derived file')} are as they should be", ("damage", "derived"),
+            f"{derived} are as they should be", ("damage", "derived"),
         )  # fmt: skip
     found, sections = [], []
     if report.damage["range_count"]:
@@ -87,7 +89,11 @@ def verdict(facts: Facts) -> PageVerdict:
         found.append(f"{plural(len(report.findings), 'file')} of the log in doubt")
         sections = ["damage"]
     if wrong:
-        found.append(f"{wrong:,} of {plural(files, 'derived file')} not as the log gives them")
+        found.append(
+            f"{plural(wrong, 'difference')} of {derived} from what the log gives"
+            if report.in_rocksdb
+            else f"{wrong:,} of {derived} not as the log gives them"
+        )
         sections.append("derived")
     return PageVerdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
 
@@ -198,9 +204,10 @@ def _of_check(facts: Facts) -> list[Figure]:
         note = f"{wrong:,} differ" if wrong else "as the log gives them"
         if report.behind and not wrong:
             note = f"{len(report.behind):,} behind the log"
-        found.append(
-            Figure("Derived files", f"{report.derived_files:,}", note, "derived", bool(wrong))
-        )
+        files = f"{report.derived_files:,}"
+        if report.in_rocksdb:
+            files = f"{files} and RocksDB" if report.derived_files else "in RocksDB"
+        found.append(Figure("Derived files", files, note, "derived", bool(wrong)))
     return found
 
 

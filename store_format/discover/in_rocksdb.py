@@ -1,4 +1,6 @@
-"""What RocksDB holds in a store beside its files, by the names of its files."""
+"""What RocksDB holds in a store beside its files."""
+
+from contextlib import closing
 
 from reput.store_format.names import CONFIG
 from reput.store_format.release.foreign_files import (
@@ -8,14 +10,17 @@ from reput.store_format.release.foreign_files import (
     STORE_DB,
     holds_rows,
 )
+from reput.store_format.rocksdb.services import HALVES, TIMERS
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import InputStorage
+from reput.store_format.storage.rocksdb import RocksDBError, is_local, open_database
 
-_BESIDE = {
-    STORE_DB: "timers or transactions in RocksDB, if there are any (timerRocksDBEnable, "
-    "transRocksDBEnable)",
-    POP_DB: "messages that pop consumers have not acknowledged, in RocksDB "
-    "(popConsumerKVServiceEnable)",
+_POPPED = (
+    "messages that pop consumers have not acknowledged, in RocksDB (popConsumerKVServiceEnable)"
+)
+_SERVICES = {  # families of STORE_DB beside the index
+    TIMERS: "timers in RocksDB (timerRocksDBEnable)",
+    HALVES: "half messages in RocksDB (transRocksDBEnable)",
 }
 
 
@@ -44,8 +49,30 @@ def config_in_rocksdb(storage: InputStorage, store: str, file: str) -> str | Non
 
 def not_derived(storage: InputStorage, store: str) -> list[str]:
     """A line for each RocksDB that is neither derived from the log nor compared with it."""
+    beside = {STORE_DB: services_in(storage, f"{store}/{STORE_DB}")}
+    if has_rows(storage, f"{store}/{POP_DB}"):
+        beside[POP_DB] = [_POPPED]
     return [
         f"{store}/{name}: {what}: neither derived nor compared"
-        for name, what in _BESIDE.items()
-        if has_rows(storage, f"{store}/{name}")
+        for name, found in beside.items()
+        for what in found
     ]
+
+
+def services_in(storage: InputStorage, folder: str) -> list[str]:
+    """What there is of timers and half messages in a RocksDB, or may be: it is looked at where its
+    tables need not be copied first, and can be read.
+    """
+    if not has_rows(storage, folder):
+        return []
+    if is_local(storage):
+        try:
+            with closing(open_database(storage, folder)) as database:
+                return [
+                    what
+                    for family, what in _SERVICES.items()
+                    if any(True for _ in database.rows(family))
+                ]
+        except RocksDBError:
+            pass
+    return [f"{what}, if there are any" for what in _SERVICES.values()]

@@ -97,10 +97,12 @@ readUnCommitted boolean 5.3.0 = false
 storePathDLedgerCommitLog text 4.9.4
 [refused refused] ConsumeQueueExt, which needs live consumer filters
 enableConsumeQueueExt boolean 4.1.0 = false
-[warned warned] RocksDB files are not written beside
+[obeyed warned] RocksDB gets no rows: `rebuild` builds queues and index there
 rocksdbCQDoubleWriteEnable boolean 5.3.1 = false
+[harmless warned] RocksDB gets no rows: `rebuild` builds queues and index there
 rocksdbCQSelectiveDoubleWriteEnable boolean 5.5.1 = false
 indexRocksDBEnable boolean 5.4.0 = false
+[warned warned] RocksDB gets no rows of timers and half messages
 timerRocksDBEnable boolean 5.4.0 = false
 transRocksDBEnable boolean 5.4.0 = false
 [harmless warned] half messages are written to the log as by default

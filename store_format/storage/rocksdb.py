@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.faults import StoreError
+from reput.store_format.names import CONFIG, CONSUME_QUEUE
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import FileState, InputStorage
@@ -26,6 +27,14 @@ _TABLE = re.compile(r"[0-9]+\.sst")
 _COPIED = re.compile(r"CURRENT|MANIFEST-[0-9]+|[0-9]+\.log")
 _LOOKS = 5  # at a database that changes: a compaction removes tables
 _CHUNK_BYTES = 8 << 20
+_TEXT_MOST, _SAID_LEAST = 190, 60  # characters of an error; of what the library says in it
+# What the library says at length, and for its own people.
+_SHORTER = (
+    (re.compile(r".*While open a file for random read: (\S+): No such file.*"), r"\1 is missing"),
+    (re.compile(r".*: does not match existing comparator (.*)"), r"its keys are ordered by \1"),
+    (re.compile(r".*: no .* entry in MANIFEST.*"), "its MANIFEST ends too early"),
+    (re.compile(r"(block checksum mismatch): .* in (\S+) offset (\d+).*"), r"\1, \2 offset \3"),
+)
 INSTALL = 'pip install "reput[rocksdb]"'
 
 
@@ -141,7 +150,7 @@ def open_database(storage: InputStorage, folder: str) -> Database:
 
 def _snapshot(storage: InputStorage, folder: str, ours: str) -> set[str]:
     """Put the database's files into a folder of ours; returns the names of its tables."""
-    local = _is_local(storage)
+    local = is_local(storage)
     # What names tables is copied before they are listed: those that it names are older.
     for name, _ in sorted(_files(storage, folder), key=lambda file: file[0] != CURRENT):
         if _COPIED.fullmatch(name):
@@ -178,7 +187,8 @@ def _tables(storage: InputStorage, folder: str) -> set[str]:
     return {name for name, _ in _files(storage, folder) if _TABLE.fullmatch(name)}
 
 
-def _is_local(storage: Any) -> bool:
+def is_local(storage: Any) -> bool:
+    """Whether tables are opened where they are; elsewhere they are copied first."""
     while isinstance(storage, ReadBy):
         storage = storage.storage
     return isinstance(storage, LocalStorage)
@@ -187,4 +197,21 @@ def _is_local(storage: Any) -> bool:
 def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
     """What the library says, on one line, of the database's own files by their names."""
     said = " ".join(str(error).split()).replace(f"{ours}/", "").replace(ours, folder)
-    return RocksDBError(folder, f"the RocksDB cannot be read: {said[:300]}")
+    for pattern, short in _SHORTER:
+        said = pattern.sub(short, said)
+    room = max(_TEXT_MOST - len(folder) - len(remedy := _remedy(folder)), _SAID_LEAST)
+    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}")
+
+
+def _remedy(folder: str) -> str:
+    """What to do where a database of a store cannot be read."""
+    *_, above, name = ("", *folder.split("/"))
+    if above == CONFIG:
+        return "put back a copy of it, or move it away: then config/*.json counts"
+    if name.startswith(CONSUME_QUEUE):
+        return "reput rebuild builds it from the log"
+    return "put back a copy of it, or move it away; reput rebuild builds an index alone"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

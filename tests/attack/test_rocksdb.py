@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +25,10 @@ from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.keys import OFFSETS
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
+from tests.store_format.rocksdb.damaged import DAMAGES, missing_table
 from tests.store_format.rocksdb.stores import unpack
 
 
@@ -46,27 +48,7 @@ def made(store: Path, output: Path, **options: Any) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq="5.3.3", **options)
 
 
-def missing_table(folder: Path) -> None:
-    sorted(folder.glob("*.sst"))[0].unlink()
-
-
-def damaged_block(folder: Path) -> None:
-    for table in folder.glob("*.sst"):
-        raw = bytearray(table.read_bytes())
-        raw[100] ^= 1
-        table.write_bytes(raw)
-
-
-def torn_manifest(folder: Path) -> None:
-    (manifest,) = folder.glob("MANIFEST-*")
-    manifest.write_bytes(manifest.read_bytes()[:20])
-
-
-def no_database(folder: Path) -> None:
-    (folder / "CURRENT").write_text("nothing of the kind")
-
-
-@pytest.mark.parametrize("damage", [missing_table, damaged_block, torn_manifest, no_database])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_rebuild_asks_the_log_alone(
     damage: Callable[[Path], None], store: Path, tmp_path: Path
 ) -> None:
@@ -233,6 +215,66 @@ def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path) -> None:
             command()
         assert "\n" not in str(said.value)
     assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+
+
+OF_CONFIG = "put back a copy of it, or move it away: then config/*.json counts"
+REMEDIES = {
+    "alone_5.3.3/consumequeue": "reput rebuild builds it from the log",
+    "index_5.5.1/rocksdbstore": "put back a copy of it, or move it away; reput rebuild builds an "
+    "index alone",
+    "index_5.5.1/config/topics": OF_CONFIG,
+    "v2_5.4.0/config/rdb": OF_CONFIG,
+    "single_5.5.0/config/metadata": OF_CONFIG,
+}
+
+
+def read_whole(folder: Path) -> None:
+    with closing(open_database(LocalStorage(), str(folder))) as database:
+        for family in database.families:
+            _ = list(database.rows(family))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("where", REMEDIES)
+def test_it_is_said_what_is_wrong_where_and_what_to_do(
+    where: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    name, _, below = where.partition("/")
+    folder = unpack(name, tmp_path)[0] / below
+    damage(folder)
+    before = tree(tmp_path)
+    with pytest.raises(RocksDBError) as said:
+        read_whole(folder)
+    text = str(said.value)
+    assert text.startswith(f"{folder}: the RocksDB cannot be read: ")
+    assert re.search(DAMAGES[damage], text), text
+    assert text.endswith(f": {REMEDIES[where]}")
+    assert len(text) - len(str(folder)) < 200
+    assert "\n" not in text
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["config/topics", "config/consumerOffsets", "config/metadata"])
+def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_path: Path) -> None:
+    of = "single_5.5.0" if name.endswith("metadata") else "alone_5.5.0"
+    store = unpack(of, tmp_path)[0]
+    rebuild(Session(), str(store), str(tmp_path / "out"), rocketmq="5.5.0", queues="files")
+    missing_table(store / name)
+    before = tree(tmp_path)
+    for dry_run in (True, False):
+        with pytest.raises(
+            RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"
+        ):
+            install_set(str(store), str(tmp_path / "out"), dry_run)
+        assert {k: v for k, v in tree(tmp_path).items() if k != "store/lock"} == before
+
+
+def test_an_index_whose_only_table_is_lost_is_no_empty_one(tmp_path: Path) -> None:
+    store = unpack("index_5.5.1", tmp_path)[0]
+    missing_table(store / "rocksdbstore")
+    (difference,) = verify(Session(), str(store), rocketmq="5.5.1").differences
+    assert difference.path == f"{store}/rocksdbstore"
+    assert "is missing" in difference.field
 
 
 def test_without_the_library_one_line_says_what_to_install(

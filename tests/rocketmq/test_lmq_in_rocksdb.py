@@ -52,7 +52,7 @@ def test_files_have_no_entries_of_lmq(
     report = verify(Session(), str(theirs), rocketmq=version, settings=as_text(given))
     # inner batches have no place in RocksDB: RocketMQ leaves rows there that it does not read
     assert all("/BatchTopic/" in each.path for each in report.differences), report.text()
-    assert any("queues compared with RocksDB" in note for note in report.notes)
+    assert report.in_rocksdb
     with pytest.raises(SettingError, match=r"has queues in files and in RocksDB .* --queues files"):
         reput.rebuild(version, given, theirs, folder / "again")
 

@@ -45,7 +45,8 @@ def test_a_store_with_queues_in_rocksdb_alone_gets_such_by_default(tmp_path: Pat
     assert rebuilt(store, tmp_path / "out", "5.3.3").queues_in == "rocksdb"
     report = reput.verify(Session(), str(store), against=str(tmp_path / "out"), rocketmq="5.3.3")
     assert report.same, report.differences
-    assert "150 entries of 12 queues compared with RocksDB" in report.notes
+    assert (report.files, report.in_rocksdb) == (1, ["150 entries of 12 queues"])
+    assert "  1 file derived, 150 entries of 12 queues in RocksDB: the same (" in report.text()
 
 
 def test_files_are_built_of_it_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_a_broker_left_is_as_the_log_gives_it(name: str, tmp_path: Path) ->
     report = judged(store, release)
     assert report.differences == []
     assert report.behind == []
-    assert f"{len(sent)} entries of 12 queues compared with RocksDB" in report.notes
+    assert report.in_rocksdb[0] == f"{len(sent)} entries of 12 queues"
 
 
 def entry(position: int, **fields: int) -> Callable[[dict[str, Any]], None]:

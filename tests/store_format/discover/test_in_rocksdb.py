@@ -34,9 +34,11 @@ def rocksdb(folder: Path, files: dict[str, int]) -> None:
 def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     for number, files in enumerate(WITH_ROWS):
         rocksdb(tmp_path / str(number) / name, files)
-        (line,) = not_derived(LocalStorage(), str(tmp_path / str(number)))
-        assert line.startswith(f"{tmp_path / str(number) / name}: ")
-        assert "in RocksDB" in line
+        lines = not_derived(LocalStorage(), str(tmp_path / str(number)))
+        assert len(lines) == (2 if name == "rocksdbstore" else 1)  # these cannot be looked at
+        for line in lines:
+            assert line.startswith(f"{tmp_path / str(number) / name}: ")
+            assert "in RocksDB" in line
     rocksdb(tmp_path / "empty" / name, OPENED)
     assert not_derived(LocalStorage(), str(tmp_path / "empty")) == []
     rocksdb(tmp_path / "none" / name, {"notes.log": 7})  # no RocksDB is there

@@ -46,10 +46,14 @@ class SharedRecords:
     def of(self, window: Bytes, rows: Rows) -> Marks:
         """For each row whether an earlier log has it too."""
         marks = np.zeros(len(rows), np.bool_)
+        if not self._logs or not len(rows):
+            return marks
         places = rows["physicalOffset"]
         ends = places + rows["size"]
         for log in self._logs:
             for segment in log.segments:
+                if segment.end <= places[0] or ends[-1] <= segment.start:
+                    continue
                 within = (places >= segment.start) & (ends <= min(segment.end, log.end))
                 if np.count_nonzero(within):
                     some = np.flatnonzero(within)

@@ -5,6 +5,7 @@ staging how long each one that is taken becomes.
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,7 @@ class _Choice:
     def __init__(self, changes: Changes, waiting: tuple[int, ...], shared: SharedRecords) -> None:
         self._selects, self._shared = changes.selects, shared
         self._whole = WHOLE - set(changes.topics)
+        self._is_whole = bytearray()  # by a queue's stable number, whether its topic is one of them
         self._waiting = np.array(waiting, np.int64)
         self.close = shared.close
 
@@ -173,9 +175,12 @@ class _Choice:
         """Set the sizes of such rows to 0; says of each whether an earlier store has it too."""
         if not self._selects:
             return np.zeros(0, np.bool_)
-        names = [topic in self._whole for topic, _ in looks.keys]
-        whole = np.array(names, np.bool_)[looks.stable[looked.numbers]]
-        looked.sizes[whole & ~np.isin(rows["physicalOffset"], self._waiting)] = 0
+        new = islice(looks.keys, len(self._is_whole), None)
+        self._is_whole += bytes(topic in self._whole for topic, _ in new)
+        flags = np.frombuffer(bytes(self._is_whole), np.bool_)
+        whole = flags[looks.stable[looked.numbers]]
+        if np.count_nonzero(whole):
+            looked.sizes[whole & ~np.isin(rows["physicalOffset"], self._waiting)] = 0
         shared = self._shared.of(window, rows)
         looked.sizes[shared] = 0
         return shared

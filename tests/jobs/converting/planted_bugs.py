@@ -40,7 +40,7 @@ BUGS = (
     Bug("a position is that of the first record behind it", "jobs/converting/ordered_records.py::_Feed.finish_split",
         "numbers[offsets >= name[2]]", "numbers[offsets > name[2]]", (*_MERGE, "-k", "anew")),
     Bug("of chosen topics only what waits is taken of shared queues", "udfs/convert/measure_splits.py::_Choice.leave_out",
-        "        looked.sizes[whole & ~np.isin(rows[\"physicalOffset\"], self._waiting)] = 0\n", "", (*_WAITS, "-k", "chosen")),
+        "            looked.sizes[whole & ~np.isin(rows[\"physicalOffset\"], self._waiting)] = 0\n", "            pass\n", (*_WAITS, "-k", "chosen")),
     Bug("a pending transaction is taken by its newest copy", "jobs/converting/what_waits.py::waiting",
         "places |= {row.last_physical_offset for row in pending}", "places |= set()", (*_WAITS, "-k", "chosen")),
     Bug("a waiting timer is taken", "jobs/converting/what_waits.py::waiting",

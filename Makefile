@@ -75,6 +75,7 @@ bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and ta
 	$(PY) -m benchmarks.replicate
 	$(PY) -m benchmarks.serve
 	$(PY) -m benchmarks.tables --broker
+	$(PY) -m benchmarks.delta
 	$(if $(filter --large,$(BENCH_ARGS)),$(PY) -m benchmarks.slow_workers --large)
 	$(if $(filter --large,$(BENCH_ARGS)),$(PY) -m benchmarks.object_storage)
 

@@ -80,7 +80,6 @@ class Counted:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput append` understands."""
     parser.epilog = """\
 examples:
   reput append /data/other --from messages.jsonl

@@ -156,7 +156,6 @@ def follow(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput catch-up` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     add_consent(parser)

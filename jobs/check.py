@@ -80,7 +80,6 @@ def check(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput check` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")

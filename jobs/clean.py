@@ -61,11 +61,9 @@ class Cleaned:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
         return bool(self.leftovers or self.sessions or self.staged_index or self.installs)
 
     def text(self) -> str:
-        """What a person reads at the end."""
         verb = "removed" if self.done else "would remove"
         folders = self.leftovers + self.sessions + self.staged_index
         lines = [f"{verb} {path}" for path in folders if path not in self.failed]
@@ -181,7 +179,6 @@ def _installs(about: Cleaned, dry_run: bool) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput clean` understands."""
     parser.epilog = _HELP
     parser.add_argument(
         "path", metavar="PATH", help="an output, a store, or a folder that was a --staging"

@@ -21,7 +21,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput completion` understands."""
     parser.epilog = _HELP
     parser.add_argument("shell", choices=_SHELLS, help="the shell that is to complete words")
     add_output(parser)

@@ -57,7 +57,6 @@ class DeliverReport:
     stopped: int = 0  # the exit code of a signal that ended it before all was delivered
 
     def text(self) -> str:
-        """What a person reads at the end."""
         verb = f"delivered {self.delivered}" if self.delivered else "nothing was delivered"
         lines = [f"{self.due} due at {time_text(self.until)}: {verb}"]
         if self.delivered:
@@ -151,7 +150,6 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput deliver-delayed` understands."""
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
     parser.add_argument(

@@ -56,7 +56,6 @@ class DemoFiles(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput demo` understands."""
     parser.epilog = _HELP
     parser.add_argument("--keep", metavar="DIR", help="a new folder, which keeps the stores")
     parser.add_argument(

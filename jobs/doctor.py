@@ -20,7 +20,7 @@ _WANTED = "only --engine spark wants it:"
 _EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"), ("rocksdict", "rocksdb"))
 
 
-class Looked(NamedTuple):
+class Checkup(NamedTuple):
     """One thing that was looked at. state: ok, slow (it works, but could be faster) or bad."""
 
     what: str
@@ -30,7 +30,6 @@ class Looked(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput doctor` understands."""
     parser.epilog = """\
 examples:
   reput doctor
@@ -39,7 +38,7 @@ examples:
     add_output(parser)
 
 
-def look() -> list[Looked]:
+def look() -> list[Checkup]:
     """All that is looked at. Nothing is changed, no Spark is started."""
     return [
         _python(),
@@ -65,21 +64,21 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if fine else USAGE
 
 
-def _python() -> Looked:
+def _python() -> Checkup:
     version = platform.python_version()
     fitting = (3, 11) <= sys.version_info[:2] <= (3, 13)
     advice = "" if fitting else "Python 3.11 to 3.13 are tried; others are not"
-    return Looked("Python", "ok" if fitting else "slow", f"{version}, {sys.executable}", advice)
+    return Checkup("Python", "ok" if fitting else "slow", f"{version}, {sys.executable}", advice)
 
 
-def _pyspark() -> Looked:
+def _pyspark() -> Checkup:
     try:
-        return Looked("PySpark", "ok", metadata.version("pyspark"))
+        return Checkup("PySpark", "ok", metadata.version("pyspark"))
     except metadata.PackageNotFoundError:
-        return Looked("PySpark", "ok", f"not installed: {_WANTED} pip install 'reput[spark]'")
+        return Checkup("PySpark", "ok", f"not installed: {_WANTED} pip install 'reput[spark]'")
 
 
-def _java() -> Looked:
+def _java() -> Checkup:
     """Java, which is missed only where PySpark is installed."""
     from reput.jobs.spark.java import NoJavaError, find_java_home
 
@@ -87,55 +86,55 @@ def _java() -> Looked:
         java = find_java_home()
     except NoJavaError as error:
         if importlib.util.find_spec("pyspark") is None:
-            return Looked("Java", "ok", f"none: {_WANTED} pip install 'reput[java]'")
-        return Looked("Java", "bad", "none that Spark runs on", str(error))
-    return Looked("Java", "ok", f"{java.version}, {java.home}")
+            return Checkup("Java", "ok", f"none: {_WANTED} pip install 'reput[java]'")
+        return Checkup("Java", "bad", "none that Spark runs on", str(error))
+    return Checkup("Java", "ok", f"{java.version}, {java.home}")
 
 
-def _kernels() -> Looked:
+def _kernels() -> Checkup:
     from reput.store_format.disk.cache_folder import cache_folder, has_kernels
 
     kept = cache_folder()
     if kept.path is None:
-        return Looked(
+        return Checkup(
             "kernels", "slow", "compiled anew at each start: " + "; ".join(kept.refused),
             "set REPUT_CACHE to a folder that only you can change",
         )  # fmt: skip
     if not has_kernels(kept.path):
-        return Looked("kernels", "slow", "the first run compiles them (20 s)", "reput warm")
+        return Checkup("kernels", "slow", "the first run compiles them (20 s)", "reput warm")
     made = sum(name.endswith(".nbc") for name in os.listdir(kept.path))
-    return Looked("kernels", "ok", f"{made} compiled, {kept.path}")
+    return Checkup("kernels", "ok", f"{made} compiled, {kept.path}")
 
 
-def _disks() -> list[Looked]:
+def _disks() -> list[Checkup]:
     """The folder for what is only compared, where check and verify derive."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     found = f"{free / _GB:,.1f} GB free in {folder}"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return [Looked("staging", "bad", f"{folder} cannot be written to", "set TMPDIR")]
+        return [Checkup("staging", "bad", f"{folder} cannot be written to", "set TMPDIR")]
     if free < _LITTLE_DISK:
         advice = "check and verify derive all files there: --staging or TMPDIR names another"
-        return [Looked("staging", "slow", found, advice)]
-    return [Looked("staging", "ok", found)]
+        return [Checkup("staging", "slow", found, advice)]
+    return [Checkup("staging", "ok", found)]
 
 
-def _memory() -> Looked:
+def _memory() -> Checkup:
     cores = len(os.sched_getaffinity(0))
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = f"{cores} cores, {total / _GB:,.1f} GB of memory"
     if total < _LITTLE_MEMORY:
-        return Looked("machine", "slow", found, "3 GB or more: Spark's JVM alone takes 1 GB")
+        return Checkup("machine", "slow", found, "3 GB or more: Spark's JVM alone takes 1 GB")
     if cores < 2:
-        return Looked("machine", "slow", found, "reading is spread over all cores: one is few")
-    return Looked("machine", "ok", found)
+        return Checkup("machine", "slow", found, "reading is spread over all cores: one is few")
+    return Checkup("machine", "ok", found)
 
 
-def _extras() -> list[Looked]:
+def _extras() -> list[Checkup]:
     found = []
     for package, extra in _EXTRAS:
         try:
-            found.append(Looked(extra, "ok", f"{package} {metadata.version(package)}"))
+            found.append(Checkup(extra, "ok", f"{package} {metadata.version(package)}"))
         except metadata.PackageNotFoundError:
-            found.append(Looked(extra, "ok", f"not installed: pip install 'reput[{extra}]'"))
+            found.append(Checkup(extra, "ok", f"not installed: pip install 'reput[{extra}]'"))
     return found

@@ -33,7 +33,7 @@ from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.describe.tiered_index import describe_tiered_index
 from reput.store_format.discover.in_rocksdb import has_database
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
@@ -73,7 +73,6 @@ class DumpError(StoreError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput dump`."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -277,7 +276,7 @@ def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settin
     if SLOTS in given or reader.state.size < INDEX_HEADER_BYTES:
         return settings.max_hash_slot_num
     usual = {SLOTS: settings.max_hash_slot_num, ENTRIES: settings.max_index_num}
-    seen = seen_index(Seen(path, reader.state.size, reader.read_into))
+    seen = seen_index(SeenFile(path, reader.state.size, reader.read_into))
     pair = pair_of([seen], {}, usual)
     return pair[0] if pair else settings.max_hash_slot_num
 

@@ -84,7 +84,6 @@ def expire(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput expire` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     add_consent(parser)

@@ -188,7 +188,6 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput export` understands."""
     parser.epilog = _EPILOG
     add_store(parser, on_damage=(), older=OlderForms(_FORMATS, "kind", "--as"))
     where = parser.add_mutually_exclusive_group(required=True)

@@ -68,7 +68,6 @@ _SHARE_COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput groups`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument("--group", metavar="G", help="only this group")

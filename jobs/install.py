@@ -76,7 +76,6 @@ class Installed:
     becomes: list[str] = field(default_factory=list)  # of queues that are of another kind then
 
     def text(self) -> str:
-        """What a person reads at the end."""
         verb = "installed" if self.done else "would install"
         lines = [
             f"{verb} {self.set} in {self.store}: {counted(self.files, 'file')}, log up to "
@@ -337,7 +336,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput install` understands."""
     parser.epilog = _HELP
     parser.add_argument(
         "paths", nargs="+", metavar="DIR STORE", help="a rebuilt set, and the store (--undo: STORE)"

@@ -26,7 +26,6 @@ _COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput queues`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument("--topic", metavar="T", help="only this topic")

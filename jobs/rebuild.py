@@ -114,7 +114,6 @@ def rebuild(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput rebuild` understands."""
     parser.epilog = _HELP
     add_store(parser)
     parser.add_argument(

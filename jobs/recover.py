@@ -113,7 +113,6 @@ def _refuse(store: str, settings: Mapping[str, str]) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput recover` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=("refuse", "truncate"))
     add_consent(parser)

@@ -177,7 +177,6 @@ def _derive(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput repair` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     parser.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")

@@ -168,7 +168,6 @@ def _local(target: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput replicate` understands."""
     parser.epilog = _HELP
     parser.add_argument(
         "store", metavar="SOURCE", nargs="?",

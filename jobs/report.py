@@ -46,7 +46,6 @@ class Reported(NamedTuple):
     unknown: dict[str, str]  # parts of the page that are not known, and why
 
     def text(self) -> str:
-        """What a person reads."""
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
         unknown = {name: why for name, why in self.unknown.items() if name != "check"}
         return "\n".join([*lines, *(f"  not known {name}: {why}" for name, why in unknown.items())])
@@ -104,7 +103,6 @@ def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput report` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     parser.add_argument("--output", required=True, metavar="FILE", help="the page, a local file")

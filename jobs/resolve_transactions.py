@@ -62,7 +62,6 @@ class ResolveReport:
     stopped: int = 0  # the exit code of a signal that ended it before all was done
 
     def text(self) -> str:
-        """What a person reads at the end."""
         if self.done:
             line = (
                 f"committed {self.committed}, rolled back {self.rolled_back}, discarded "
@@ -162,18 +161,17 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
 
 def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
     """Raises StoreError for a word that is no decision."""
-    from reput.broker.services.decisions import Decision, Decisions
+    from reput.broker.services.decisions import Decisions, Outcome
 
     try:
         if isinstance(decide, str):
-            return Decisions(Decision(decide), {})
-        return Decisions(None, {name: Decision(word) for name, word in decide.items()})
+            return Decisions(Outcome(decide), {})
+        return Decisions(None, {name: Outcome(word) for name, word in decide.items()})
     except ValueError as error:
         raise StoreError(f"decide: {error}: commit or rollback is wanted") from None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput resolve-transactions` understands."""
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
     parser.add_argument(
@@ -203,9 +201,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _decide(word: str) -> str | Mapping[str | int, str]:
     """The word, or what the file of that name says. Raises StoreError."""
-    from reput.broker.services.decisions import Decision, read_decisions
+    from reput.broker.services.decisions import Outcome, read_decisions
 
-    if word in list(Decision):
+    if word in list(Outcome):
         return word
     try:
         with open(word, encoding="utf-8-sig") as file:

@@ -34,7 +34,6 @@ Rates are over the whole hour, without hour from the first message to the last.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput stats`."""
     parser.epilog = _EPILOG
     add_asked_store(parser, scan=False)
     parser.add_argument(

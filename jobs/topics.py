@@ -35,7 +35,6 @@ _RATE_COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput topics`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument(

@@ -46,7 +46,6 @@ def _details(row: Event) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput trace`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument(

@@ -32,7 +32,6 @@ _COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput transactions`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument("--all", action="store_true", help="those committed and rolled back too")

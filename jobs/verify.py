@@ -125,7 +125,6 @@ def verify(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput verify` understands."""
     parser.epilog = _HELP
     add_store(parser)
     parser.add_argument(

@@ -12,7 +12,6 @@ from reput.jobs.console.voice import add_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput warm` understands."""
     parser.epilog = """\
 Again after an update of reput; what is there is kept.
 

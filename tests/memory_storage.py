@@ -68,7 +68,7 @@ class MemoryStorage(Claims):
     def open(self, path: str, state: FileState | None = None) -> "MemoryReader":
         return MemoryReader(path, self.read_bytes(path))
 
-    def create(self, path: str, digest: bool = False) -> "MemoryWriter":
+    def create(self, path: str, digest: bool = False, published: bool = False) -> "MemoryWriter":
         if path in self.files:
             raise FileExistsError(path)
         return MemoryWriter(self, path)

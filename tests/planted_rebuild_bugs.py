@@ -13,7 +13,7 @@ _PUBLISH = "jobs/outputs/publish.py"
 _JUDGE_END = "jobs/salvaging/judge_end.py"
 _SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
-_EMPTY = "tests/test_empty_splits.py"
+_EMPTY = "tests/udfs/rebuild/test_scan_splits.py"
 _WRONG = "tests/attack/test_wrong_input.py"
 _BOUNDS = "tests/attack/test_bounds.py"
 
@@ -191,7 +191,7 @@ BUGS = (
     Bug("a late task makes no staging folder anew", "store_format/storage/local.py::LocalStorage._make_below",
         "            if not above:\n                raise\n", "            if not above:\n                self.make_folders(folder)\n",
         only(_WRITERS, "place")),
-    Bug("another attempt's file takes the place of the one that is there", _PUBLISH + "::begin_set",
+    Bug("another attempt's file takes the place of the one that is there", _PUBLISH + "::_move_in",
         "moved = [(name, path) for name, path in files if name not in placed]", "moved = []",
         only("tests/test_cuts.py", "all_cuts")),
     Bug("ranges of slots are joined in order", _PIPELINE + "::Pipeline._index_rows",
@@ -213,7 +213,7 @@ BUGS = (
         "not_before=last[-1] if last else None", "not_before=None",
         only("tests/test_against_reference.py", "refused_where")),
     Bug("all that follows is looked at", "udfs/damage/survey.py::SurveySplits._survey", "at = end.next + 1", "break",
-        ("tests/store_format/damage/test_survey.py",)),
+        ("tests/udfs/damage/test_survey.py",)),
     Bug("damage is named by its place in the file", _JUDGE_END + "::describe_break",
         "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
         only("tests/test_golden.py", "refused_by_name")),
@@ -318,7 +318,7 @@ BUGS = (
     # Where it runs
     Bug("kernels are kept wherever their sources lie", "store_format/kernels/jit.py::_compiled",
         '"CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",', "",
-        ("tests/store_format/kernels/test_cache.py",)),
+        ("tests/store_format/disk/test_cache_folder.py",)),
     Bug("all folders of the sources are in the kernels' key", "store_format/disk/cache_folder.py::_below",
         'elif found.name != "__pycache__" and found.is_dir():', "elif False:",
         only("tests/attack/test_caches.py", "part_of_the_key")),

@@ -15,7 +15,7 @@ from reput.store_format.names import ABORT, CHECKPOINT
 CUT = "reput-cut"
 
 
-class Placed(NamedTuple):
+class StagedFile(NamedTuple):
     """A derived file that is ready, and the name that it will get; both are paths in the store."""
 
     staged: str
@@ -23,8 +23,8 @@ class Placed(NamedTuple):
 
 
 def apply(
-    files: Files, log: LogRecovery, end: LogEnd, placed: Sequence[Placed], removed: Sequence[str],
-    checkpoint: bytes, abort: bytes,
+    files: Files, log: LogRecovery, end: LogEnd, placed: Sequence[StagedFile],
+    removed: Sequence[str], checkpoint: bytes, abort: bytes,
 ) -> None:  # fmt: skip
     """Cut the log at `end`, put derived files in their places, and note a clean stop.
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 MOST_POINTS = 100_000  # check points of all groups: a pop makes one for each queue
 MOST_OF_GROUP = 20_000  # and of one group in a topic; a broker has no limit
+_SPLIT = 2  # times these, where a client takes a part of what was popped together, and comes again
 _SPAN_MOST = 1 << 12  # positions between the first and the last of one check point
 _HEAP_SLACK = 64
 
@@ -98,11 +99,11 @@ class InFlight:
         self._count = 0
         self.changes = 0  # how often something was popped or acknowledged
 
-    def has_room(self, group: str, topic: str) -> bool:
-        """Whether one more check point is taken."""
+    def has_room(self, group: str, topic: str, times: int = 1) -> bool:
+        """Whether one more check point is taken; times: so many times as many as there may be."""
         popped = self._of.get((group, topic))
         own = 0 if popped is None else len(popped.points)
-        return own < MOST_OF_GROUP and self._count < MOST_POINTS
+        return own < times * MOST_OF_GROUP and self._count < times * MOST_POINTS
 
     def _check_room(self, group: str, topic: str) -> None:
         if not self.has_room(group, topic):
@@ -116,6 +117,10 @@ class InFlight:
     def add(self, group: str, topic: str, point: CheckPoint) -> None:
         """Messages were popped. Raises TooManyInFlight."""
         self._check_room(group, topic)
+        self.put(group, topic, point)
+
+    def put(self, group: str, topic: str, point: CheckPoint) -> None:
+        """Messages that `again` took are popped: for them there is room."""
         popped = self._of.setdefault((group, topic), _Popped())
         if point.key not in popped.points:
             self._count += 1
@@ -156,7 +161,11 @@ class InFlight:
         return pop_time
 
     def again(self, group: str, topic: str, queue_id: int, now: int, most: int) -> Again | None:
-        """Messages of a queue whose time is up, `most` at most; they are in flight no more."""
+        """Messages of a queue whose time is up, `most` at most; they are in flight no more.
+
+        There need not be room for more: a client that has ended acknowledges nothing, and what it
+        was given would fill the room for ever.
+        """
         popped = self._of.get((group, topic))
         queue = None if popped is None else popped.due.get(queue_id)
         if popped is None or queue is None:
@@ -171,6 +180,8 @@ class InFlight:
                     break
             times = point.times if waiting else times
             some = waiting[: most - len(taken)]
+            if len(some) < len(waiting) and not self.has_room(group, topic, _SPLIT):
+                break
             taken += some
             if len(some) < len(waiting):
                 for position in some:

@@ -14,13 +14,13 @@ from reput.broker.replication.ha_frames import (
 )
 from reput.broker.replication.slave import HEARTBEAT_SECONDS, HOUSEKEEPING_SECONDS
 from reput.broker.replication.switch_frames import (
-    Epoch,
     MasterHello,
     SlaveHello,
     SwitchSlaveReader,
     encode_master_hello,
     encode_transfer,
 )
+from reput.store_format.log.epochs import Epoch
 
 TRANSFER_BYTES = 32 << 10  # haTransferBatchSize
 
@@ -135,7 +135,7 @@ class SwitchConnection(_Common):
         epochs = self._epochs or (Epoch(1, log.start),)
         if self._hello_due:
             self._hello_due, self._sent_at = False, now
-            return Send(encode_master_hello(MasterHello(log.end, epochs[-1].epoch, epochs)))
+            return Send(encode_master_hello(MasterHello(log.end, epochs[-1].number, epochs)))
         if self._next < 0:
             return None
         current = [each for each in epochs if each.start <= self._next] or [epochs[0]]

@@ -15,7 +15,6 @@ from reput.broker.replication.ha_frames import (
     encode_report,
 )
 from reput.broker.replication.switch_frames import (
-    Epoch,
     MasterHello,
     SlaveHello,
     SwitchMasterReader,
@@ -23,6 +22,7 @@ from reput.broker.replication.switch_frames import (
     encode_slave_hello,
     encode_slave_report,
 )
+from reput.store_format.log.epochs import Epoch
 
 HEARTBEAT_SECONDS = 5.0  # haSendHeartbeatInterval
 HOUSEKEEPING_SECONDS = 20.0  # haHousekeepingInterval
@@ -136,8 +136,8 @@ class SwitchSlave(_Common):
         for mine, theirs in zip(self._known, hello.epochs, strict=False):
             if mine != theirs:
                 raise WrongOffset(
-                    f"the master's epoch {theirs.epoch} began at {theirs.start}, this replica's "
-                    f"epoch {mine.epoch} at {mine.start}: what is behind was never agreed on"
+                    f"the master's epoch {theirs.number} began at {theirs.start}, this replica's "
+                    f"epoch {mine.number} at {mine.start}: what is behind was never agreed on"
                 )
         self.epochs, self._shaken = hello.epochs, True
 

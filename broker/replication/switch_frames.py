@@ -8,6 +8,7 @@ import struct
 from typing import NamedTuple
 
 from reput.broker.replication.ha_frames import FRAME_MOST, LogChunk, ProtocolError
+from reput.store_format.log.epochs import Epoch
 
 HANDSHAKE, TRANSFER = 1, 2  # HAConnectionState's ordinals
 SLAVE_HANDSHAKE_BYTES = 16
@@ -18,13 +19,6 @@ _MASTER_HEAD = struct.Struct(">iiqi")  # of both kinds of frame
 _MASTER_REST = struct.Struct(">qq")  # of a transfer: epochStartOffset, confirmOffset
 _ENTRY = struct.Struct(">iq")
 EPOCHS_MOST = 1000  # handShakeBuffer has room for no more
-
-
-class Epoch(NamedTuple):
-    """One master's time: its number, and the physical offset at which it began."""
-
-    epoch: int
-    start: int
 
 
 class SlaveHello(NamedTuple):
@@ -73,7 +67,7 @@ def encode_master_hello(hello: MasterHello) -> bytes:
 
 
 def encode_transfer(offset: int, size: int, epoch: Epoch, confirmed: int) -> bytes:
-    head = _MASTER_HEAD.pack(TRANSFER, size, offset, epoch.epoch)
+    head = _MASTER_HEAD.pack(TRANSFER, size, offset, epoch.number)
     return head + _MASTER_REST.pack(epoch.start, confirmed)
 
 

@@ -10,7 +10,7 @@ _LINES_MOST = 10_000_000
 _SHOWN = 60
 
 
-class Decision(StrEnum):
+class Outcome(StrEnum):
     COMMIT = "commit"
     ROLLBACK = "rollback"
 
@@ -20,8 +20,8 @@ class Decisions(NamedTuple):
     the half message's physical offset.
     """
 
-    default: Decision | None
-    named: Mapping[str | int, Decision]
+    default: Outcome | None
+    named: Mapping[str | int, Outcome]
 
 
 def read_decisions(name: str, text: str) -> Decisions:
@@ -31,7 +31,7 @@ def read_decisions(name: str, text: str) -> Decisions:
     shorter than a UNIQ_KEY (20 digits at most) is a physical offset. Raises StoreError, which names
     file, line and field.
     """
-    found: dict[str | int, Decision] = {}
+    found: dict[str | int, Outcome] = {}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{name}: line {number}"
         words = line.split()
@@ -42,7 +42,7 @@ def read_decisions(name: str, text: str) -> Decisions:
         if len(words) != 2:
             raise StoreError(f"{where}: {len(words)} words; `UNIQ_KEY commit` is wanted")
         try:
-            decision = Decision(words[1].lower())
+            decision = Outcome(words[1].lower())
         except ValueError:
             raise StoreError(
                 f"{where}: decision {words[1][:_SHOWN]!r}: commit or rollback is wanted"

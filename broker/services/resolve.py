@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
-from reput.broker.services.decisions import Decision, Decisions
+from reput.broker.services.decisions import Decisions, Outcome
 from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.records_back import stored_at
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
@@ -33,8 +33,8 @@ from reput.store_format.query.opened_store import OpenedStore
 CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
 _ENDED = {
-    TransactionState.COMMITTED: Decision.COMMIT,
-    TransactionState.ROLLED_BACK: Decision.ROLLBACK,
+    TransactionState.COMMITTED: Outcome.COMMIT,
+    TransactionState.ROLLED_BACK: Outcome.ROLLBACK,
 }
 _GIVEN_UP = (
     TransactionState.DISCARDED,
@@ -57,7 +57,6 @@ class ResolutionPlan(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
         return bool(
             self.commits or self.rollbacks or self.discards or self.unfinished or self.behind
         )
@@ -112,7 +111,7 @@ def plan_resolution(
         ):
             plan.discards.append(each)
         else:
-            (plan.commits if decision == Decision.COMMIT else plan.rollbacks).append(each)
+            (plan.commits if decision == Outcome.COMMIT else plan.rollbacks).append(each)
     names.refuse_unknown()
     return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
 
@@ -138,12 +137,12 @@ class _Names:
         self._open: dict[str | int, int] = {}  # a name with the place of its open transaction
         self._unknown: set[str | int] = set(decisions.named)
 
-    def decision(self, each: Transaction) -> Decision | None:
+    def decision(self, each: Transaction) -> Outcome | None:
         """What was decided of it by name.
 
         Raises StoreError where two have the name, or its key and its offset say two things.
         """
-        named: dict[str | int, Decision] = {
+        named: dict[str | int, Outcome] = {
             place: self._places[place] for place in (each.first, each.last) if place in self._places
         }
         key, decision = self._keys.get(each.key, ("", None))

@@ -9,7 +9,7 @@ from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
-from reput.broker.serving.queue_locks import QueueKey
+from reput.broker.serving.queue_locks import LockedQueue
 
 
 def lock(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -31,7 +31,7 @@ def unlock(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found()
 
 
-def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] | Answer:
+def _asked(broker: Broker, request: Command) -> tuple[str, list[LockedQueue], str] | Answer:
     """(group, queues that there are, client) of a LockBatchRequestBody."""
     try:
         asked = json.loads(request.body or b"")
@@ -50,8 +50,8 @@ def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] 
     return group, there, client[:MOST_CLIENT_ID]
 
 
-def _queue(asked: Any) -> QueueKey:
-    return QueueKey(
+def _queue(asked: Any) -> LockedQueue:
+    return LockedQueue(
         str(asked["brokerName"])[:MOST_CLIENT_ID], int(asked["queueId"]), str(asked["topic"])
     )
 

@@ -22,7 +22,7 @@ from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.pop_checks import FROM_FIRST, Asked, checked, polling, pop_offset
 from reput.broker.serving.pull import Got, take
 from reput.broker.serving.record_bytes import Piece, given_again
-from reput.broker.serving.subscriptions import Wanted, subscription_of, wanted_by
+from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import Topic
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.parser import WrongExpression
@@ -40,7 +40,7 @@ class _Pop:
 
     broker: Broker
     asked: Asked
-    wanted: Wanted
+    wanted: PullFilter
     now: int
     pop_time: int
     most: int
@@ -126,7 +126,9 @@ class _Pop:
     def _keep(self, topic: str, queue_id: int, positions: Sequence[int], times: int) -> None:
         visible = self.now + max(self.invisible, 1)
         point = CheckPoint(queue_id, positions, self.pop_time, visible, times)
-        self.broker.in_flight.add(self.asked.group, topic, point)
+        in_flight = self.broker.in_flight
+        keep = in_flight.put if times else in_flight.add
+        keep(self.asked.group, topic, point)
         # its handles name the first position, so that they find the check point again
         self.infos.add(topic, queue_id, positions[0], positions)
 
@@ -135,8 +137,7 @@ class _Pop:
         broker, group, name = self.broker, self.asked.group, topic.name
         for queue_id in broker.in_flight.queues_due(group, name, self.now):
             room = self.most - self.given
-            full = room <= 0 or not broker.in_flight.has_room(group, name)
-            if full or (name, queue_id) in self.seen:
+            if room <= 0 or (name, queue_id) in self.seen:
                 continue
             found = broker.in_flight.again(group, name, queue_id, self.now, room)
             if found is None:

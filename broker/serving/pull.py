@@ -18,7 +18,7 @@ from reput.broker.serving.queue import ServedQueue
 from reput.broker.serving.record_bytes import Piece, records_of
 from reput.broker.serving.routes import MASTER_ID
 from reput.broker.serving.served_store import bounds
-from reput.broker.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
+from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import PERM_READ, Topic
 from reput.store_format.derived.queue_slices import Numbers
 from reput.store_format.filter.filters import WrongTags
@@ -114,7 +114,7 @@ def _code(status: str, position: int) -> int:
 
 def _wanted(
     broker: Broker, request: Command, topic: str, group: str, flags: int
-) -> Wanted | Answer:
+) -> PullFilter | Answer:
     """What the pull's subscription wants: its own, or the group's by its clients' heartbeats."""
     version = number(request, "subVersion", 0)
     profile = broker.store.opened.profile
@@ -152,7 +152,7 @@ def _wanted(
 
 def take(
     broker: Broker, topic: Topic, queue: ServedQueue | None, position: int, most: int,
-    wanted: Wanted,
+    wanted: PullFilter,
 ) -> Got:  # fmt: skip
     """What DefaultMessageStore.getMessage finds from a position on."""
     if queue is None:  # a broker makes the queue that it is asked for

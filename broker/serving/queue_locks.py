@@ -9,7 +9,7 @@ LIVE_MILLISECONDS = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 MOST_LOCKS = 100_000
 
 
-class QueueKey(NamedTuple):
+class LockedQueue(NamedTuple):
     """A queue as clients name it (MessageQueue)."""
 
     brokerName: str  # noqa: N815 (the names of the JSON's members)
@@ -26,9 +26,11 @@ class QueueLocks:
     """The locks of all groups; a lock that is not asked for again for a minute is free."""
 
     def __init__(self) -> None:
-        self._locks: dict[tuple[str, QueueKey], _Lock] = {}
+        self._locks: dict[tuple[str, LockedQueue], _Lock] = {}
 
-    def lock(self, group: str, queues: Iterable[QueueKey], client: str, now: int) -> list[QueueKey]:
+    def lock(
+        self, group: str, queues: Iterable[LockedQueue], client: str, now: int
+    ) -> list[LockedQueue]:
         """Take what is free, or the client's already; returns those (tryLockBatch)."""
         taken = []
         for queue in queues:
@@ -41,7 +43,7 @@ class QueueLocks:
             taken.append(queue)
         return taken
 
-    def unlock(self, group: str, queues: Iterable[QueueKey], client: str) -> None:
+    def unlock(self, group: str, queues: Iterable[LockedQueue], client: str) -> None:
         """Give back what the client has of them (unlockBatch)."""
         for queue in queues:
             held = self._locks.get((group, queue))

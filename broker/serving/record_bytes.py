@@ -30,7 +30,7 @@ Piece = LogRange | memoryview
 Keep = Callable[[Record], bool]
 
 
-class Records(NamedTuple):
+class RecordPieces(NamedTuple):
     """The records of some entries, as an answer's body."""
 
     pieces: list[Piece]
@@ -41,7 +41,7 @@ class Records(NamedTuple):
 
 def records_of(
     entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None = None
-) -> Records:
+) -> RecordPieces:
     """The records that entries point to, in their order.
 
     keep: only those for which it is true. Raises StoreChanged, OSError.
@@ -49,13 +49,13 @@ def records_of(
     long = np.flatnonzero(entries.sizes >= LONG).tolist()
     if not long:
         return _short(entries, log, files, keep)
-    parts, done = list[Records](), 0
+    parts, done = list[RecordPieces](), 0
     for number in long:
         parts.append(_short(entries.part(slice(done, number)), log, files, keep))
         parts.append(_long(entries.part(slice(number, number + 1)), log, files, keep))
         done = number + 1
     parts.append(_short(entries.part(slice(done, None)), log, files, keep))
-    return Records(
+    return RecordPieces(
         [piece for part in parts for piece in part.pieces],
         [positions for part in parts for positions in part.positions],
         Taken(sum(part.taken.messages for part in parts), sum(part.taken.bytes for part in parts)),
@@ -63,11 +63,11 @@ def records_of(
     )
 
 
-def _nothing(unwanted: bool = False) -> Records:
-    return Records([], [], Taken(0, 0), unwanted)
+def _nothing(unwanted: bool = False) -> RecordPieces:
+    return RecordPieces([], [], Taken(0, 0), unwanted)
 
 
-def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
+def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> RecordPieces:
     place, size = int(entry.places[0]), int(entry.sizes[0])
     try:
         record = log.record_at(place)
@@ -78,10 +78,10 @@ def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> R
     if keep is not None and not keep(record):
         return _nothing(unwanted=True)
     taken = Taken(int(entry.messages[0]), size)
-    return Records([files.range(place, size)], [entry.positions], taken, False)
+    return RecordPieces([files.range(place, size)], [entry.positions], taken, False)
 
 
-def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
+def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> RecordPieces:
     """Records that are read, neighbours with one call."""
     many = len(entries)
     kept, ats = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -110,10 +110,10 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
         sound[sound] = wanted
     if sound.all():
         taken = Taken(int(entries.messages.sum()), len(view))
-        return Records([view], [entries.positions], taken, unwanted)
+        return RecordPieces([view], [entries.positions], taken, unwanted)
     taken = Taken(int(entries.messages[sound].sum()), int(entries.sizes[sound].sum()))
     pieces = [view[ats[number] : ends[number]] for number in np.flatnonzero(sound).tolist()]
-    return Records(list[Piece](pieces), [entries.positions[sound]], taken, unwanted)
+    return RecordPieces(list[Piece](pieces), [entries.positions[sound]], taken, unwanted)
 
 
 def given_again(

@@ -23,7 +23,7 @@ _WORK_MOST = 1 << 20  # characters that one pull evaluates, a record counting as
 _RECORD_WORK = 200
 
 
-class Wanted(Protocol):
+class PullFilter(Protocol):
     """Says which messages a pull is to get. In doubt they are delivered: the client looks too."""
 
     def entries(self, tags_codes: Numbers) -> Any:
@@ -77,7 +77,7 @@ class BySql:
 EVERYTHING = ByTags(None)
 
 
-def wanted_by(subscription: Subscription, profile: Profile) -> Wanted:
+def wanted_by(subscription: Subscription, profile: Profile) -> PullFilter:
     """What a subscription wants. Raises WrongTags, WrongExpression (ValueErrors)."""
     if not is_tags(subscription.kind):
         chosen = compiled(subscription.text, profile)

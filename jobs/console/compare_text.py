@@ -25,7 +25,6 @@ Names = tuple[str, str]  # what the two stores are called
 
 
 def text(report: CompareReport) -> str:
-    """What a person reads."""
     lines: list[str] = []
     for number, pair in enumerate(report.pairs, start=1):
         names = _FIRST, "slave" if len(report.pairs) == 1 else f"slave {number}"
@@ -35,7 +34,6 @@ def text(report: CompareReport) -> str:
 
 
 def details(report: CompareReport) -> list[str]:
-    """What -v shows besides."""
     lines = []
     for number, pair in enumerate(report.pairs, start=1):
         slave = "slave" if len(report.pairs) == 1 else f"slave {number}"

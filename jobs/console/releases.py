@@ -31,7 +31,6 @@ CHANGES = (
 
 
 def text() -> str:
-    """What a person reads."""
     rows = [f"  {since:<7}{what:<74}{where}" for since, what, where in CHANGES]
     alike = ", ".join(map(span, groups(RELEASES, Has(multi_dispatch=False))))
     return "\n".join((

@@ -13,7 +13,11 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config_files import KINDS, POSITIONS
 from reput.store_format.convert.changes import Changes, Fate, is_shared
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
-from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.discover.config_folder import (
+    batch_topics_of,
+    config_table,
+    consumer_offsets,
+)
 from reput.store_format.discover.in_rocksdb import config_in_rocksdb
 from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
@@ -159,6 +163,13 @@ def _with_names(about: Any, changes: Changes) -> Any:
             for name, value in about.items()
         }  # fmt: skip
     return [_with_names(each, changes) for each in about] if isinstance(about, list) else about
+
+
+def batch_topics_in(config: Config) -> list[str]:
+    """The topics that have batch queues."""
+    whole = json.loads(quoted_keys(config.get(_TOPICS, b"{}")))
+    table = whole.get(_BY_TOPIC[_TOPICS])
+    return batch_topics_of(table) if isinstance(table, dict) else []
 
 
 def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:

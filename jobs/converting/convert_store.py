@@ -9,6 +9,7 @@ from typing import NamedTuple
 from reput.jobs.converting.carried_config import (
     SCHEDULE,
     Config,
+    batch_topics_in,
     carried_config,
     delivered_up_to,
     merged_config,
@@ -22,33 +23,46 @@ from reput.jobs.converting.ordered_records import Source, place_in_order
 from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
-from reput.jobs.deriving.derive_set import derive_set, move_derived
+from reput.jobs.deriving.derive_set import derive_files
 from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
+from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.engines.engine import Row
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues
-from reput.jobs.outputs.manifest import manifest_text
+from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
-from reput.jobs.outputs.sets import REBUILT
-from reput.jobs.outputs.summary import OutputFile
+from reput.jobs.outputs.publish import SET, end_set, put_derived
+from reput.jobs.outputs.summary import OutputFile, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
+from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.judge_end import judge_end
 from reput.store_format.convert.changes import Changes, Fate
 from reput.store_format.convert.fits import Seen, misfits
+from reput.store_format.derive.rules import rocksdb_rules, scan_rules
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
+from reput.store_format.faults import REFUSE, DamageFound, StoreError
+from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers, settings_from
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
+from reput.udfs.staging import Staging
 
-_SET, _DERIVED, _DRY_RUN = "set", "derived", "reput-convert-"
+_DRY_RUN = "reput-convert-"
 # Of the new store nothing but its root tells where its files are.
 _PLACES = "storepath"
 _DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
+
+
+class Kinds(NamedTuple):
+    """Whether queues and index are in FILES or in ROCKSDB."""
+
+    of_queues: str
+    of_index: str
 
 
 class Wanted(NamedTuple):
@@ -105,28 +119,31 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         looked = _looked_at(_jobs(job, stores), to)
         summary = looked.summary
         summary.output, summary.cleaned = place.path, cleaned
-        rows = write_log(job, looked.log, to.segment_bytes)
+        storage = place.storage
+        kinds = Kinds(
+            kind_of_queues(first.plan, None, place.path),
+            kind_of_index(first.plan, None, place.path),
+        )
+        rules = _rules(to, looked.config, kinds)
+        rows = write_log(job, looked.log, to.segment_bytes, rules)
         for each in stores:
             check_unchanged(each.plan)
-        storage, folder = place.storage, job.staging.path(_SET)
-        target = storage.begin_set(folder, place.path, place.may_go)
+        target = storage.begin_set(job.staging.path(SET), place.path, place.may_go)
         storage.make_folders(f"{target}/{COMMIT_LOG}")
         moves = []
         for row in rows:
             path = f"{COMMIT_LOG}/{segment_name(row['start'])}"
             moves.append((job.staging.path(row["name"]), f"{target}/{path}"))
-            summary.segments.append(OutputFile(path, row["length"], row["sha256"]))
+            # no digest: it would take a seventh of all time, and records have CRCs of their own
+            summary.segments.append(OutputFile(path, row["length"], ""))
         storage.move_all(moves)
         _write_config(storage, target, looked.config, summary)
         if not to.changes.selects:
             records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
             carry_timer(job.plan, storage, target, records, summary)
-        # bodies were checked as they were read
-        settings = {**to.settings, "checkCRCOnRecover": "false"}
-        made = StoreAt(storage, target, to.release, settings)
-        _derive(first, made, job.staging.path(_DERIVED), looked)
-        raw = manifest_text(summary.manifest())
-        storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
+        made = StoreAt(storage, target, to.release, _unchecked(to))
+        _derive(first, made, job.staging, rows, looked, rules, kinds)
+        end_set(job.staging, summary.manifest(), place)
     summary.seconds = first.seconds()
     return summary
 
@@ -246,26 +263,48 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
         summary.copied.append(f"{CONFIG}/{name}")
 
 
-def _derive(found: FoundStore, at: StoreAt, derived: str, looked: _LookedAt) -> None:
-    """Derive the new log's files to a folder of its staging, and move them into the set."""
-    storage, target, summary = at.storage, at.path, looked.summary
+def _unchecked(to: Wanted) -> dict[str, str]:
+    """The new store's settings, without CRCs of bodies, which were checked as they were read."""
+    return {**to.settings, "checkCRCOnRecover": "false"}
+
+
+def _rules(to: Wanted, config: Config, kinds: Kinds) -> ScanRules:
+    """By which the new log's records are dispatched."""
+    rules, settings = profile(to.release), settings_from(_unchecked(to), release=to.release)
+    found = scan_rules(rules, settings, batch_topics_in(config))
+    return rocksdb_rules(found, rules, settings) if kinds.of_queues == ROCKSDB else found
+
+
+def _derive(
+    found: FoundStore,
+    at: StoreAt,
+    staging: Staging,
+    rows: list[Row],
+    looked: _LookedAt,
+    rules: ScanRules,
+    kinds: Kinds,
+) -> None:
+    """Derive the new log's files into the set. rows: its segments as they were written."""
+    cut = replace(found.cut, split_bytes=rows[0]["length"])  # a segment is a split
     made = find_store(
-        found.engine, at,
-        cut=found.cut, progress=found.progress, one_release=True, even_rocksdb=True,
+        found.engine, at, cut=cut, progress=found.progress, one_release=True, even_rocksdb=True,
     )  # fmt: skip
+    job, summary = made.job(staging), looked.summary
+    if kinds.of_queues == ROCKSDB:
+        job.keep_times()
+    assert job.rules == rules, f"{job.rules} instead of {rules}"
+    linked = link_all(made.plan.splits, lambda scanned, *_: scanned.update(enumerate(rows)))
+    built = summary_of(made.plan, at.path, linked.end, "")
     try:
-        built = derive_set(
-            made,
-            made.output(derived, REBUILT, False, storage),
-            queues=kind_of_queues(found.plan, None, derived),
-            index=kind_of_index(found.plan, None, derived),
-            expired=looked.expired,
-        )
+        _, warnings = judge_end(job, linked, REFUSE)
     except DamageFound as error:
         raise StoreError(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published; `reput check` shows what is wrong with the old one: {error}"
         ) from None
-    move_derived(built, storage, derived, target)
-    summary.derived = built.files
-    summary.warnings += [*built.warnings, *built.left_out]
+    named = derive_files(
+        job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
+    )
+    checkpoint = new_checkpoint(made.plan, linked, named)
+    summary.derived = put_derived(staging, named, checkpoint, at.path)
+    summary.warnings += [*built.warnings, *warnings, *built.left_out]

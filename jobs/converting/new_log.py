@@ -7,6 +7,7 @@ from reput.jobs.converting.measured_log import MeasuredLog
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.convert.changes import Changes
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.udfs.convert.measure_splits import measured_records
@@ -104,9 +105,11 @@ def _segments(begins: list[tuple[int, int, int]], pieces: list[Piece]) -> Iterat
         yield NewSegment(start, (Part(0, piece, record, last_piece, stop),), last)
 
 
-def write_log(job: Pipeline, log: NewLog, segment_bytes: int) -> list[Row]:
-    """Write the segments in staging; their SEGMENT_WRITTEN rows, in the log's order."""
-    task = WriteSegments(job.staging, log.olds, tuple(log.segments), segment_bytes)
+def write_log(job: Pipeline, log: NewLog, segment_bytes: int, rules: ScanRules) -> list[Row]:
+    """Write the segments in staging; their SEGMENT_WRITTEN rows, in the log's order. rules: of the
+    new log.
+    """
+    task = WriteSegments(job.staging, log.olds, tuple(log.segments), segment_bytes, rules)
     total = log.end - log.segments[0].start
     with job.stages.by_tasks("written", total, "bytes"):
         rows = job.ids(len(task.segments)).run(task, SEGMENT_WRITTEN).collect()

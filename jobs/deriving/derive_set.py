@@ -63,36 +63,48 @@ def derive_set(  # noqa: PLR0913 (a user's options)
             read.linked.queue_damage = damage._replace(no_room=no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, on_damage, cleaned)
-        built = job.build(read.linked, queues=queues == FILES, indexes=index == FILES)
-        indexed = index_tables(job, read.linked) if index == ROCKSDB else None
-        tables = queue_tables(job, read.linked) if queues == ROCKSDB else []
-        length = job.queue_bytes(CONSUME_QUEUE)
-        if queues == FILES and expired is not None:
-            built += expired_files(job.staging, expired, length)
-        elif queues == FILES:
-            built += files_of_expired(
-                job.plan, job.staging, _live(built), length, summary.warnings
-            )  # fmt: skip
+        named = derive_files(
+            job, read.linked, summary, queues=queues, index=index, expired=expired,
+            index_start_name=index_start_name,
+        )  # fmt: skip
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
-        check_unchanged(job.plan)
-        named = name_files(built, job.queue_bytes, index_start_name)
-        if queues == ROCKSDB:
-            named += _in_rocksdb(job, tables, expired, summary.warnings)
-        if indexed is not None:
-            named += index_database(job.staging, indexed)
-        _count(summary, read.linked, named)
-        if queues == ROCKSDB:
-            summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
-        if indexed is not None:
-            summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
-        summary.left_out += unnamed(built, job.queue_bytes)
         summary.seconds = found.seconds()
         checkpoint = new_checkpoint(job.plan, read.linked, named)
         publish(job.staging, named, checkpoint, summary, target)
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+def derive_files(
+    job: Pipeline, linked: Linked, summary: Summary, *, queues: str, index: str,
+    expired: Mapping[Queue, LastEntry] | None, index_start_name: str | None = None,
+) -> list[Built]:  # fmt: skip
+    """Build queues and index in staging from a log that is scanned and linked; BUILT rows with
+    their paths in a set. The summary gets counts and warnings; the rest is as for derive_set.
+    """
+    built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
+    indexed = index_tables(job, linked) if index == ROCKSDB else None
+    tables = queue_tables(job, linked) if queues == ROCKSDB else []
+    length = job.queue_bytes(CONSUME_QUEUE)
+    if queues == FILES and expired is not None:
+        built += expired_files(job.staging, expired, length)
+    elif queues == FILES:
+        built += files_of_expired(job.plan, job.staging, _live(built), length, summary.warnings)
+    check_unchanged(job.plan)
+    named = name_files(built, job.queue_bytes, index_start_name)
+    if queues == ROCKSDB:
+        named += _in_rocksdb(job, tables, expired, summary.warnings)
+    if indexed is not None:
+        named += index_database(job.staging, indexed)
+    _count(summary, linked, named)
+    if queues == ROCKSDB:
+        summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
+    if indexed is not None:
+        summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
+    summary.left_out += unnamed(built, job.queue_bytes)
+    return named
 
 
 def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:

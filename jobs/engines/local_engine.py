@@ -49,17 +49,14 @@ class LocalEngine(Engine):
         self._work: list[_Work] = []  # what is running or waits
 
     def numbers(self, numbers: range, parts: int | None = None) -> "LocalRows":
-        """As for an Engine."""
         ids = pa.table({"id": np.arange(numbers.start, numbers.stop)})
         return self.table(ids, min(len(numbers), parts or len(numbers)))
 
     def table(self, rows: pa.Table, parts: int) -> "LocalRows":
-        """As for an Engine."""
         source = _Source(rows.schema, lambda: _parts(rows, _evenly(len(rows), parts)))
         return LocalRows(self, (source,))
 
     def share_done(self) -> float | None:
-        """As for an Engine."""
         work = self._work
         return sum(each.done() for each in work) / len(work) if work else None
 
@@ -123,12 +120,10 @@ class LocalRows(TaskRows):
     sources: tuple[_Source, ...]
 
     def run(self, task: Task, columns: pa.Schema) -> "LocalRows":
-        """As for Rows."""
         then = (replace(s, columns=columns, tasks=(*s.tasks, task)) for s in self.sources)
         return replace(self, sources=tuple(then))
 
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "LocalRows":
-        """As for Rows."""
 
         def shared() -> list[Batches]:
             rows = self._table()
@@ -143,14 +138,12 @@ class LocalRows(TaskRows):
         return replace(self, sources=(_Source(self.columns, shared),))
 
     def also(self, other: TaskRows) -> "LocalRows":
-        """As for Rows."""
         assert isinstance(other, LocalRows)
         return replace(self, sources=self.sources + other.sources)
 
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
     ) -> "LocalRows":
-        """As for Rows."""
         names = [*key, *greatest, *least]
 
         def found() -> list[Batches]:
@@ -163,7 +156,6 @@ class LocalRows(TaskRows):
         return replace(self, sources=(_Source(columns, found),))
 
     def collect(self) -> list[Row]:
-        """As for Rows."""
         return [row for batch in self.engine.batches(self.sources) for row in batch.to_pylist()]
 
     @property

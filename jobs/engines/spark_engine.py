@@ -40,12 +40,10 @@ class SparkEngine(Engine):
         self.most_cores = self.cores if self.one_machine else max(self.cores, _CORES_THERE_MAY_BE)
 
     def numbers(self, numbers: range, parts: int | None = None) -> "SparkRows":
-        """As for an Engine."""
         parts = max(1, min(len(numbers), parts or len(numbers)))
         return SparkRows(self.spark.range(numbers.start, numbers.stop, 1, parts))
 
     def table(self, rows: pa.Table, parts: int) -> "SparkRows":
-        """As for an Engine."""
         return SparkRows(self.spark.createDataFrame(rows).repartition(parts))
 
     def share_done(self) -> float | None:
@@ -69,23 +67,19 @@ class SparkRows(TaskRows):
     frame: "DataFrame"
 
     def run(self, task: Task, columns: pa.Schema) -> "SparkRows":
-        """As for Rows."""
         return SparkRows(run_in_tasks(self.frame, task, columns))
 
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "SparkRows":
-        """As for Rows."""
         shared = self.frame.repartition(parts, *key)
         return SparkRows(shared.sortWithinPartitions(*key, *order))
 
     def also(self, other: TaskRows) -> "SparkRows":
-        """As for Rows."""
         assert isinstance(other, SparkRows)
         return SparkRows(self.frame.unionByName(other.frame))
 
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
     ) -> "SparkRows":
-        """As for Rows."""
         from pyspark.sql import functions as f
 
         asked = [f.max(name).alias(name) for name in greatest]

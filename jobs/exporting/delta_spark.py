@@ -95,7 +95,6 @@ class DeltaSpark:
         return about["description"] or ""
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """As for a TableWriter."""
         clustered = set(CLUSTERED_BY) <= set(columns.names)
         cluster = f" CLUSTER BY ({', '.join(CLUSTERED_BY)})" if clustered else ""
         self.spark.sql(

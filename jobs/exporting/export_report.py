@@ -42,11 +42,9 @@ class Exported:
         return {"format": EXPORT_FORMAT, **whole}
 
     def as_json(self) -> dict[str, Any]:
-        """For --json."""
         return {**asdict(self), "messages": self.messages}
 
     def text(self) -> str:
-        """For people."""
         length = sum(each["length"] for each in self.files)
         files = f" in {counted(len(self.files), 'file')}, {length:,} bytes"
         lines = [
@@ -79,11 +77,9 @@ class ComparedExport:
         return not self.differences
 
     def as_json(self) -> dict[str, Any]:
-        """For --json."""
         return {**asdict(self), "same": self.same}
 
     def text(self) -> str:
-        """For people."""
         if self.same:
             many = counted(self.messages, "message")
             return f"{self.output}: {many}, as the log of {self.store} has them"

@@ -32,7 +32,6 @@ class CaughtUp:
     seconds: float = 0.0
 
     def text(self) -> str:
-        """What a person reads at the end."""
         if not self.needed:
             head = f"nothing new in {self.store}: "
             head += (
@@ -58,5 +57,4 @@ class CaughtUp:
         return "\n".join(lines)
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return found_lines(self.discovered)

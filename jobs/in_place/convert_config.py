@@ -53,7 +53,6 @@ class Conversion(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
         pairs = ((f"{CONFIG}/{file}", f"{CONFIG}/{name}") for file, name in self.names.items())
         if self.to_rocksdb:
             return [f"{file} gets its rows in a RocksDB, {name}" for file, name in pairs]

@@ -61,14 +61,12 @@ class Expired:
         return bool(self.segments or self.files)
 
     def as_json(self) -> dict[str, Any]:
-        """What --json shows."""
         whole = asdict(self) | {"bytes": self.bytes, "needed": self.needed}
         for name in ("segments", "files", "kept"):
             whole[name] = [each._asdict() for each in getattr(self, name)]
         return whole
 
     def text(self) -> str:
-        """What a person reads."""
         verb = "deleted" if self.done else "would delete"
         lines = [
             f"{verb} {counted(len(self.segments), 'segment')} and "

@@ -22,7 +22,7 @@ from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import ANY_TIME, FileState
 
-Seen = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
+LogListing = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
 
 
 class Rounds(NamedTuple):
@@ -35,8 +35,8 @@ class Rounds(NamedTuple):
 
 def one_round(
     held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
-    before: Seen = (),
-) -> tuple[CaughtUp | None, Seen]:  # fmt: skip
+    before: LogListing = (),
+) -> tuple[CaughtUp | None, LogListing]:  # fmt: skip
     """Catch up with what is there of a log that grows; None where none of it is there yet.
 
     at: the held store, with what the user says of it. before: what the round before has seen of the
@@ -85,7 +85,7 @@ def follow(
 ) -> CaughtUp | None:  # fmt: skip
     """Catch up again and again; the last round's report. Raises as one_round does."""
     since, about = time.monotonic(), None
-    seen: Seen = ()
+    seen: LogListing = ()
     while True:
         before = seen
         found, seen = one_round(held, at, progress, confirm, before)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reput.jobs.in_place.follow import Rounds, Seen, consented, one_round
+from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
@@ -39,7 +39,7 @@ def follow_stream(
     refuse_overlap(local, checkpoint, inputs_of(local, held.path, at.settings))
     failed: list[BaseException] = []
     last = time.monotonic()
-    seen: Seen = ()
+    seen: LogListing = ()
     one_at_a_time = threading.Lock()
 
     def catch_up() -> None:

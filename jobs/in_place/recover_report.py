@@ -31,13 +31,11 @@ class Recovered:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
         return bool(
             self.crashed or self.cut_bytes or self.written or self.removed or self.checkpoint
         )
 
     def text(self) -> str:
-        """What a person reads at the end."""
         if not self.needed:
             return f"{self.store} was stopped cleanly and is undamaged: nothing to do"
         lines = [
@@ -62,7 +60,6 @@ class Recovered:
         return ", ".join(text for needed, text in steps if needed)
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return [
             *(f"  written   {path}" for path in self.written),
             *(f"  removed   {path}" for path in self.removed),

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from reput.broker.change.install import last_offset
-from reput.broker.change.recover import Placed
+from reput.broker.change.recover import StagedFile
 from reput.jobs.in_place.index_names import names_after
 from reput.jobs.judging.verdict import Verdict, files_there
 from reput.jobs.opening.held_store import HeldStore
@@ -16,7 +16,7 @@ from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 class Renewal(NamedTuple):
     """The files that get new content, and those that go. Paths are below the store."""
 
-    placed: list[Placed]
+    placed: list[StagedFile]
     removed: list[str]
 
 
@@ -30,8 +30,8 @@ class _Compared(NamedTuple):
     wrong: set[str]
     there: set[str]
 
-    def placed(self, row: Built, path: str) -> Placed:
-        return Placed(f"{self.staging}/{row['name']}", path)
+    def placed(self, row: Built, path: str) -> StagedFile:
+        return StagedFile(f"{self.staging}/{row['name']}", path)
 
 
 def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:

@@ -12,10 +12,12 @@ from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.storage.part_reads import read_part
 from reput.store_format.storage.protocol import InputStorage
 
-Placed = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)
+BatchEntryAt = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)
 
 
-def batch_entries(storage: InputStorage, files: Iterable[tuple[str, int]]) -> Iterator[Placed]:
+def batch_entries(
+    storage: InputStorage, files: Iterable[tuple[str, int]]
+) -> Iterator[BatchEntryAt]:
     """The entries of batch queue files. files: each with the bytes from its start that are used."""
     for path, used in files:
         entries = decode_entries(read_part(storage, path, 0, used), True)
@@ -24,7 +26,7 @@ def batch_entries(storage: InputStorage, files: Iterable[tuple[str, int]]) -> It
 
 
 def first_difference(
-    wanted: Iterable[Placed], there: Iterable[Placed], last: str, log_start: int
+    wanted: Iterable[BatchEntryAt], there: Iterable[BatchEntryAt], last: str, log_start: int
 ) -> tuple[Difference, int] | None:
     """The first difference, and the physicalOffset that it is about; None where there is none.
 

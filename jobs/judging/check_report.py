@@ -52,7 +52,6 @@ class CheckReport:
         return self.releases.endswith("assumed")
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints."""
         whole = {name: value for name, value in vars(self).items() if name != "segments"}
         whole["findings"] = [each._asdict() for each in self.findings]
         for name in ("differences", "behind"):

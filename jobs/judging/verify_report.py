@@ -40,7 +40,6 @@ class Report:
         return {"same": self.same, **asdict(self)}
 
     def text(self) -> str:
-        """What a person reads at the end."""
         count = len(self.differences)
         same = "the same" if self.in_rocksdb else "the same, byte for byte"
         files = f"{counted(self.files, 'file')} derived"
@@ -57,7 +56,6 @@ class Report:
         return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return [
             *(f"  differs   {difference.text()}" for difference in self.differences[_SHOWN:]),
             *found_lines(self.discovered),

@@ -111,7 +111,7 @@ def make_plan(
     parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
-    folders = log_folders(storage, store, parsed)
+    folders = discovered.log_folders or log_folders(storage, store, parsed)
     holder = storage.lock_holder(store)
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)

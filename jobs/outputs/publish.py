@@ -22,7 +22,7 @@ from reput.udfs.staging import PLACED_TREE, Staging
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
 
-_SET = "set"
+SET = "set"
 _UNNAMED_SHOWN = 20
 
 
@@ -80,22 +80,34 @@ def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
 ) -> None:
     """Move the accepted files into one folder, add the checkpoint, and publish it."""
-    target = begin_set(staging, [(row["name"], row["path"]) for row in built], output)
-    summary.files = [
-        OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
-    ]
-    summary.files.append(_write(staging.storage, target, CHECKPOINT, checkpoint))
+    target = output.storage.begin_set(staging.path(SET), output.path, output.may_go)
+    summary.files = put_derived(staging, built, checkpoint, target)
     end_set(staging, summary.manifest(), output)
 
 
+def put_derived(
+    staging: Staging, built: list[Built], checkpoint: bytes, target: str
+) -> list[OutputFile]:
+    """Move the accepted files into a set's folder, and add the checkpoint."""
+    _move_in(staging, [(row["name"], row["path"]) for row in built], target)
+    files = [OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built]
+    return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
+
+
 def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
-    """Move files (name in staging, path below the output) into a folder, and return that.
+    """Move files (name in staging, path below the output) into a folder, and return that."""
+    target = output.storage.begin_set(staging.path(SET), output.path, output.may_go)
+    _move_in(staging, files, target)
+    return target
+
+
+def _move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None:
+    """Move files (name in staging, path in the set) into a set's folder.
 
     Those that were made at their paths (`StagingStorage.place`) move with the folders that they
     are in. Where two attempts at a task made one, the other attempt's file takes its place.
     """
     storage = staging.storage
-    target = output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
     tree = staging.path(PLACED_TREE)
     placed = {name for name, path in files if name == f"{PLACED_TREE}/{path}"}
     tops = dict.fromkeys(name.split("/")[1] for name in placed)
@@ -110,13 +122,12 @@ def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) ->
         for listed in storage.list(staging.folder):
             if listed.state is not None:
                 storage.remove(staging.path(listed.name))
-    return target
 
 
 def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     """Add the manifest, and put the folder in its place at once."""
     text = manifest_text(manifest)
-    output.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
+    output.storage.publish(staging.path(SET), output.path, output.may_go, (MANIFEST, text))
 
 
 def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> OutputFile:

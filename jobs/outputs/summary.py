@@ -96,7 +96,6 @@ class Summary:
         return whole
 
     def text(self) -> str:
-        """What a person reads at the end."""
         rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
         made = (
             counted(self.messages, "message"),
@@ -125,7 +124,6 @@ class Summary:
         return "\n".join(lines)
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         causes = self.damage["causes"] if self.damage else ()
         ranges = self.damage["ranges"] if self.damage else ()
         return [

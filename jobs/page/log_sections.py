@@ -11,7 +11,6 @@ from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import (
     PageColumn,
-    Picture,
     Section,
     Table,
     labels,
@@ -72,7 +71,7 @@ def put_section(facts: Facts) -> Section:
         )
     if len({span.begin for span in drawn}) > 1:
         about = f"Messages in each {_SPAN_NAMES.get(put.width) or duration(put.width)}, by topic"
-        section.pictures.append(Picture(about, over_time(drawn, "messages", parts)))
+        section.draw(about, over_time(drawn, "messages", parts))
     elif drawn:
         section.words.append(
             f"All were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} on."
@@ -80,16 +79,12 @@ def put_section(facts: Facts) -> Section:
             else f"Most were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} "
             f"on."
         )
-    section.tables.append(
-        table(
-            "Messages in each span",
-            (
-                PageColumn("from (UTC)", lambda row: time_cell(row.begin)),
-                PageColumn("topic", lambda row: row.part),
-                PageColumn("messages", lambda row: int(row.value), True),
-            ),
-            spans,
-        )
+    section.show(
+        "Messages in each span",
+        spans,
+        PageColumn("from (UTC)", lambda row: time_cell(row.begin)),
+        PageColumn("topic", lambda row: row.part),
+        PageColumn("messages", lambda row: int(row.value), True),
     )
     return section
 
@@ -151,36 +146,20 @@ def topics_section(facts: Facts) -> Section:
             f"The {plural(len(shown), 'topic')} with the most bytes in the log"
             + (f"; {more:,} more are in the table only." if more else ".")
         )
-        section.pictures.append(
-            Picture(
-                "Bytes in the log, by topic",
-                bars(
-                    [Bar(label, put[name].bytes)
-                     for label, name in zip(labels(shown), shown, strict=True)],
-                    "bytes",
-                ),
-            )
-        )  # fmt: skip
-    section.tables.append(
-        table(
-            "Topics",
-            (
-                PageColumn("topic", lambda name: name),
-                PageColumn("kind", lambda name: there[name].kind if name in there else None),
-                PageColumn("queues", lambda name: there[name].queues if name in there else 0, True),
-                PageColumn("put in the log",
-                       lambda name: put[name].messages if name in put else 0, True),
-                PageColumn("bytes in the log", size_of, True),
-                PageColumn("in queues",
-                       lambda name: there[name].messages if name in there else 0, True),
-                PageColumn("oldest (UTC)",
-                       lambda name: time_cell(put[name].first) if name in put else None),
-                PageColumn("newest (UTC)",
-                       lambda name: time_cell(put[name].last) if name in put else None),
-            ),
-            names,
-        )
-    )  # fmt: skip
+        drawn = [Bar(label, put[n].bytes) for label, n in zip(labels(shown), shown, strict=True)]
+        section.draw("Bytes in the log, by topic", bars(drawn, "bytes"))
+    section.show(
+        "Topics",
+        names,
+        PageColumn("topic", lambda name: name),
+        PageColumn("kind", lambda name: there[name].kind if name in there else None),
+        PageColumn("queues", lambda name: there[name].queues if name in there else 0, True),
+        PageColumn("put in the log", lambda name: put[name].messages if name in put else 0, True),
+        PageColumn("bytes in the log", size_of, True),
+        PageColumn("in queues", lambda name: there[name].messages if name in there else 0, True),
+        PageColumn("oldest (UTC)", lambda n: time_cell(put[n].first) if n in put else None),
+        PageColumn("newest (UTC)", lambda n: time_cell(put[n].last) if n in put else None),
+    )
     return section
 
 
@@ -197,20 +176,16 @@ def sizes_section(facts: Facts) -> Section:
     )
     shown = [Bar(_sizes(int(row.size or 0)), row.records) for row in rows]
     if len(shown) > 1:
-        section.pictures.append(Picture("Records by their size", bars(shown, "records")))
+        section.draw("Records by their size", bars(shown, "records"))
     else:
         section.words.append(f"All have {shown[0].label}.")
-    section.tables.append(
-        table(
-            "Sizes",
-            (
-                PageColumn("bytes, from", lambda row: row.size, True),
-                PageColumn("to below", lambda row: row.size * 2, True),
-                PageColumn("records", lambda row: row.records, True),
-                PageColumn("bytes in all", lambda row: row.bytes, True),
-            ),
-            rows,
-        )
+    section.show(
+        "Sizes",
+        rows,
+        PageColumn("bytes, from", lambda row: row.size, True),
+        PageColumn("to below", lambda row: row.size * 2, True),
+        PageColumn("records", lambda row: row.records, True),
+        PageColumn("bytes in all", lambda row: row.bytes, True),
     )
     return section
 
@@ -248,7 +223,7 @@ def damage_section(facts: Facts) -> Section:
         section.alarms += [_cause(each) for each in found["causes"][:5]]
     elif not report.findings:
         section.words.append("Every record is whole: each checksum (CRC) in the log matches.")
-    section.pictures.append(Picture(_map_words(report), grid(_cells(report), _kinds(report))))
+    section.draw(_map_words(report), grid(_cells(report), _kinds(report)))
     section.tables.append(_map_table(report))
     if found["range_count"]:
         section.tables += _damage_tables(report)
@@ -289,14 +264,12 @@ def _map_table(report: CheckReport) -> Table:
     kinds = [kind for kind, _ in _kinds(report)]
     return table(
         "Cells of each segment",
-        (
-            PageColumn("first physical offset", lambda row: row[0]),
-            *(
-                PageColumn(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
-                for kind in kinds
-            ),
-        ),
         _cells(report),
+        PageColumn("first physical offset", lambda row: row[0]),
+        *(
+            PageColumn(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
+            for kind in kinds
+        ),
     )
 
 
@@ -305,36 +278,30 @@ def _damage_tables(report: CheckReport) -> list[Table]:
     return [
         table(
             "Causes",
-            (
-                PageColumn("kind", lambda row: row["kind"]),
-                PageColumn("field", lambda row: row["field"]),
-                PageColumn("reason", lambda row: row["reason"]),
-                PageColumn("ranges", lambda row: row["ranges"], True),
-                PageColumn("bytes", lambda row: row["bytes"], True),
-            ),
             found["causes"],
+            PageColumn("kind", lambda row: row["kind"]),
+            PageColumn("field", lambda row: row["field"]),
+            PageColumn("reason", lambda row: row["reason"]),
+            PageColumn("ranges", lambda row: row["ranges"], True),
+            PageColumn("bytes", lambda row: row["bytes"], True),
         ),
         table(
             "Damaged ranges",
-            (
-                PageColumn("physical offset", lambda row: row["physical_offset"], True),
-                PageColumn("bytes", lambda row: row["length"], True),
-                PageColumn("kind", lambda row: row["kind"]),
-                PageColumn("in words", range_text),
-            ),
             found["ranges"],
-            found["range_count"],
+            PageColumn("physical offset", lambda row: row["physical_offset"], True),
+            PageColumn("bytes", lambda row: row["length"], True),
+            PageColumn("kind", lambda row: row["kind"]),
+            PageColumn("in words", range_text),
+            all_rows=found["range_count"],
         ),
         table(
             "Messages missing from queues",
-            (
-                PageColumn("topic", lambda row: row["topic"]),
-                PageColumn("queue", lambda row: row["queue_id"], True),
-                PageColumn("first queueOffset", lambda row: row["first"], True),
-                PageColumn("messages", lambda row: row["count"], True),
-            ),
             found["missing"],
-            len(found["missing"]) + found["missing_unlisted"],
+            PageColumn("topic", lambda row: row["topic"]),
+            PageColumn("queue", lambda row: row["queue_id"], True),
+            PageColumn("first queueOffset", lambda row: row["first"], True),
+            PageColumn("messages", lambda row: row["count"], True),
+            all_rows=len(found["missing"]) + found["missing_unlisted"],
         ),
     ]
 
@@ -371,39 +338,27 @@ def derived_section(facts: Facts) -> Section:
         section.words.append(f"{compared}, as the log gives them.")
     shown = [Bar(name, many) for name, many in states if many]
     if len(shown) > 1:
-        section.pictures.append(Picture("Derived files, by state", bars(shown, "files")))
+        section.draw("Derived files, by state", bars(shown, "files"))
     rows = [("different", each) for each in report.differences]
     rows += [("behind", each) for each in report.behind]
-    section.tables.append(
-        table(
-            "Derived files by state",
-            (
-                PageColumn("state", lambda row: row[0]),
-                PageColumn("files", lambda row: row[1], True),
-            ),
-            states,
-        )
+    section.show(
+        "Derived files by state",
+        states,
+        PageColumn("state", lambda row: row[0]),
+        PageColumn("files", lambda row: row[1], True),
     )
     if rows:
-        section.tables.append(
-            table(
-                "Files that differ or are behind",
-                (
-                    PageColumn("state", lambda row: row[0]),
-                    PageColumn("what", lambda row: row[1].text()),
-                ),
-                rows,
-            )
+        section.show(
+            "Files that differ or are behind",
+            rows,
+            PageColumn("state", lambda row: row[0]),
+            PageColumn("what", lambda row: row[1].text()),
         )
     if report.discovered:
-        section.tables.append(
-            table(
-                "What the store's files say of its settings",
-                (
-                    PageColumn("setting", lambda row: row[0]),
-                    PageColumn("known by", lambda row: row[2]),
-                ),
-                [line.partition(": ") for line in discovered_lines(report.discovered)],
-            )
+        section.show(
+            "What the store's files say of its settings",
+            [line.partition(": ") for line in discovered_lines(report.discovered)],
+            PageColumn("setting", lambda row: row[0]),
+            PageColumn("known by", lambda row: row[2]),
         )
     return section

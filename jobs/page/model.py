@@ -53,10 +53,15 @@ class Section:
     pictures: list[Picture] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
+    def draw(self, about: str, spec: dict[str, Any]) -> None:
+        self.pictures.append(Picture(about, spec))
 
-def table(
-    name: str, columns: Sequence[PageColumn], rows: Sequence[Any], all_rows: int = 0
-) -> Table:
+    def show(self, name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> None:
+        """Add a table; see `table`."""
+        self.tables.append(table(name, rows, *columns, all_rows=all_rows))
+
+
+def table(name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> Table:
     """A table of the first ROWS_MOST rows; all_rows: how many there are, where that is more."""
     many = max(all_rows, len(rows))
     shown = rows[:ROWS_MOST]

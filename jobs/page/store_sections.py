@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from reput.jobs.console.texts import duration
 from reput.jobs.page.model import (
     PageColumn,
-    Picture,
     Section,
     Table,
     labels,
@@ -40,22 +39,18 @@ def queues_section(facts: Facts) -> Section:
     names = labels(_queue_name(row) for row in shown)
     drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
     if len(drawn) > 1:
-        section.pictures.append(Picture("Messages in each queue", bars(drawn, "messages")))
-    section.tables.append(
-        table(
-            "Queues",
-            (
-                PageColumn("topic", lambda row: row.topic),
-                PageColumn("queue", lambda row: row.queue_id, True),
-                PageColumn("messages", lambda row: row.messages, True),
-                PageColumn("first position", lambda row: row.min_offset, True),
-                PageColumn("end", lambda row: row.max_offset, True),
-                PageColumn("bytes", lambda row: row.bytes, True),
-                PageColumn("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
-                PageColumn("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
-            ),
-            deepest,
-        )
+        section.draw("Messages in each queue", bars(drawn, "messages"))
+    section.show(
+        "Queues",
+        deepest,
+        PageColumn("topic", lambda row: row.topic),
+        PageColumn("queue", lambda row: row.queue_id, True),
+        PageColumn("messages", lambda row: row.messages, True),
+        PageColumn("first position", lambda row: row.min_offset, True),
+        PageColumn("end", lambda row: row.max_offset, True),
+        PageColumn("bytes", lambda row: row.bytes, True),
+        PageColumn("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
+        PageColumn("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
     )
     return section
 
@@ -89,22 +84,16 @@ def groups_section(facts: Facts) -> Section:
     )
     drawn = [Bar(name, lags[group]) for name, group in zip(labels(shown), shown, strict=True)]
     if len(drawn) > 1 and behind:
-        section.pictures.append(
-            Picture("Messages not yet consumed, by group", bars(drawn, "messages"))
-        )
-    section.tables.append(
-        table(
-            "Groups",
-            (
-                PageColumn("group", lambda row: row.group),
-                PageColumn("topic", lambda row: row.topic),
-                PageColumn("queue", lambda row: row.queue_id, True),
-                PageColumn("next position", lambda row: row.consumer_offset, True),
-                PageColumn("queue's end", lambda row: row.max_offset, True),
-                PageColumn("lag", lambda row: row.lag, True),
-            ),
-            sorted(facts.groups, key=lambda row: -row.lag),
-        )
+        section.draw("Messages not yet consumed, by group", bars(drawn, "messages"))
+    section.show(
+        "Groups",
+        sorted(facts.groups, key=lambda row: -row.lag),
+        PageColumn("group", lambda row: row.group),
+        PageColumn("topic", lambda row: row.topic),
+        PageColumn("queue", lambda row: row.queue_id, True),
+        PageColumn("next position", lambda row: row.consumer_offset, True),
+        PageColumn("queue's end", lambda row: row.max_offset, True),
+        PageColumn("lag", lambda row: row.lag, True),
     )
     return section
 
@@ -136,14 +125,10 @@ def index_section(facts: Facts) -> Section:
     full = [Bar(name, file.header.entries) for name, file in zip(names, shown, strict=True)]
     if len(full) > 1:
         newest = f"of the newest {len(shown):,} index files" if len(files) > len(shown) else "file"
-        section.pictures.append(
-            Picture(f"Entries in each {newest}", bars(full, f"entries, of {shown[-1].room:,}"))
-        )
+        section.draw(f"Entries in each {newest}", bars(full, f"entries, of {shown[-1].room:,}"))
     if len(chains) > 1:
         drawn = [Bar(_at_least(least), chains[least]) for least in sorted(chains)]
-        section.pictures.append(
-            Picture("Slots, by how many entries their chain has", bars(drawn, "slots"))
-        )
+        section.draw("Slots, by how many entries their chain has", bars(drawn, "slots"))
     times = [
         (name, file.header.begin_timestamp, file.header.end_timestamp)
         for name, file in zip(names, shown, strict=True)
@@ -152,9 +137,7 @@ def index_section(facts: Facts) -> Section:
         and drawable(file.header.end_timestamp)
     ]
     if len(times) > 1:
-        section.pictures.append(
-            Picture("From the oldest to the newest message of each file", lanes(times))
-        )
+        section.draw("From the oldest to the newest message of each file", lanes(times))
     section.tables.append(_index_table(files, facts.now))
     return section
 
@@ -170,18 +153,16 @@ def _at_least(least: int) -> str:
 def _index_table(files: list[IndexFileStats], now: int) -> Table:
     return table(
         "Index files",
-        (
-            PageColumn("file", _file_name),
-            PageColumn("entries", lambda file: file.header.entries, True),
-            PageColumn("room for", lambda file: file.room, True),
-            PageColumn("slots in use", lambda file: file.header.slots_used, True),
-            PageColumn("of slots", lambda file: file.slots, True),
-            PageColumn("longest chain", lambda file: file.longest or None, True),
-            PageColumn("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
-            PageColumn("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
-            PageColumn("age", lambda file: duration(now - file.header.end_timestamp)),
-        ),
         files,
+        PageColumn("file", _file_name),
+        PageColumn("entries", lambda file: file.header.entries, True),
+        PageColumn("room for", lambda file: file.room, True),
+        PageColumn("slots in use", lambda file: file.header.slots_used, True),
+        PageColumn("of slots", lambda file: file.slots, True),
+        PageColumn("longest chain", lambda file: file.longest or None, True),
+        PageColumn("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
+        PageColumn("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
+        PageColumn("age", lambda file: duration(now - file.header.end_timestamp)),
     )
 
 
@@ -199,9 +180,7 @@ def fates_section(facts: Facts) -> Section:
     if found.transactions:
         drawn = [Bar(str(state), many) for state, many in sorted(found.transactions.items())]
         if len(drawn) > 1:
-            section.pictures.append(
-                Picture("Half messages, by what became of them", bars(drawn, "half messages"))
-            )
+            section.draw("Half messages, by what became of them", bars(drawn, "half messages"))
         else:
             section.words.append(f"Half messages: {drawn[0].value:,} {drawn[0].label}.")
         section.tables.append(_transactions_table(found))
@@ -209,11 +188,9 @@ def fates_section(facts: Facts) -> Section:
         drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
         parts = sorted({by for by, _ in found.delayed})
         if len(drawn) > 1:
-            section.pictures.append(
-                Picture(
-                    "Delayed messages, by what became of them",
-                    bars(drawn, "delayed messages", parts if len(parts) > 1 else ()),
-                )
+            section.draw(
+                "Delayed messages, by what became of them",
+                bars(drawn, "delayed messages", parts if len(parts) > 1 else ()),
             )
         else:
             section.words.append(f"Delayed messages: {drawn[0].value:,} {drawn[0].label}.")
@@ -224,13 +201,11 @@ def fates_section(facts: Facts) -> Section:
         0,
         table(
             "How many",
-            (
-                PageColumn("messages", lambda row: row[0]),
-                PageColumn("by", lambda row: row[1]),
-                PageColumn("state", lambda row: str(row[2])),
-                PageColumn("how many", lambda row: row[3], True),
-            ),
             counts,
+            PageColumn("messages", lambda row: row[0]),
+            PageColumn("by", lambda row: row[1]),
+            PageColumn("state", lambda row: str(row[2])),
+            PageColumn("how many", lambda row: row[3], True),
         ),
     )
     return section
@@ -239,33 +214,29 @@ def fates_section(facts: Facts) -> Section:
 def _transactions_table(found: FateSums) -> Table:
     return table(
         "Half messages that are not decided, or were given up",
-        (
-            PageColumn("state", lambda row: row.state),
-            PageColumn("topic", lambda row: row.topic),
-            PageColumn("unique key", lambda row: row.unique_key),
-            PageColumn("producer group", lambda row: row.producer_group),
-            PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
-            PageColumn("age", lambda row: duration(row.age)),
-            PageColumn("checks", lambda row: row.checks, True),
-        ),
         found.open_transactions,
-        sum(found.transactions.get(state, 0) for state in OPEN),
+        PageColumn("state", lambda row: row.state),
+        PageColumn("topic", lambda row: row.topic),
+        PageColumn("unique key", lambda row: row.unique_key),
+        PageColumn("producer group", lambda row: row.producer_group),
+        PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
+        PageColumn("age", lambda row: duration(row.age)),
+        PageColumn("checks", lambda row: row.checks, True),
+        all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
     )
 
 
 def _delayed_table(found: FateSums) -> Table:
     return table(
         "Delayed messages that have not arrived",
-        (
-            PageColumn("state", lambda row: row.state),
-            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
-            PageColumn("topic", lambda row: row.topic),
-            PageColumn("unique key", lambda row: row.unique_key),
-            PageColumn("due (UTC)", lambda row: time_cell(row.due)),
-            PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
-        ),
         found.open_delayed,
-        sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
+        PageColumn("state", lambda row: row.state),
+        PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
+        PageColumn("topic", lambda row: row.topic),
+        PageColumn("unique key", lambda row: row.unique_key),
+        PageColumn("due (UTC)", lambda row: time_cell(row.due)),
+        PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
+        all_rows=sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
     )
 
 
@@ -309,19 +280,13 @@ def disk_section(facts: Facts) -> Section:
     )
     if len(facts.disk) > 1:
         drawn = drawn[:BARS_MOST]
-        section.pictures.append(
-            Picture("Bytes in each folder", bars(drawn, "bytes", parts if freed else ()))
-        )
-    section.tables.append(
-        table(
-            "Folders",
-            (
-                PageColumn("folder", lambda row: row.name),
-                PageColumn("files", lambda row: row.files, True),
-                PageColumn("bytes", lambda row: row.bytes, True),
-                PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
-            ),
-            facts.disk,
-        )
+        section.draw("Bytes in each folder", bars(drawn, "bytes", parts if freed else ()))
+    section.show(
+        "Folders",
+        facts.disk,
+        PageColumn("folder", lambda row: row.name),
+        PageColumn("files", lambda row: row.files, True),
+        PageColumn("bytes", lambda row: row.bytes, True),
+        PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
     )
     return section

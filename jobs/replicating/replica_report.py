@@ -33,7 +33,6 @@ class Replicated:
         return asdict(self)
 
     def text(self) -> str:
-        """What a person reads at the end."""
         copied = self.end - self.resumed_at
         verb = "would copy" if self.dry_run else "copied"
         speed = f", {copied / self.seconds / 1e6:,.0f} MB/s" if self.seconds > 0.1 else ""

@@ -59,7 +59,6 @@ class RepairSummary:
         return whole
 
     def text(self) -> str:
-        """What a person reads at the end."""
         kept = sum(each["many"] for each in self.filled)
         lines = [
             f"repaired {self.store} -> {self.output} (RocketMQ {self.releases or self.rocketmq})",
@@ -91,7 +90,6 @@ class RepairSummary:
         return "\n".join([*lines, f"  next      start a broker on {self.output}"])
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
         return [
             *(f"  range     {range_text(each)}" for each in self.damage["ranges"][:_SHOWN]),
             *found_lines(self.discovered),

@@ -44,7 +44,6 @@ exit codes: 0 ended by a signal, 2 wrong usage or no such store, 3 a file or the
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `reput serve`."""
     parser.epilog = _EPILOG
     add_store_path(parser)
     add_broker(
@@ -94,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    from reput.jobs.serve.open_served import Source, open_broker
+    from reput.jobs.serve.open_served import ServedSource, open_broker
     from reput.jobs.serve.own_queues import derived_anew, has_queues
     from reput.jobs.serve.server import Limits, Server
 
@@ -117,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
                     arguments.store, arguments.rocketmq, settings, arguments.salvage, remark
                 )
             )
-        source = Source(
+        source = ServedSource(
             arguments.store, arguments.rocketmq, settings, derived, arguments.at,
             arguments.address, arguments.follow,
         )  # fmt: skip

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def add_access_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     parser.add_argument(
         "--group-offsets", metavar="FILE",
         help="keep the offsets that consumer groups commit, and what they have popped, in "

@@ -17,6 +17,7 @@ from reput.broker.remoting.command import BadFrame, Command
 from reput.broker.remoting.frames import Frames, frame_head
 from reput.broker.remoting.protocols import FIRST_BYTES, protocol_of
 from reput.broker.serving.log_ranges import LogRange
+from reput.broker.serving.record_bytes import Piece
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 
@@ -26,7 +27,7 @@ _UNSENT_MOST = 1 << 19  # bytes; while more is unsent no further request is read
 _PIECES_MOST = 1 << 10
 _GATHERED = 64  # buffers a sendmsg takes
 
-Piece = bytes | memoryview | LogRange
+Sendable = bytes | Piece
 
 
 class Connection:
@@ -46,7 +47,7 @@ class Connection:
         self._frames = Frames()
         self._first = b""  # what it said first
         self.foreign: str | None = None  # the protocol that it speaks, where that is not remoting
-        self._unsent = deque[Piece]()
+        self._unsent = deque[Sendable]()
         self._unsent_bytes = 0
         self._reading = self._writing = False
         self._awaited = 0  # requests that are being answered elsewhere
@@ -144,7 +145,7 @@ class Connection:
 
     # --- out -------------------------------------------------------------------------------------
 
-    def send(self, pieces: list[Piece]) -> None:
+    def send(self, pieces: list[Sendable]) -> None:
         """Send these, in order, behind what is unsent."""
         if not self.open:
             return
@@ -158,7 +159,7 @@ class Connection:
             return
         self._queue([self._tls.outgoing()])
 
-    def _queue(self, pieces: list[Piece]) -> None:
+    def _queue(self, pieces: list[Sendable]) -> None:
         idle = not self._unsent
         if idle:
             self.moved = self._now()
@@ -251,12 +252,12 @@ class Connection:
         return f"Connection({self.number}, {self.peer})"
 
 
-def framed(command: Command, pieces: tuple[Piece, ...] = ()) -> list[Piece]:
+def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
     """A command's frame; the pieces follow its body, and belong to it."""
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
     return [frame_head(command, len(body) + length) + body, *pieces]
 
 
-def _bytes(piece: Piece) -> bytes | memoryview:
+def _bytes(piece: Sendable) -> bytes | memoryview:
     return piece.read() if isinstance(piece, LogRange) else piece

@@ -37,7 +37,7 @@ _LIMITS = (
 )  # fmt: skip
 
 
-class Source(NamedTuple):
+class ServedSource(NamedTuple):
     """What is to be served."""
 
     path: str  # or URL
@@ -49,7 +49,7 @@ class Source(NamedTuple):
     follow: bool = False  # what is there may grow
 
 
-def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
+def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     notes = Notes(tell)
     storage = storage_for(source.path)

@@ -62,7 +62,6 @@ class _Reader(DataSourceReader):
         self.storage, self.store = LiveFiles(there), there.resolve(options.path)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition."""
         if partition.value is not None:  # Spark makes one of nothing where there are none
             yield from self._read(partition.value)
             settle()
@@ -84,11 +83,9 @@ class QueueBatch(_Reader):
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
 
     def there(self, start: Ends) -> dict[str, tuple[int, int]]:
-        """See derived_streams.Files."""
         return {name: self._there(name, queue, start) for name, queue in self._queues().items()}
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
-        """See derived_streams.Files."""
         wanted = []
         for name, queue in self._queues().items():
             if name in end and end[name] > start.get(name, -1):
@@ -149,7 +146,6 @@ class IndexBatch(_Reader):
         return self._there(self._reader(), start)
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
-        """See derived_streams.Files."""
         return _parts(self._reader(), start, end)
 
     def _there(self, reader: IndexReader, start: Ends) -> dict[str, tuple[int, int]]:

@@ -92,7 +92,6 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.files.between(start, end)
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """The rows of a partition."""
         yield from self.files.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ class IndexTail(NamedTuple):
     full: bool  # the next message opens another file
 
 
-class Tail(NamedTuple):
+class DerivedTail(NamedTuple):
     """Where a set of derived files ends."""
 
     queues: list[QueueTail]
@@ -51,12 +51,12 @@ class Tail(NamedTuple):
         return max((queue.greatest_offset for queue in self.queues), default=-1)
 
 
-def tail(storage: InputStorage, store: str, settings: Settings) -> Tail:
+def tail(storage: InputStorage, store: str, settings: Settings) -> DerivedTail:
     """The ends of all queues and of the index at `store`, a store or a rebuilt set.
 
     Reads a few entries of each queue's last file, and one header. Raises BadQueue, BadIndex.
     """
-    return Tail(list(queue_tails(storage, store)), index_tail(storage, store, settings))
+    return DerivedTail(list(queue_tails(storage, store)), index_tail(storage, store, settings))
 
 
 def queue_tails(storage: InputStorage, store: str) -> Iterator[QueueTail]:

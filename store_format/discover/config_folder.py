@@ -37,21 +37,30 @@ def subscription_groups(
 
 def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
     """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
+    return attributes_of(configured_topics(storage, store, notes) or {})
+
+
+def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The same of a topicConfigTable."""
     return {
         name: about["attributes"]
         if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
         else {}
-        for name, about in (configured_topics(storage, store, notes) or {}).items()
+        for name, about in topics.items()
     }
 
 
 def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
     """The topics whose queue.type is BatchCQ, by config/topics.json."""
+    return batch_topics_of(configured_topics(storage, store, notes) or {})
+
+
+def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
+    """The same of a topicConfigTable."""
     return [
-        name
-        for name, attributes in topic_attributes(storage, store, notes).items()
+        name for name, attributes in attributes_of(topics).items()
         if attributes.get("queue.type") == "BatchCQ"
-    ]
+    ]  # fmt: skip
 
 
 def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> int:

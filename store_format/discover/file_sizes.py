@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.layouts import INDEX_HEADER_BYTES
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
@@ -144,7 +144,7 @@ class FileSizes:
             if pair is not None or (searched == _SEARCHED_MOST and not every):
                 break
             with closing(self._there.open(f"{self.derived}/{INDEX}/{name}")) as reader:
-                seen = seen_index(Seen(f"{INDEX}/{name}", length, reader.read_into))
+                seen = seen_index(SeenFile(f"{INDEX}/{name}", length, reader.read_into))
                 pair, end = pair_of([seen], given, usual), max(end, seen.end)
                 searched += seen.next_entry > 1
         odd = next((each for each in files if each[1] != length), None)

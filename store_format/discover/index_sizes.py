@@ -29,7 +29,7 @@ class SizeDisagrees(SettingError):
     """A file of the store has another size than a setting says; nothing was changed."""
 
 
-class Seen(NamedTuple):
+class SeenFile(NamedTuple):
     """A file: its path below the store, its length in bytes, and how it is read."""
 
     path: str
@@ -40,13 +40,13 @@ class Seen(NamedTuple):
 class SeenIndex(NamedTuple):
     """An index file, with what its header says."""
 
-    file: Seen
+    file: SeenFile
     begin: int  # beginPhyOffset
     end: int  # endPhyOffset
     next_entry: int  # indexCount
 
 
-def seen_index(file: Seen) -> SeenIndex:
+def seen_index(file: SeenFile) -> SeenIndex:
     raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
     file.read(0, raw)
     head = decode_header(raw)
@@ -132,7 +132,7 @@ def _fits(seen: SeenIndex, slots: int) -> bool:
     )
 
 
-def _entry(file: Seen, at: int) -> np.void:
+def _entry(file: SeenFile, at: int) -> np.void:
     raw = np.empty(INDEX_ENTRY_BYTES, np.uint8)
     file.read(at, raw)
     entry: np.void = np.frombuffer(raw, INDEX_ENTRY, 1)[0]

@@ -50,7 +50,7 @@ _NOBODY = "RocketMQ's default, as no file of the store shows another"
 NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
 
-class Found(NamedTuple):
+class FoundValue(NamedTuple):
     """One thing that a store shows: its value, and by what it is known."""
 
     value: Any
@@ -63,7 +63,8 @@ class Discovered:
 
     release: str
     settings: dict[str, str]
-    found: dict[str, Found] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
+    # by RocketMQ's names, and "rocketmq"
+    found: dict[str, FoundValue] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the log's only segment seems to be a part of a larger one
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
@@ -73,6 +74,7 @@ class Discovered:
     conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
     alike: str = ""  # the releases that would write the same, where nobody said which
+    log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
 
     @property
     def releases(self) -> str:
@@ -153,8 +155,9 @@ class _Discovery:
         }
         self.conf_layers = [self.conf.settings] if self.conf else []
         self.of_conf = settings_from(*self.conf_layers).by_name()
-        self.files = FileSizes(storage, self._folders(), derived)
-        self.found: dict[str, Found] = {}
+        self.folders = log_folders(storage, self.store, settings_from(*self.conf_layers, self.user))
+        self.files = FileSizes(storage, self.folders, derived)
+        self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.contradicted, self.alike = "", "", ""
         self.writes = self.compares = self.sweeps = False
@@ -180,7 +183,7 @@ class _Discovery:
         release = self._release(whole)
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.conf, self.contradicted, self.alike,
+            self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -197,7 +200,7 @@ class _Discovery:
                 self._add(name, value, by)
 
     def _add(self, name: str, value: Any, by: str) -> None:
-        self.found[name] = Found(value, by)
+        self.found[name] = FoundValue(value, by)
 
     def _of_the_conf(self) -> None:
         if self.conf is None:
@@ -210,9 +213,6 @@ class _Discovery:
                 self._add(known.name, self.of_conf[known.name], f"by {self.conf.path}")
 
     # --- sizes -------------------------------------------------------------------------------
-
-    def _folders(self) -> list[str]:
-        return log_folders(self.storage, self.store, settings_from(self.user))
 
     def _segments(self) -> None:
         shown = self.files.segment()

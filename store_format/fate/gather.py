@@ -14,7 +14,7 @@ from reput.store_format.log.walk import Step
 
 Marks = npt.NDArray[Any]
 Keep = Callable[[Marks], npt.NDArray[np.bool_]]
-Seen = Callable[[int], None]  # gets how far the walk has come, a physical offset
+Watch = Callable[[int], None]  # gets how far the walk has come, a physical offset
 
 # One half message that an op message names.
 ENDED = np.dtype([("halfOffset", "<i8"), ("physicalOffset", "<i8"), ("storeTimestamp", "<i8")])
@@ -78,7 +78,7 @@ class _Taken:
 
 
 def gather(
-    log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Seen | None = None
+    log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None
 ) -> Gathered:
     """Walk a log and hold the marks that `keep` says, 96 bytes each.
 

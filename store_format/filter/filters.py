@@ -54,17 +54,14 @@ class ProgramFilter:
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
-        """See Filter."""
         return matches(self.program, properties)
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """See Filter."""
         if self._tables is None:
             return np.full(len(step.rows), Match.ASK, np.uint8)
         return judge(step.window, step.rows, split_properties, self._tables)
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter."""
         return True
 
 
@@ -89,15 +86,12 @@ class EveryMessage:
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
-        """See Filter."""
         return True
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """See Filter."""
         return np.full(len(step.rows), Match.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter."""
         return True
 
 
@@ -110,11 +104,9 @@ class AllOf:
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
-        """See Filter."""
         return all(one.matches(record, properties, body) for one in self.filters)
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """See Filter."""
         verdicts = np.full(len(step.rows), Match.YES, np.uint8)
         for one in self.filters:
             found = one.judge(step, split_properties)
@@ -123,7 +115,6 @@ class AllOf:
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter."""
         return all(one.may_match(tags_code) for one in self.filters)
 
 

@@ -50,7 +50,6 @@ class GrepFilter:
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
-        """See Filter."""
         texts = [text.encode() for pair in properties.items() for text in pair]
         return self._found_in(texts) or self._found_in([self._searched(record, body())])
 
@@ -91,7 +90,6 @@ class GrepFilter:
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter."""
         return True
 
 

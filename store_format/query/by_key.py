@@ -17,13 +17,13 @@ from reput.store_format.storage.rocksdb import RocksDBError
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1
 
-Wanted = Callable[[StoredMessage], bool]
+Wants = Callable[[StoredMessage], bool]
 Times = tuple[int | None, int | None]  # storeTimestamps, both within; None: without a limit
 ALL_TIMES: Times = (None, None)
 
 
 def by_key(
-    store: OpenedStore, topics: Collection[str], key: str, wanted: Wanted, from_log: bool,
+    store: OpenedStore, topics: Collection[str], key: str, wanted: Wants, from_log: bool,
     notes: Notes, times: Times = ALL_TIMES,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.

@@ -10,7 +10,7 @@ from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
-from reput.store_format.query.by_key import Times, within
+from reput.store_format.query.by_key import Times, Wants, within
 from reput.store_format.query.gaps import in_queue, queue_gap
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time goes by the messages' own times
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
-
-Wanted = Callable[[StoredMessage], bool]
 
 
 def by_offset(
@@ -140,7 +138,7 @@ def refuse_cut(store: OpenedStore, queue: Queue) -> None:
 
 def _messages(
     store: OpenedStore, topic: str, queues: list[Queue] | None,
-    read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wanted, notes: Notes,
+    read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wants, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.

@@ -54,7 +54,6 @@ class WantedKeys:
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
-        """See Filter."""
         if record.topic != self.topic or not reaches_index(record.sys_flag):
             return False
         found = [
@@ -64,7 +63,6 @@ class WantedKeys:
         return bool(found)
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """See Filter."""
         return self.judge_rows(step.window, step.rows, split_properties)
 
     def judge_rows(self, window: Bytes, rows: Rows, split_properties: bool) -> Verdicts:
@@ -76,7 +74,6 @@ class WantedKeys:
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter."""
         return True
 
 

@@ -166,7 +166,7 @@ class ArrowStorage(ManifestLast):
     def open(self, path: str, state: FileState | None = None) -> "ArrowReader":
         return ArrowReader(path, state)
 
-    def create(self, path: str, digest: bool = False) -> "ArrowWriter":
+    def create(self, path: str, digest: bool = False, published: bool = False) -> "ArrowWriter":
         """A new file, which is there when it is finished; one of that name goes then."""
         return ArrowWriter(path, digest)
 

@@ -53,7 +53,6 @@ class _BlockReader:
         return self._reader.state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader."""
         view, done = memoryview(buffer).cast("B"), 0
         if offset + len(view) > self.state.size:
             self._reader.read_into(offset, buffer)  # it says what is wrong

@@ -40,7 +40,6 @@ class _GrowingReader:
         return self._reader.state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader."""
         self._reader.read_into(offset, buffer)
 
     def close(self) -> None:

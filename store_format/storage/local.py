@@ -80,10 +80,10 @@ class LocalStorage:
         """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
         return self.reader(path, state)
 
-    def create(self, path: str, digest: bool = False) -> Writer:
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         """A new file; raises FileExistsError where there is one."""
-        if digest:
-            return PublishedWriter(path, self.file_mode, self.sync_files)
+        if digest or published:
+            return PublishedWriter(path, self.file_mode, self.sync_files, digest)
         return LocalWriter(path, self.file_mode)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:

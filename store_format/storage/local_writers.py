@@ -64,7 +64,8 @@ class LocalWriter:
 
 
 class PublishedWriter(LocalWriter):
-    """Writes a file that will be published: it is hashed, and does not stay in the page cache.
+    """Writes a file that will be published: it does not stay in the page cache, and is hashed if
+    its digest is wanted.
 
     The file must be durable soon, and nobody reads it before that. So the kernel is asked to write
     it to the disk at once and to reuse its pages (RWF_DONTCACHE). New pages would cost more time
@@ -73,10 +74,12 @@ class PublishedWriter(LocalWriter):
     file, waits for the sync of the whole set, as a disk is faster with few large writes.
     """
 
-    def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
+    def __init__(
+        self, path: str, mode: int = 0o600, sync: bool = False, digest: bool = True
+    ) -> None:
         super().__init__(path, mode, sync)
         self._how = uncached_flags(os.uname().release)
-        self._hash = hashlib.sha256()
+        self._hash = hashlib.sha256() if digest else None
         import numpy as np  # here: a wrong path is answered before anything so large is imported
 
         self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
@@ -84,8 +87,13 @@ class PublishedWriter(LocalWriter):
 
     def write(self, data: Any) -> None:
         view = memoryview(data).cast("B")
-        self._hash.update(view)
+        if self._hash is not None:
+            self._hash.update(view)
         while len(view):
+            if not self._waiting and len(view) >= _PIECE_BYTES:
+                super().write(view[:_PIECE_BYTES])  # no copy is needed
+                view = view[_PIECE_BYTES:]
+                continue
             taken = min(len(view), _PIECE_BYTES - self._waiting)
             self._piece[self._waiting : self._waiting + taken] = view[:taken]
             self._waiting += taken
@@ -100,6 +108,8 @@ class PublishedWriter(LocalWriter):
     def finish(self, length: int) -> Written:
         self._how = 0
         self._write_piece()
+        if self._hash is None:
+            return super().finish(length)
         missing = length - self._at
         for _ in range(missing // len(_ZEROS)):
             self._hash.update(_ZEROS)

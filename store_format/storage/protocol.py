@@ -93,7 +93,10 @@ class InputStorage(Protocol):
 class StagingStorage(InputStorage, Protocol):
     """Files that a job makes, reads again, and moves or removes."""
 
-    def create(self, path: str, digest: bool = False) -> Writer: ...
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
+        """A new file. digest: its SHA-256 is wanted, as it will be published; published: it will
+        be, though nobody wants that. What is published is not read again before.
+        """
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
         """Make a file, whole, at `path` below a folder that is there, with the folders between.

@@ -57,7 +57,6 @@ class QueueLog:
         return f"{self.scheme}:{self.storage.resolve(self._inner(path)).rstrip('/')}"
 
     def list(self, folder: str) -> Segments:
-        """As for a Storage."""
         root, _, name = folder.rpartition("/")
         if name == COMMIT_LOG:
             return self._segments(self._inner(root))
@@ -68,7 +67,6 @@ class QueueLog:
         return [Listed(COMMIT_LOG, None)]
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
-        """As for a Storage."""
         raise NotImplementedError
 
     def read_bytes(self, path: str) -> bytes:
@@ -87,7 +85,6 @@ class QueueLog:
         return self.storage.whereabouts(root)
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """As for a Storage."""
         yield from self.list(folder)
 
     def lock_holder(self, store: str) -> int | None:
@@ -96,7 +93,6 @@ class QueueLog:
         return self.storage.lock_holder(root) if root else None
 
     def has_folder(self, path: str) -> bool:
-        """As for a Storage."""
         return self.storage.has_folder(self._inner(path))
 
     def __getattr__(self, name: str) -> Any:
@@ -151,7 +147,6 @@ class CompactedLog(QueueLog):
         return found
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
-        """As for a Storage."""
         root, _, name = path.rpartition("/")
         root = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
         segments = dict(self._segments(root))
@@ -222,7 +217,6 @@ class TieredLog(QueueLog):
         return [(f"{folder}/{name}", start, size) for start, name, size in sorted(found)]
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
-        """As for a Storage."""
         root, _, name = path.rpartition("/")
         folder = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
         return self.storage.open(f"{folder}/{TIERED_LOG}/{tiered_name(int(name))}", state)
@@ -246,7 +240,6 @@ class _Blank:
         self.state = state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader."""
         buffer[:] = 0
         _put_blank(buffer, -offset, self.state.size)
 
@@ -273,13 +266,11 @@ class _WithBlank:
         return self._reader.state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader."""
         self._reader.read_into(offset, buffer)
         if self._end is not None:
             _put_blank(buffer, self._end - offset, self.state.size - self._end)
 
     def close(self) -> None:
-        """See Reader."""
         self._reader.close()
 
 

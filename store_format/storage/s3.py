@@ -166,7 +166,7 @@ class S3Storage(ManifestLast):
         """Nothing is asked yet: a reader that is given a state finds out as it reads."""
         return S3Reader(path, state)
 
-    def create(self, path: str, digest: bool = False) -> "S3Writer":
+    def create(self, path: str, digest: bool = False, published: bool = False) -> "S3Writer":
         """A new object, which is there when it is finished; one of that name goes then."""
         return S3Writer(path, digest)
 

@@ -57,7 +57,7 @@ class VolumeStorage(ManifestLast, LocalStorage):
         """The mounted path: of dbfs:/Volumes/x it is /Volumes/x, of dbfs:/x it is /dbfs/x."""
         return _plain(path)
 
-    def create(self, path: str, digest: bool = False) -> VolumeWriter:
+    def create(self, path: str, digest: bool = False, published: bool = False) -> VolumeWriter:
         return VolumeWriter(path, self.file_mode, digest)
 
     def walk(self, folder: str, below: str = "") -> Iterator[Listed]:

@@ -155,7 +155,7 @@ class WebHdfsStorage(ManifestLast):
     def open(self, path: str, state: FileState | None = None) -> "WebHdfsReader":
         return WebHdfsReader(path, state)
 
-    def create(self, path: str, digest: bool = False) -> "WebHdfsWriter":
+    def create(self, path: str, digest: bool = False, published: bool = False) -> "WebHdfsWriter":
         """A new file; raises FileExistsError where there is one."""
         return WebHdfsWriter(path, digest)
 

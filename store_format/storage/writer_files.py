@@ -46,7 +46,6 @@ class _Reader:
         return FileState(self._file.length(), 0, 0)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader."""
         self._file.read_at(offset, buffer)
 
     def close(self) -> None:

@@ -49,10 +49,10 @@ class Killing(LocalStorage):
         self.what, self.name = STAGES[stage]
         self.marker, self.of, self.driver = marker, of, os.getpid()
 
-    def create(self, path: str, digest: bool = False) -> Writer:
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         if self.what == "create":
             self._maybe(path)
-        return super().create(path, digest)
+        return super().create(path, digest, published)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
         if self.what == "place":
@@ -90,10 +90,10 @@ class Doubling(LocalStorage):
         super().__init__()
         self.folder, self.driver = Path(folder), os.getpid()
 
-    def create(self, path: str, digest: bool = False) -> Writer:
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         if "/scan-" in path and path.endswith(ENTRIES) and os.getpid() != self.driver:
             self._attempt("-".join(Path(path).name.split("-")[:2]))
-        return super().create(path, digest)
+        return super().create(path, digest, published)
 
     def _attempt(self, split: str) -> None:
         first, doubled = self.folder / "first", self.folder / "doubled"

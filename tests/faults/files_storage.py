@@ -39,7 +39,7 @@ class FilesStorage(Claims):
     def open(self, path: str, state: FileState | None = None) -> "FilesReader":
         return FilesReader(self.files, path)
 
-    def create(self, path: str, digest: bool = False) -> "FilesWriter":
+    def create(self, path: str, digest: bool = False, published: bool = False) -> "FilesWriter":
         return FilesWriter(self.files, path)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:

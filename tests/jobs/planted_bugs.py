@@ -44,8 +44,8 @@ BUGS = (
         "    except ValueError:\n        return None", "    except KeyError:\n        return None",
         ("tests/jobs/test_check.py", "-k", "stray")),
     Bug("a time never becomes an export's folder", "jobs/export.py::add_arguments",
-        'dest="to", type=_folder)', 'dest="to")', ("tests/jobs/console/test_words.py",)),
+        'dest="to", type=_folder)', 'dest="to")', ("tests/jobs/console/test_older_words.py",)),
     Bug("--until itself is not within a query", "jobs/console/store_questions.py::before",
         "    return milliseconds(text) - 1\n", "    return milliseconds(text)\n",
-        ("tests/jobs/console/test_words.py",)),
+        ("tests/jobs/console/test_older_words.py",)),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.change.recover import Placed, apply
+from reput.broker.change.recover import StagedFile, apply
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
@@ -326,7 +326,7 @@ class Recovery:
         for number, (path, content) in enumerate(self.WANTED.items()):
             if files.tree().get(path) != content:
                 files.create(f".stage/{number}").write_at(0, content)
-                placed.append(Placed(f".stage/{number}", path))
+                placed.append(StagedFile(f".stage/{number}", path))
         removed = [p for p in ("consumequeue/T/9/0",) if files.exists(p)]
         end = LogEnd(0, self.end, 0)
         apply(files, log, end, placed, removed, b"clean".ljust(4096, b"\0"), b"2")

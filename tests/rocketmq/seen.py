@@ -42,13 +42,24 @@ def note(*seen: Seen) -> None:
 
 
 def table() -> str:
-    """The table as the page has it: a row for each client and release."""
-    reads: dict[tuple[str, str, str], list[str]] = {}
+    """The table as the page has it: a row for each client, and for releases and ways of one that
+    read the same.
+    """
+    reads: dict[tuple[str, ...], list[str]] = {}
     for row in noted():
         reads.setdefault(row[:3], []).append(row.reads)
+    rows = [(*key, ", ".join(each)) for key, each in reads.items()]
+    rows = _joined(_joined(rows, at=1), at=2)
     lines = ["| client | release | by | reads |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(key)} | {', '.join(each)} |" for key, each in reads.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _joined(rows: list[tuple[str, ...]], at: int) -> list[tuple[str, ...]]:
+    """Rows that differ in one place only, as one."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        found.setdefault((*row[:at], *row[at + 1 :]), []).append(row[at])
+    return [(*key[:at], ", ".join(values), *key[at:]) for key, values in found.items()]
 
 
 def page_table() -> str:

@@ -15,7 +15,7 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.serve.left_in_flight import take_in_flight
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.asking import Peer, request
 from tests.jobs.serve.popping import Popped, fields, messages, pop
@@ -94,7 +94,7 @@ def test_a_killed_brokers_messages_in_flight(
         assert broker.driver.pid is not None
         os.kill(broker.driver.pid, signal.SIGKILL)
     assert _listed(store, version) == left
-    asked = Asked(open_broker(Source(str(store), version), lambda _: None))
+    asked = Asked(open_broker(ServedSource(str(store), version), lambda _: None))
     take_in_flight(asked.broker, lambda _: None)
     asked.now += _INVISIBLE
     given = list[tuple[str, int, int]]()

@@ -17,6 +17,7 @@ from reput.store_format.convert.moved import (
     rewrite,
     stamp,
 )
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES
 from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes
@@ -24,20 +25,21 @@ from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
 from reput.store_format.storage.protocol import Writer
 from reput.store_format.storage.read_ahead import open_ahead
+from reput.udfs.convert.new_records import NewRecords
 from reput.udfs.convert.placed_records import OldLog, Piece, Placed, PlacedRecords
-from reput.udfs.schemas import ids_of, schema
+from reput.udfs.schemas import SCANNED, ids_of
 from reput.udfs.staging import Staging, attempt_name
 
 _CHUNK_BYTES = 1 << 20
 
-# One row for each segment of the new log.
-SEGMENT_WRITTEN = schema(
-    start=pa.int64(),
-    name=pa.string(),  # in staging
-    length=pa.int64(),
-    sha256=pa.string(),
-    records=pa.int64(),
-)
+# One row for each segment of the new log: SCANNED, and its file.
+SEGMENT_WRITTEN = SCANNED
+for _name, _kind in (
+    ("start", pa.int64()),
+    ("name", pa.string()),  # in staging
+    ("length", pa.int64()),
+):
+    SEGMENT_WRITTEN = SEGMENT_WRITTEN.append(pa.field(_name, _kind))
 
 
 class Part(NamedTuple):
@@ -68,28 +70,34 @@ class WriteSegments:
     logs: tuple[OldLog, ...]
     segments: tuple[NewSegment, ...]
     segment_bytes: int
+    rules: ScanRules  # of the new log, by which its records are dispatched
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
-            row = self._write(self.segments[number])
+            row = self._write(number)
             yield pa.RecordBatch.from_pylist([row], SEGMENT_WRITTEN)
 
-    def _write(self, segment: NewSegment) -> dict[str, Any]:
+    def _write(self, number: int) -> dict[str, Any]:
+        segment = self.segments[number]
         name = attempt_name("segment")
-        output = self.staging.storage.create(self.staging.path(name), digest=True)
+        output = self.staging.storage.create(self.staging.path(name), published=True)
+        records = NewRecords(
+            self.staging, self.rules, number, segment.start, self.segment_bytes,
+            self.logs[0].storage.window_bytes,
+        )  # fmt: skip
         streams = [_Stream(self, part) for part in segment.parts]
         with closing(_Streams(streams)):
-            at = self._copy(streams, segment.start, output)
+            at = self._copy(streams, segment.start, output, records)
         end = segment.start + self.segment_bytes
         if not segment.last:
             output.write(blank(end - at))
-        written = output.finish(self.segment_bytes)
+        output.finish(self.segment_bytes)
         return {
-            "start": segment.start, "name": name, **written._asdict(),
-            "records": sum(stream.records for stream in streams),
+            **records.finish(segment.last), "start": segment.start, "name": name,
+            "length": self.segment_bytes,
         }  # fmt: skip
 
-    def _copy(self, streams: list["_Stream"], at: int, output: Writer) -> int:
+    def _copy(self, streams: list["_Stream"], at: int, output: Writer, records: NewRecords) -> int:
         """Write all records of the streams, in the order of their places; returns their end."""
         chunk = _Chunk(np.empty(_CHUNK_BYTES, np.uint8))
         while True:
@@ -98,7 +106,9 @@ class WriteSegments:
                 stream.fill(chunk, at + _CHUNK_BYTES)
             if chunk.end == at:
                 return at
-            output.write(chunk.out[: chunk.end - at])
+            made = chunk.out[: chunk.end - at]
+            output.write(made)
+            records.put(made, at)
             at = chunk.end
 
 
@@ -153,7 +163,6 @@ class _Stream:
         self.steps = self._all_steps()
         self._rows: _Rows | None = None
         self._done = 0
-        self.records = 0
 
     def fill(self, chunk: _Chunk, stop: int) -> None:
         """Put the records whose places are before `stop` into a chunk."""
@@ -178,7 +187,6 @@ class _Stream:
         links = prepared_offsets(some.window, rows, prepared)
         if links:
             prepared = self._records.links(prepared)
-        self.records += len(rows)
         if some.looked is not None:
             numbers = some.placed.numbers[begin:end]
             offsets = np.where(numbers < 0, rows["queueOffset"], numbers)

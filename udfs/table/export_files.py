@@ -96,7 +96,6 @@ class ParquetFile:
         return self._writer.finish(self._sink.length)
 
     def abandon(self) -> None:
-        """Remove it."""
         self._writer.abandon()
 
 
@@ -129,7 +128,6 @@ class JsonLinesFile:
         return self._writer.finish(self._length)
 
     def abandon(self) -> None:
-        """Remove it."""
         self._writer.abandon()
 
 

@@ -35,7 +35,7 @@ ON_DAMAGE = (FAIL, SKIP, SALVAGE)
 WINDOW_BYTES = 4 << 20  # rows of one window are one Arrow batch: some thousands
 logger = logging.getLogger("reput.source")
 Tell = Callable[[str], None]
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 End = tuple[int, Fault]  # where a walk ended, and why
 
 
@@ -114,7 +114,7 @@ class LogParts:
             for n in range(number, len(self.segments))
         )
 
-    def _reading(self, number: int, what: Callable[[Read, Segment], Found]) -> Found:
+    def _reading(self, number: int, what: Callable[[Read, Segment], Result]) -> Result:
         segment = self.segments[number]
         with closing(self.storage.open(segment.path, segment.state)) as reader:
             return what(padded(reader, segment), segment)

@@ -27,7 +27,6 @@ from reput.broker.replication.slave_requests import (
     runtime_info,
 )
 from reput.broker.replication.switch_frames import (
-    Epoch,
     MasterHello,
     SlaveHello,
     SlaveReport,
@@ -40,6 +39,7 @@ from reput.broker.replication.switch_frames import (
     encode_transfer,
 )
 from reput.broker.replication.waits import is_replicated, is_slave_ok
+from reput.store_format.log.epochs import Epoch
 
 LOG = MasterLog(0, 5000, 2048)
 

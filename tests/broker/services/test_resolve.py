@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.services.decisions import Decision, Decisions, read_decisions
+from reput.broker.services.decisions import Decisions, Outcome, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
 from reput.broker.writer.half_messages import Transactions
 from reput.jobs.cli import main
@@ -43,8 +43,8 @@ from tests.broker.services.stores import (
 from tests.broker.writer.stores import stored_records
 from tests.faults.memory_files import MemoryFiles, crash_states
 
-ALL_COMMIT = Decisions(Decision.COMMIT, {})
-ALL_BACK = Decisions(Decision.ROLLBACK, {})
+ALL_COMMIT = Decisions(Outcome.COMMIT, {})
+ALL_BACK = Decisions(Outcome.ROLLBACK, {})
 
 
 def fill(files: Files, **named: Any) -> None:
@@ -190,37 +190,37 @@ def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
         for r in stored_records(Path(files.root, "commitlog"))
         if r.topic == HALF_TOPIC
     )
-    assert run(files, Decisions(None, {place: Decision.ROLLBACK}))[:4] == (0, 1, 0, 0)
+    assert run(files, Decisions(None, {place: Outcome.ROLLBACK}))[:4] == (0, 1, 0, 0)
     assert {key: state for key, state in states(files).items() if key in "abc"} == {
         "a": "rolled back", "b": "pending", "c": "pending",
     }  # fmt: skip
     assert position(files) == {"0": 1}
-    assert run(files, Decisions(None, {"c": Decision.COMMIT}))[:4] == (1, 0, 0, 0)
+    assert run(files, Decisions(None, {"c": Outcome.COMMIT}))[:4] == (1, 0, 0, 0)
     assert position(files) == {"0": 1}  # b is before it
     assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d"]
 
 
 def test_a_name_must_be_that_of_one(files: DiskFiles) -> None:
     with pytest.raises(StoreError, match="'nobody' names no half message in the log"):
-        run(files, Decisions(None, {"nobody": Decision.COMMIT, "a": Decision.COMMIT}))
+        run(files, Decisions(None, {"nobody": Outcome.COMMIT, "a": Outcome.COMMIT}))
     assert states(files)["a"] == "pending"
     with writing(files, Clock(T0)) as writer:
         half(writer, "a")
     with pytest.raises(StoreError, match="'a' names two transactions, at physical 0 and"):
-        run(files, Decisions(None, {"a": Decision.COMMIT}))
+        run(files, Decisions(None, {"a": Outcome.COMMIT}))
 
 
 def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
     """a is at physical 0."""
-    both: dict[str | int, Decision] = {"a": Decision.COMMIT, 0: Decision.ROLLBACK}
+    both: dict[str | int, Outcome] = {"a": Outcome.COMMIT, 0: Outcome.ROLLBACK}
     with pytest.raises(StoreError, match="0 and 'a' name one transaction, and decide it otherwise"):
         run(files, Decisions(None, both))
     assert states(files)["a"] == "pending"
-    assert run(files, Decisions(None, both | {0: Decision.COMMIT}))[:4] == (1, 0, 0, 0)
+    assert run(files, Decisions(None, both | {0: Outcome.COMMIT}))[:4] == (1, 0, 0, 0)
 
 
 def test_what_has_ended_otherwise_is_reported(files: DiskFiles) -> None:
-    decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
+    decisions = Decisions(None, {"e": Outcome.ROLLBACK, "f": Outcome.ROLLBACK})
     with opened(files) as store:
         gathered, at, _ = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
@@ -332,7 +332,7 @@ def test_a_file_of_decisions() -> None:
         "f", "# said on Monday\nKEY commit\n\n  123  ROLLBACK\n" + "9" * 32 + " commit"
     )
     assert found == Decisions(
-        None, {"KEY": Decision.COMMIT, 123: Decision.ROLLBACK, "9" * 32: Decision.COMMIT}
+        None, {"KEY": Outcome.COMMIT, 123: Outcome.ROLLBACK, "9" * 32: Outcome.COMMIT}
     )
 
 
@@ -378,10 +378,10 @@ def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> 
     """And stays pending where others are decided; the broker's file says nothing of its queue."""
     with writing(files, Clock(T0 + 5000)) as writer:
         at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
-    for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
+    for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Outcome.COMMIT})):
         with pytest.raises(StoreError, match=f"physical {at}: .*decide FILE decides the others$"):
             run(files, decisions)
-    named = dict.fromkeys("abc", Decision.ROLLBACK)
+    named = dict.fromkeys("abc", Outcome.ROLLBACK)
     assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)
     assert states(files)["r"] == "pending"
     assert position(files) == {"0": 7}

@@ -12,13 +12,16 @@ from tests import planting
 def Bug(name: str, module: str, sound: str, broken: str, tests: str) -> planting.Bug:
     """A bug in a module of broker/writer, or in one that is named from the root on.
 
-    tests: files of tests/broker/writer, or of a named folder of tests/store_format, and perhaps -k.
+    tests: files of tests/broker/writer, of a named folder of tests/store_format, or from the root
+    on, and perhaps -k.
     """
     names, _, expression = tests.partition(" -k ")
     words = [
-        f"tests/store_format/{name}" if "/" in name else f"tests/broker/writer/{name}"
+        name if name.startswith("tests/")
+        else f"tests/store_format/{name}" if "/" in name
+        else f"tests/broker/writer/{name}"
         for name in names.split()
-    ]
+    ]  # fmt: skip
     words += ["-k", expression.replace("_or_", " or ")] if expression else []
     module, _, function = module.partition("::")
     path = module if "/" in module else f"broker/writer/{module}"
@@ -171,15 +174,15 @@ BUGS = (
         "np.flatnonzero(c.queue_id < -1)", "test_bulk.py -k bad_row"),
     Bug("a refused row is counted from its chunk", "udfs/message_rows::append_arrow",
         "row {first_row + count + error.row}", "row {count + error.row}",
-        "test_append_command.py -k refused"),
+        "tests/jobs/test_append.py -k refused"),
     Bug("rows before a refused one are not counted", "udfs/message_rows::_append_singly",
-        "        if done is not None:\n            done(1)\n", "", "test_append_command.py -k refused"),
+        "        if done is not None:\n            done(1)\n", "", "tests/jobs/test_append.py -k refused"),
     Bug("skipped rows are counted by batch", "jobs/exporting/append_sources::_rows",
-        "        first += len(batch)\n", "        first += 1\n", "test_append_command.py -k refused"),
+        "        first += len(batch)\n", "        first += 1\n", "tests/jobs/test_append.py -k refused"),
     Bug("a signal is only looked at after a batch", "jobs/append::Counted.add",
-        "        self._stop.check()\n", "        pass\n", "test_append_command.py -k within"),
+        "        self._stop.check()\n", "        pass\n", "tests/jobs/test_append.py -k within"),
     Bug("a signal does not end a wait for input", "jobs/spark/signals::StopSignals._note",
-        "        if self._waiting:\n", "        if False:\n", "test_append_command.py -k waits"),
+        "        if self._waiting:\n", "        if False:\n", "tests/jobs/test_append.py -k waits"),
     Bug("a crowded bucket does not make a table larger", "store_format/java/hash_map::hash_map_order",
         "            if sum(", "            if 0 * sum(", "message/test_message.py -k crowded"),
     Bug("a batch is parted by a segment's end", "appender::Appender._write",

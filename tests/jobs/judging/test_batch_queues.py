@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.jobs.judging.batch_queues import Placed, batch_entries, first_difference
+from reput.jobs.judging.batch_queues import BatchEntryAt, batch_entries, first_difference
 from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.storage.local import LocalStorage
@@ -12,14 +12,14 @@ LOG_START = 1000
 WANTED = (1000, 1200, 1400)
 
 
-def entries(*places: int, size: int = 200) -> list[Placed]:
+def entries(*places: int, size: int = 200) -> list[BatchEntryAt]:
     rows = np.zeros(len(places), BATCH_QUEUE_ENTRY)
     rows["physicalOffset"], rows["size"], rows["batchSize"] = places, size, 2
     rows["baseOffset"] = np.arange(len(places)) * 2
     return [("q/0", at * BATCH_QUEUE_ENTRY_BYTES, row) for at, row in enumerate(rows)]
 
 
-def moved(found: list[Placed], by: int) -> list[Placed]:
+def moved(found: list[BatchEntryAt], by: int) -> list[BatchEntryAt]:
     return [(path, at + by, entry) for path, at, entry in found]
 
 
@@ -38,7 +38,9 @@ def test_the_same_entries_at_other_places_are_no_difference() -> None:
         (entries(*WANTED, size=199), Difference("q/0", 0, "size", 199, 200), 1000),
     ],
 )
-def test_the_first_difference(there: list[Placed], difference: Difference, place: int) -> None:
+def test_the_first_difference(
+    there: list[BatchEntryAt], difference: Difference, place: int
+) -> None:
     assert first_difference(entries(*WANTED), there, "q/last", LOG_START) == (difference, place)
 
 

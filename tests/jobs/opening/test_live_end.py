@@ -44,10 +44,10 @@ class Busy(LocalStorage):
         self.writing, self.ends = writing, [0]
         self.planned = -1  # where the log ended as the first task began
 
-    def create(self, path: str, digest: bool = False) -> Writer:
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         if self.planned < 0:
             self.planned = self.ends[-2]  # the task has opened the log once
-        return super().create(path, digest)
+        return super().create(path, digest, published)
 
     def open(self, path: str, state: Any = None) -> LocalReader:
         reader = super().open(path, state)

@@ -9,7 +9,7 @@ _HTML, _MODEL, _OUTPUTS = "jobs/page/html.py", "jobs/page/model.py", "jobs/outpu
 _LOG, _TIMES = "jobs/page/log_sections.py", "store_format/query/put_times.py"
 
 
-page = partial(only, "tests/jobs/page/test_page.py")
+page = partial(only, "tests/jobs/page/test_html.py")
 
 
 BUGS = (

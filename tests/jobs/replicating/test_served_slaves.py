@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asked import Asked, opened
 
@@ -34,7 +34,7 @@ def test_a_master_is_refused_and_so_is_any_where_no_slave_is_served() -> None:
 def test_delayed_messages_are_not_delivered_again(tmp_path: Path) -> None:
     """The slave gets how far they were delivered, as it stands in the store."""
     store = golden_stores.copy_input(golden_stores.unpack("broker_clean_5.3.3"), tmp_path / "store")
-    asked = Asked(open_broker(Source(str(store), "5.3.3"), lambda _: None))
+    asked = Asked(open_broker(ServedSource(str(store), "5.3.3"), lambda _: None))
     path = store / "config/delayOffset.json"
     path.unlink(missing_ok=True)
     assert asked.ask(RequestCode.GET_ALL_DELAY_OFFSET).code == ResponseCode.SYSTEM_ERROR
@@ -45,7 +45,7 @@ def test_delayed_messages_are_not_delivered_again(tmp_path: Path) -> None:
 def test_timers_are_where_the_store_says(tmp_path: Path) -> None:
     """TimerCheckpoint.encode has the first 56 bytes of the file timercheck, in the same order."""
     store = golden_stores.copy_input(golden_stores.unpack("broker_clean_5.3.3"), tmp_path / "store")
-    asked = Asked(open_broker(Source(str(store), "5.3.3"), lambda _: None))
+    asked = Asked(open_broker(ServedSource(str(store), "5.3.3"), lambda _: None))
     (store / "config/timercheck").write_bytes(bytes(range(56)) + bytes(4040))
     (store / "config/timermetrics").write_text('{"timingCount":{}}')
     assert asked.ask(RequestCode.GET_TIMER_CHECK_POINT).body == bytes(range(56))

@@ -8,7 +8,7 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import answer
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asking import request
 
@@ -18,7 +18,7 @@ LISTENING = "127.0.0.1:9876"
 
 def opened(name: str = "broker_clean_5.3.3", release: str = "5.3.3") -> Broker:
     store: Path = golden_stores.unpack(name).input
-    return open_broker(Source(str(store), release), lambda _: None)
+    return open_broker(ServedSource(str(store), release), lambda _: None)
 
 
 class Asked:

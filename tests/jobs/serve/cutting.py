@@ -10,7 +10,7 @@ from typing import Any
 from reput.broker.remoting.command import Command
 from reput.broker.serving.handlers import answer, reply
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests.jobs.serve.broker_answers import NAME, reported
@@ -68,7 +68,7 @@ def differences(
     store: Path, time: int, asked: list[Command], theirs: Callable[[Command], list[Any]]
 ) -> Iterator[Any]:
     """What `reput serve --at` answers otherwise than somebody else."""
-    ours = open_broker(Source(str(store), RELEASE, GIVEN, at=time), lambda _: None)
+    ours = open_broker(ServedSource(str(store), RELEASE, GIVEN, at=time), lambda _: None)
     for each in asked:
         said = reported(reply(ours, each, whole(answer(ours, each, CALLER))))
         said, other = plain(said, ""), plain(theirs(each), "")

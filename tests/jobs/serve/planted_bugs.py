@@ -19,7 +19,7 @@ def alike(store: str) -> tuple[str, ...]:
 
 
 frames = partial(only, "tests/broker/remoting/test_frames.py")
-stores = partial(only, "tests/jobs/serve/test_stores.py")
+stores = partial(only, "tests/jobs/serve/test_open_served.py")
 server = partial(only, "tests/jobs/serve/test_server.py")
 
 
@@ -81,10 +81,10 @@ BUGS = (
     Bug("keys of what was stored later are not found", _STORE + "::ServedStore.by_key",
         "min(end, self.at), until=self.limit)", "end)", stores("as_it_was")),
     Bug("at a time, later messages with the same key are not counted", _STORE + "::ServedStore.by_key",
-        ", until=self.limit)", ")", ("tests/jobs/serve/test_as_cut.py",)),
+        ", until=self.limit)", ")", ("tests/broker/serving/test_as_of.py",)),
     Bug("at a time, a queue's last message is the last of then", _QUEUE + "::ServedQueue.at_time",
         "            return self.maximum - 1  # of a queue that ends there", "            return self.maximum",
-        ("tests/jobs/serve/test_as_cut.py",)),
+        ("tests/broker/serving/test_as_of.py",)),
     Bug("pulls that wait are answered once there is more", _SERVER + "::Server._has",
         "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
     Bug("a file that is followed may become longer", "jobs/serve/open_served.py::_read_by",

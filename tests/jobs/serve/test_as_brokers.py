@@ -8,7 +8,7 @@ import pytest
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.handlers import answer, reply
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.jobs.serve.asking import request
 from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, reported
 from tests.jobs.serve.comparing import CALLER, plain, whole
@@ -36,7 +36,7 @@ def compare(name: str, tmp_path: Path, every: int) -> None:
     """Ask what a broker was asked: one request of so many."""
     store, settings = prepared(name, tmp_path)
     given = {"brokerName": NAME} | {each: str(value) for each, value in settings.items()}
-    broker = open_broker(Source(str(store), STORES[name], given), lambda _: None)
+    broker = open_broker(ServedSource(str(store), STORES[name], given), lambda _: None)
     wrong, many = [], 0
     for asked, theirs in recorded(name)[::every]:
         said = answer(broker, asked, CALLER)
@@ -59,7 +59,7 @@ def test_routes_are_those_of_a_real_name_server(tmp_path: Path) -> None:
         body = raw[8 + int.from_bytes(raw[5:8], "big") :]
         address = re.search(rb"127.0.0.1:[0-9]+", body)
         assert address is not None
-        source = Source(str(store), "5.5.0", given, address=address[0].decode())
+        source = ServedSource(str(store), "5.5.0", given, address=address[0].decode())
         broker = open_broker(source, lambda _: None)
         asked = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Topic0")
         said = answer(broker, asked._replace(version=version), CALLER)

@@ -8,7 +8,7 @@ import pytest
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.jobs.cli import main
 from reput.jobs.serve.left_in_flight import take_in_flight
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.store_format.message.message import Message
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.popping import ack, batch, pop
@@ -28,7 +28,7 @@ def test_it_comes_again_once_its_time_is_up(tmp_path: Path) -> None:
     made.writer.dispatch()
     made.writer.close()
     notes = list[str]()
-    broker = open_broker(Source(str(tmp_path / "store"), "5.3.3"), notes.append)
+    broker = open_broker(ServedSource(str(tmp_path / "store"), "5.3.3"), notes.append)
     take_in_flight(broker, notes.append)
     assert notes == ["2 messages were in flight when the broker ended, and are given again"]
     asked = Asked(broker)
@@ -62,7 +62,7 @@ def test_retry_topics_of_the_dead_broker_are_popped_too(tmp_path: Path) -> None:
             made.writer.append(Message(topic, b"body %d" % n, 0, reconsume_times=2))
     made.writer.dispatch()
     made.writer.close()
-    asked = Asked(open_broker(Source(str(tmp_path / "store"), "5.3.3"), lambda _: None))
+    asked = Asked(open_broker(ServedSource(str(tmp_path / "store"), "5.3.3"), lambda _: None))
     peek = asked.ask(
         RequestCode.PEEK_MESSAGE, consumerGroup="g", topic="T", queueId=0, maxMsgNums=32
     )

@@ -13,10 +13,10 @@ _COLUMNS, _PARTS, _LOG = (
 _STREAM = "jobs/sources/log_stream.py"
 
 
-rows = partial(only, "tests/jobs/sources/test_rows.py")
+rows = partial(only, "tests/jobs/sources/test_log_source.py")
 stream = partial(only, "tests/jobs/sources/test_log_stream.py")
 export = partial(only, "tests/jobs/test_export.py")
-redacted = partial(only, "tests/jobs/sources/test_redaction.py")
+redacted = partial(only, "tests/udfs/table/test_redaction.py")
 
 
 BUGS = (
@@ -76,33 +76,33 @@ BUGS = (
     Bug("an index file's last entry is a row", "jobs/sources/derived_sources.py::IndexBatch._there",
         "last = min(file.header.entries, file.most - 1)", "last = min(file.header.entries - 1, file.most - 1)", ("tests/jobs/sources/test_derived_sources.py",)),
     Bug("a Delta table gets each range once", "jobs/exporting/delta_table.py::MessageTable.end",
-        "for end in (committed, self._noted()) if end is not None)", "for end in ())", ("tests/jobs/sources/test_delta.py", "-k", "grown_log")),
+        "for end in (committed, self._noted()) if end is not None)", "for end in ())", ("tests/jobs/exporting/test_delta_table.py", "-k", "grown_log")),
     Bug("a range that a kill came right behind is noted", "jobs/exporting/delta_table.py::MessageTable.__init__",
-        "        self._complete_runs()\n", "", ("tests/jobs/sources/test_delta.py", "-k", "killed_at_each")),
+        "        self._complete_runs()\n", "", ("tests/jobs/exporting/test_delta_table.py", "-k", "killed_at_each")),
     Bug("a Delta table is of one set of options", "jobs/exporting/delta_table.py::MessageTable._make",
-        "if there != self.chosen:", "if False:", ("tests/jobs/sources/test_delta.py", "-k", "not_mixed")),
+        "if there != self.chosen:", "if False:", ("tests/jobs/exporting/test_delta_table.py", "-k", "not_mixed")),
     Bug("a Delta table is of one log", "jobs/exporting/delta_target.py::export_delta",
-        "    _refuse_other_log(job, table)\n", "", ("tests/jobs/sources/test_delta.py", "-k", "not_mixed")),
+        "    _refuse_other_log(job, table)\n", "", ("tests/jobs/exporting/test_delta_table.py", "-k", "not_mixed")),
     Bug("deltalake is given no URL whose host it does not ask", "jobs/exporting/delta_rs.py::DeltaRs.description",
-        "if apart and scheme not in _SCHEMES:", "if False:", ("tests/jobs/sources/test_export_urls.py", "-k", "no_other_host")),
+        "if apart and scheme not in _SCHEMES:", "if False:", ("tests/jobs/exporting/test_export_urls.py", "-k", "no_other_host")),
     Bug("a wrong filter makes no table", "jobs/exporting/chosen_log.py::ChosenLog.__init__",
-        "self._wanted = chosen.wanted(self.plan)", "self._wanted = None", ("tests/jobs/sources/test_delta.py", "-k", "wrong_filter")),
+        "self._wanted = chosen.wanted(self.plan)", "self._wanted = None", ("tests/jobs/exporting/test_delta_table.py", "-k", "wrong_filter")),
     Bug("runs are read again where one was added", "jobs/exporting/delta_table.py::MessageTable._note",
-        "        self._runs = None\n        self.writer", "        self.writer", ("tests/jobs/sources/test_delta.py", "-k", "just_noted")),
+        "        self._runs = None\n        self.writer", "        self.writer", ("tests/jobs/exporting/test_delta_table.py", "-k", "just_noted")),
     Bug("bytes that a Delta table never gets are reported", "jobs/exporting/delta_target.py::export_delta",
-        "lost, start = max(begin - start, 0), max(start, begin)", "lost, start = 0, max(start, begin)", ("tests/jobs/sources/test_delta.py", "-k", "deleted_before")),
+        "lost, start = max(begin - start, 0), max(start, begin)", "lost, start = 0, max(start, begin)", ("tests/jobs/exporting/test_delta_table.py", "-k", "deleted_before")),
     Bug("a segment that filled up while the log's end was looked for stays as it is then", "jobs/opening/plan.py::make_plan",
         "may_grow(states_now(storage, segments), end.at)", "may_grow(segments, end.at)", ("tests/jobs/opening/test_live_end.py", "-k", "full_by")),
     Bug("a queue's entry points to the record of its position", "udfs/table/queue_parts.py::QueuedParts._step",
-        "if not bool(same.all()):", "if False:", ("tests/jobs/sources/test_queues.py", "-k", "changes_no_row")),
+        "if not bool(same.all()):", "if False:", ("tests/jobs/sources/test_queue_choice.py", "-k", "changes_no_row")),
     Bug("queues are used up to the least of their ends", "jobs/sources/queue_choice.py::by_queues",
-        "return parts, min(_end(", "return parts, max(_end(", ("tests/jobs/sources/test_queues.py", "-k", "changes_no_row")),
+        "return parts, min(_end(", "return parts, max(_end(", ("tests/jobs/sources/test_queue_choice.py", "-k", "changes_no_row")),
     Bug("a queue's deleted first file is reported", "jobs/sources/queue_choice.py::_refuse_later",
-        "if first >= log_start:", "if False:", ("tests/jobs/sources/test_queues.py", "-k", "changes_no_row")),
+        "if first >= log_start:", "if False:", ("tests/jobs/sources/test_queue_choice.py", "-k", "changes_no_row")),
     Bug("entries around a part are what they say", "udfs/table/queue_parts.py::QueuedParts._entries",
-        "if 0 <= number < used and not", "if False and not", ("tests/jobs/sources/test_queues.py", "-k", "changes_no_row")),
+        "if 0 <= number < used and not", "if False and not", ("tests/jobs/sources/test_queue_choice.py", "-k", "changes_no_row")),
     Bug("after a doubt the walk goes on behind the last row", "udfs/table/queue_parts.py::QueuedParts.steps",
-        "known, start = step.start(-1), step.next", "pass", ("tests/jobs/sources/test_queues.py", "-k", "changes_no_row")),
+        "known, start = step.start(-1), step.next", "pass", ("tests/jobs/sources/test_queue_choice.py", "-k", "changes_no_row")),
     Bug("a host's text is taken again for the same host alone", _COLUMNS + "::put_hosts",
         "elif length > 0 and get_i64(window, at) == before:", "elif length > 0:", rows("golden or odd_records")),
     Bug("a redacted property is in no file", "udfs/table/redaction.py::Redaction._kept",
@@ -110,7 +110,7 @@ BUGS = (
     Bug("a property that repeats a redacted one goes too", "udfs/table/redaction.py::Redaction._kept",
         "for k, p in enumerate(pairs) if (i, k) not in gone]", "for k, p in enumerate(pairs)]", redacted("repeats_no_redacted_id")),
     Bug("a redacted body is no packed one", "udfs/table/redaction.py::Redaction._redacted",
-        'else b"", flag & ~_PACKED', 'else b"", flag', ("tests/jobs/sources/test_export_store.py", "-k", "redacted_is")),
+        'else b"", flag & ~_PACKED', 'else b"", flag', ("tests/jobs/exporting/test_store_target.py", "-k", "redacted_is")),
     Bug("a redacted property is in no message of a batch", "udfs/table/redaction.py::Redaction._redacted",
         "        if kept == pairs:\n", "        if True:\n", redacted("propertys_value")),
     Bug("a body that repeats a redacted value is refused", "jobs/exporting/redact_option.py::looked_through",
@@ -118,7 +118,7 @@ BUGS = (
     Bug("a short word is repeated only where it stands alone", "store_format/filter/repeats.py::Repeats._is_at",
         "(length >= _ANYWHERE or _is_word(text, at, end))", "True", redacted("words_stand")),
     Bug("an exported store has its manifest", "jobs/exporting/store_target.py::export_store",
-        '        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)\n', '        os.rename(target, job.folder)\n', ("tests/jobs/sources/test_export_store.py", "-k", "any_step")),
+        '        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)\n', '        os.rename(target, job.folder)\n', ("tests/jobs/exporting/test_store_target.py", "-k", "any_step")),
     Bug("what waits in a broker's topics stays out", "udfs/table/log_batches.py::batches_of",
         "        if not system_topics and len(rows):", "        if False:", export("brokers_topics")),
     Bug("a stream of queues goes on at its offset", "jobs/sources/derived_sources.py::QueueBatch.between",

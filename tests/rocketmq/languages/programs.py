@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +68,31 @@ def _java_command(made: Path) -> list[str]:
     return [java(), *JAVA_OPTIONS, "-Xmx256m", "-Duser.home=.", "-cp", path, "reput.judge.Grpc"]
 
 
+def _build_python(made: Path) -> None:
+    _run(sys.executable, "-m", "venv", "venv", folder=made)
+    _run(
+        made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
+        "-r", "requirements.txt", folder=made,
+    )  # fmt: skip
+
+
+def _build_rust(made: Path) -> None:
+    """Cargo.lock names the registry, which is cargo's own affair: ours leaves that out."""
+    _run("cargo", "generate-lockfile", "--quiet", folder=made)
+    source = re.search(r'^source = "(.*)"$', (made / "Cargo.lock").read_text(), re.M)
+    assert source
+    (made / "Cargo.lock").write_text((made / "Cargo.lock.in").read_text().replace("*", source[1]))
+    _run("cargo", "build", "--quiet", "--locked", folder=made)
+    (made / "target" / "debug" / "reput-test-consumer").rename(made / "consume")
+    shutil.rmtree(made / "target")
+
+
 PROGRAMS = {
     "java": Program("5.0.7", "", "mvn", _build_java, _java_command),
+    "python": Program(
+        "5.1.2", "requirements.txt", sys.executable, _build_python,
+        lambda made: [str(made / "venv" / "bin" / "python"), str(made / "consume.py")],
+    ),
     "node": Program(
         "1.0.8", "package-lock.json", "npm",
         lambda made: _run("npm", "ci", "--silent", folder=made),
@@ -77,6 +102,9 @@ PROGRAMS = {
         "2.1.2", "go.mod", "go",
         lambda made: _run("go", "build", "-o", "consume", ".", folder=made),
         lambda made: [str(made / "consume")],
+    ),
+    "rust": Program(
+        "1.0.0", "Cargo.lock.in", "cargo", _build_rust, lambda made: [str(made / "consume")]
     ),
 }  # fmt: skip
 

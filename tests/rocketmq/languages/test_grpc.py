@@ -1,4 +1,4 @@
-"""gRPC clients in Java and Node by RocketMQ's own Proxy: from `reput serve` they are given what
+"""gRPC clients of three languages by RocketMQ's own Proxy: from `reput serve` they are given what
 the real broker gives them on the same store.
 """
 
@@ -31,7 +31,7 @@ SIMPLE: dict[str, dict[str, Any]] = {
 }
 PUSH = {f"push-{name}": {**words, "mode": "push"} for name, words in SIMPLE.items()}
 PUSH[ORDERED] = {"topic": "Live0", "mode": "push"}
-CLIENTS = {"java": SIMPLE | PUSH, "node": SIMPLE}
+CLIENTS = {"java": SIMPLE | PUSH, "python": SIMPLE | PUSH, "node": SIMPLE}
 READS = {
     "all": "each message once", "tag": "tags", "sql": "SQL92",
     "kept": "again what it does not acknowledge", ORDERED: "orderly",
@@ -95,8 +95,7 @@ def test_a_grpc_client_is_given_what_the_broker_gives(
 
 def _note(language: str, version: str) -> None:
     release = PROGRAMS[language].release
-    how = f"RocketMQ's Proxy {version}, cluster mode"
     for group, words in CLIENTS[language].items():
         kind = "PushConsumer" if words.get("mode") == "push" else "SimpleConsumer"
         name = f"gRPC {language.capitalize()}, {kind}"
-        seen.note(Seen(name, release, how, READS[group.removeprefix("push-")]))
+        seen.note(Seen(name, release, f"Proxy {version}", READS[group.removeprefix("push-")]))

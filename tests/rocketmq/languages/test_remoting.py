@@ -1,5 +1,5 @@
-"""Remoting clients of another language than Java: from `reput serve` they are given what the real
-broker gives them on the same store.
+"""Remoting clients of Go and Rust: from `reput serve` they are given what the real broker gives
+them on the same store.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 VERSION = "5.3.3"
 # name of the group: what its consumer is asked to read
-CLIENTS: dict[str, dict[str, dict[str, Any]]] = {
-    "go": {
-        "push": {"topic": "Live0"},
-        "orderly": {"topic": "Live0", "mode": "orderly"},
-        "broadcast": {"topic": "Live2", "mode": "broadcast"},
-        "tags": {"topic": "Live1", "expression": "A"},
-        "SQL92": {"topic": "Live1", "expression": "n > 300", "kind": "sql"},
-        "pull": {"topic": "Live2", "mode": "pull"},
-    },
+BOTH: dict[str, dict[str, Any]] = {
+    "push": {"topic": "Live0"},
+    "orderly": {"topic": "Live0", "mode": "orderly"},
+    "broadcast": {"topic": "Live2", "mode": "broadcast"},
+    "tags": {"topic": "Live1", "expression": "A"},
+    "SQL92": {"topic": "Live1", "expression": "n > 300", "kind": "sql"},
+}
+CLIENTS = {
+    "go": BOTH | {"pull": {"topic": "Live2", "mode": "pull"}},
+    "rust": BOTH | {"POP": {"topic": "Live2", "mode": "pop"}},
 }
 
 
@@ -39,7 +40,11 @@ def made(
     return served.make(VERSION, tmp_path_factory.mktemp("languages"))
 
 
-def _read(language: str, namesrv: str) -> dict[str, list[Received]]:
+def _read(made: served.Made, language: str, namesrv: str) -> dict[str, list[Received]]:
+    if "POP" in CLIENTS[language]:
+        words = ("-b", f"127.0.0.1:{made.port}", "-t", "Live2", "-g", "POP", "-m", "POP", "-q", 8)
+        (said,) = served.ask(VERSION, namesrv, [served.mqadmin("setConsumeMode", *words)])
+        assert "success" in str(said).lower(), said
     return {
         group: consume(language, namesrv, group, **{"mode": "push", **words}, wanted=_wanted(words))
         for group, words in CLIENTS[language].items()
@@ -58,9 +63,9 @@ def test_a_remoting_client_is_given_what_the_broker_gives(
         pytest.skip(reason)
     before = served.contents(made.store)
     with served.by_broker(made, folder, brokerPermission=6) as namesrv:
-        theirs = _read(language, namesrv)
+        theirs = _read(made, language, namesrv)
     with served.by_reput(made) as address:
-        ours = _read(language, address)
+        ours = _read(made, language, address)
     assert served.contents(made.store) == before
     for group, words in CLIENTS[language].items():
         assert len(ours[group]) == _wanted(words), group

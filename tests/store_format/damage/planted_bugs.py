@@ -10,12 +10,18 @@ _QUIET = "tests/quiet/test_witnesses.py"
 _TOLERANT = "store_format/damage/tolerant.py"
 _NEIGHBOURS = "store_format/damage/neighbours.py"
 _CHAIN, _EVIDENCE = "store_format/damage/chain.py", "store_format/damage/evidence.py"
-_NAMES, _NAMES_TEST = "store_format/log/proven_names.py", "tests/jobs/test_assume_names.py"
+_NAMES, _NAMES_TEST = (
+    "store_format/log/proven_names.py",
+    "tests/store_format/log/test_proven_names.py",
+)
 _OTHERS = "store_format/damage/other_queues.py"
 _OLD_INDEX = "store_format/damage/old_index.py"
 _INDEX_TEST = ("tests/store_format/damage/test_old_index.py",)
 _START_TEST = "tests/jobs/test_repair.py"
-_RESTORE, _RESTORE_TEST = "store_format/damage/field_patches.py", "tests/jobs/test_restore.py"
+_RESTORE, _RESTORE_TEST = (
+    "store_format/damage/field_patches.py",
+    "tests/jobs/salvaging/test_restoration.py",
+)
 
 BUGS = (
     Bug("of all readings the one with the fewest faults is believed", _CHAIN,

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.opening.plan import make_plan
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.discover.committed import committed
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from reput.store_format.log.dledger import heads_from, log_folders
@@ -100,6 +103,25 @@ def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
         log_folders(LOCAL, str(tmp_path), Settings())
     chosen = settings_from({"dLegerSelfId": "n1"})
     assert log_folders(LOCAL, str(tmp_path), chosen) == [f"{tmp_path}/dledger-n1/data"]
+
+
+def test_a_configuration_in_the_store_says_which_member_is_meant(tmp_path: Path) -> None:
+    store, _ = unpack("mixed", tmp_path)
+    group = next(store.glob("dledger-*"))
+    other = store / "dledger-n7" / "data"
+    other.mkdir(parents=True)
+    first = min((group / "data").iterdir())
+    (other / first.name).write_bytes(first.read_bytes())
+    at = store_at(str(store))
+    with pytest.raises(StoreError, match="--set dLegerSelfId="):
+        discover(at)
+    own = group.name.removeprefix("dledger-")
+    (store / "broker.conf").write_text(f"dLegerSelfId={own}\n")
+    found = discover(at)
+    assert f"{group}/data" in found.log_folders
+    assert f"{other}" not in found.log_folders
+    plan = make_plan(at, found)
+    assert [each.path for each in plan.segments][-1].startswith(f"{group}/data/")
 
 
 WRONG = {

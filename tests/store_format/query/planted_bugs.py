@@ -9,9 +9,9 @@ _KEY, _QUEUE = "store_format/query/by_key.py", "store_format/query/by_queue.py"
 _GAPS, _OPEN = "store_format/query/gaps.py", "jobs/opening/open_store.py"
 
 
-messages = partial(only, "tests/store_format/query/test_messages.py")
+messages = partial(only, "tests/jobs/opening/test_open_store.py")
 bad = partial(only, "tests/store_format/query/test_bad_files.py")
-many = partial(only, "tests/store_format/query/test_many_keys.py")
+many = partial(only, "tests/store_format/query/test_by_keys.py")
 
 
 _SWEEP, _WANTED = "store_format/derived/index_sweep.py", "store_format/query/wanted_keys.py"
@@ -55,7 +55,7 @@ BUGS = (
     Bug("rows that hold a text are found after each other", "store_format/query/log_scan.py::_rows_with",
         "found = raw.find(needle, int(starts[number + 1]))", "found = -1", messages("logs_order")),
     Bug("a fastjson file may have keys without quotes", "store_format/discover/config_folder.py::config_table",
-        "json.loads(quoted_keys(raw))", "json.loads(raw)", ("tests/store_format/query/test_listing.py", "-k", "lag")),
+        "json.loads(quoted_keys(raw))", "json.loads(raw)", ("tests/store_format/query/test_inventory.py", "-k", "lag")),
     Bug("numbers of a single record are signed", "store_format/log/record_rules.py::get_i16",
         'return int.from_bytes(buf[at : at + 2], "big", signed=True)', 'return int.from_bytes(buf[at : at + 2], "big")',
         ("tests/store_format/log/test_one_record.py",)),

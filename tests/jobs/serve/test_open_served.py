@@ -16,7 +16,7 @@ from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import answer, reply
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.serve import open_served as opening
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.jobs.serve.server import Limits, Server
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
@@ -49,7 +49,7 @@ class Growing:
         self.writer.dispatch()
 
     def broker(self, **more: Any) -> Broker:
-        return open_broker(Source(str(self.path), "5.3.3", SIZES, **more), lambda _: None)
+        return open_broker(ServedSource(str(self.path), "5.3.3", SIZES, **more), lambda _: None)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_queue_without_a_file_has_no_message(growing: Growing) -> None:
 def test_the_boundary_of_a_time_is_obeyed_from_5_1_4_on(growing: Growing) -> None:
     between = BEGIN + 5_000  # messages 0 and 1; queue 0 has 0 and 2
     for release, offsets in (("5.1.2", ["1", "1"]), ("5.1.4", ["1", "0"])):
-        broker = open_broker(Source(str(growing.path), release, SIZES), lambda _: None)
+        broker = open_broker(ServedSource(str(growing.path), release, SIZES), lambda _: None)
         found = [
             ask(broker, request(
                 RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId=0, timestamp=between,
@@ -213,7 +213,7 @@ def test_the_boundary_of_a_time_is_obeyed_from_5_1_4_on(growing: Growing) -> Non
 
 def test_a_pull_by_tags_goes_through_so_many_entries(growing: Growing) -> None:
     settings = {**SIZES, "maxFilterMessageSize": "100"}  # of entries of 20 bytes
-    broker = open_broker(Source(str(growing.path), "5.3.3", settings), lambda _: None)
+    broker = open_broker(ServedSource(str(growing.path), "5.3.3", settings), lambda _: None)
     for most, following in ((3, 5), (7, 7), (100, 10)):  # a file has ten
         answered = ask(broker, pull("T", 0, 0, most, "none"))
         assert answered.code == ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -233,7 +233,7 @@ def test_long_records_go_from_the_file(growing: Growing) -> None:
         for n in range(6):
             writer.append(Message("T", b"body %d\x01" % n + bytes(40_000 if n % 3 else 10), 0))
     long.path = path
-    broker = open_broker(Source(str(path), "5.3.3", SIZES), lambda _: None)
+    broker = open_broker(ServedSource(str(path), "5.3.3", SIZES), lambda _: None)
     assert bodies(broker) == list(range(6))
     with Serving(path) as serving, Peer(serving.address) as peer:
         answered = peer.ask(pull("T", 0, 0))
@@ -244,10 +244,10 @@ def test_queues_and_index_may_be_those_of_a_rebuilt_set(tmp_path: Path) -> None:
     golden = golden_stores.unpack("mixed_5.5.0")
     store = golden_stores.copy_input(golden, tmp_path / "store")
     given = {name: str(value) for name, value in golden.settings.items()}
-    bare = open_broker(Source(str(store), "5.5.0", given), lambda _: None)
+    bare = open_broker(ServedSource(str(store), "5.5.0", given), lambda _: None)
     assert "Topic0" not in bare.store.topics
     broker = open_broker(
-        Source(str(store), "5.5.0", given, derived=str(golden.expect)), lambda _: None
+        ServedSource(str(store), "5.5.0", given, derived=str(golden.expect)), lambda _: None
     )
     assert len(ask(broker, pull("Topic0", 0, 0)).body or b"") > 1000
 
@@ -256,7 +256,7 @@ def test_a_store_far_away_is_served_alike(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(opening, "is_local", lambda _: False)
     store, settings = prepared("expired_5.3.3", tmp_path)
     given = {each: str(value) for each, value in settings.items()}
-    broker = open_broker(Source(str(store), "5.3.3", given), lambda _: None)
+    broker = open_broker(ServedSource(str(store), "5.3.3", given), lambda _: None)
     assert broker.store.far
     asked = recorded("expired_5.3.3")[::12]
 
@@ -283,7 +283,7 @@ def test_messages_that_no_queue_has_yet_are_named_where_a_broker_was_killed(
 ) -> None:
     def reported(**more: Any) -> list[str]:
         notes: list[str] = []
-        open_broker(Source(str(growing.path), "5.3.3", SIZES, **more), notes.append)
+        open_broker(ServedSource(str(growing.path), "5.3.3", SIZES, **more), notes.append)
         return notes
 
     assert reported() == []

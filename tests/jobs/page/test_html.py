@@ -262,7 +262,7 @@ def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_most_are_reported() -> None:
-    made = table("T", (PageColumn("n", lambda n: n, True),), list(range(ROWS_MOST + 5)))
+    made = table("T", list(range(ROWS_MOST + 5)), PageColumn("n", lambda n: n, True))
     assert (len(made.rows), made.cut) == (ROWS_MOST, "20,000 of 20,005 rows are in this file")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from reput.broker.remoting.command import Command
 from reput.broker.serving.handlers import answer, reply
-from reput.jobs.serve.open_served import Source, open_broker
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.in_process import run
 from tests.jobs.serve.broker_answers import reported, requests
 from tests.jobs.serve.comparing import CALLER, whole
@@ -27,7 +27,7 @@ def test_at_a_time_is_as_a_log_that_ended_then(seed: int, tmp_path: Path) -> Non
         for name in ("consumequeue", "index"):
             if (tmp_path / f"set{number}" / name).exists():
                 shutil.move(tmp_path / f"set{number}" / name, copy / name)
-        then = open_broker(Source(str(copy), RELEASE, GIVEN), lambda _: None)
+        then = open_broker(ServedSource(str(copy), RELEASE, GIVEN), lambda _: None)
 
         def theirs(each: Command, then: Any = then) -> list[Any]:
             return reported(reply(then, each, whole(answer(then, each, CALLER))))

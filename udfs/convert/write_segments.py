@@ -9,14 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.convert.looked import Looked, Looks
-from reput.store_format.convert.moved import (
-    Alike,
-    To,
-    copy_rows,
-    prepared_offsets,
-    rewrite,
-    stamp,
-)
+from reput.store_format.convert.moved import Alike, To, copy_rows, prepared_offsets, rewrite, stamp
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES

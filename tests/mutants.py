@@ -17,6 +17,7 @@ from tests.broker.services import planted_bugs as planted_service_bugs
 from tests.broker.writer import planted_bugs as planted_writer_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.jobs.comparing import planted_bugs as planted_compare_bugs
+from tests.jobs.converting import planted_bugs as planted_convert_bugs
 from tests.jobs.page import planted_bugs as planted_page_bugs
 from tests.jobs.replicating import planted_bugs as planted_replica_bugs
 from tests.jobs.serve import planted_bugs as planted_serve_bugs
@@ -588,6 +589,7 @@ ALL = (
     *planted_storage_bugs.BUGS,
     *planted_jobs_bugs.BUGS,
     *planted_compare_bugs.BUGS,
+    *planted_convert_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_rocksdb_bugs.BUGS,

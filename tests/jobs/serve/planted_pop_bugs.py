@@ -7,6 +7,7 @@ _STATE, _ORDER = "broker/pop/in_flight.py", "broker/pop/order.py"
 _POP, _ACKS, _CHECKS = (f"broker/serving/pop{part}.py" for part in ("", "_acks", "_checks"))
 _LISTED = "store_format/query/pop_leftovers.py"
 _POPS = ("tests/jobs/serve/test_pop.py",)
+_ATTACKS = "tests/jobs/serve/test_pop_attacks.py"
 _WAITS = ("tests/jobs/serve/test_waiting_pops.py",)
 _OFFLINE = ("tests/store_format/query/test_pop_leftovers.py",)
 _KEPT = only("tests/jobs/serve/test_access.py", "popped")
@@ -27,6 +28,10 @@ BUGS = (
     Bug("no two pops have one time", _STATE + "::InFlight.pop_time", "popped.last + 1 for", "popped.last for", _POPS),
     Bug("a group has so much in flight at most", _STATE + "::InFlight.has_room",
         "own < times * MOST_OF_GROUP and", "True and", _POPS),
+    Bug("all groups together have so much in flight at most", _STATE + "::InFlight.has_room",
+        " and self._count < times * MOST_POINTS", "", only(_ATTACKS, "groups_that_never")),
+    Bug("a handle that was never given leaves nothing behind", _STATE + "::InFlight.settle",
+        "popped = self._of.get((group, topic))", "popped = self._of.setdefault((group, topic), _Popped())", only(_ATTACKS, "many-groups")),
     Bug("what comes again needs no room", _STATE + "::InFlight.again",
         "or queue is None:", "or queue is None or not self.has_room(group, topic):", _POPS),
     Bug("parts of what was popped together are kept so much at most", _STATE + "::InFlight.again",

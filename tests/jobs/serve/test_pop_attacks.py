@@ -61,10 +61,10 @@ def _never_given(first: int, group: str, revive: int = 0) -> list[dict[str, Any]
 @pytest.mark.parametrize(
     ("group", "revive", "most"),
     [
-        pytest.param("g", 0, 16 * _MIB, id="of one group"),
-        pytest.param("g{}", 0, 16 * _MIB, id="of a million groups"),
+        pytest.param("g", 0, 16 * _MIB, id="one-group"),
+        pytest.param("g{}", 0, 16 * _MIB, id="many-groups"),
         # as at a broker, an acknowledgement in order is its group's offset: so many are kept
-        pytest.param("g{}", ORDER_QUEUE, 256 * _MIB, id="in order, of a million groups"),
+        pytest.param("g{}", ORDER_QUEUE, 256 * _MIB, id="in-order"),
     ],
 )
 def test_a_million_handles_that_were_never_given(

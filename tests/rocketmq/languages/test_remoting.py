@@ -15,7 +15,8 @@ from tests.rocketmq.languages.expected import in_order, keys_of, same_messages
 from tests.rocketmq.languages.programs import PROGRAMS, Received, consume, missing
 from tests.rocketmq.seen import Seen
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+# cargo takes a quarter of an hour for Rust's client, on two cores with a load of 20
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(3600)]
 
 VERSION = "5.3.3"
 # name of the group: what its consumer is asked to read

@@ -48,7 +48,7 @@ BUGS = (
     Bug("a new segment that is full goes on in the next one", "udfs/convert/new_records.py::NewRecords.finish",
         "                end.next = self._segment_end\n", "                pass\n", (*_CONVERT,)),
     Bug("a new log's records are dispatched at their places", "udfs/convert/write_segments.py::WriteSegments._copy",
-        "records.put(made, at)", "records.put(made, at - at % self.segment_bytes)", (*_CONVERT,)),
+        "records.put(made, at)", "records.put(made, at - at % self.segment_bytes)", (*_CONVERT, "-k", "pieces")),
     # of a DLedger group's log, which a conversion makes a plain one
     Bug("an entry that goes on from none before is refused", "store_format/log/record_rules.py::goes_on",
         "    elif index != sequence[2] + 1:\n", "    elif False:\n", _HEADS),

@@ -249,8 +249,8 @@ def _next(pair: Comparison, names: Names) -> Iterator[str]:
     if all(lost):
         yield "  next      --messages FILE lists what either choice loses, message by message"
         yield (
-            f"  next      reput convert {pair.ours.path} --merge {pair.theirs.path} --meet renumber "
-            "--output DIR keeps what either has"
+            f"  next      reput convert {pair.ours.path} --merge {pair.theirs.path} "
+            "--meet renumber --output DIR keeps what either has"
         )
     elif any(lost):
         kept = 0 if lost[0] else 1

@@ -62,4 +62,7 @@ BUGS = (
     Bug("after a kill the queues know how far a group has come", "store_format/discover/committed.py::committed",
         "            end = max([end, *(tail.end for tail in queue_tails(*derived))])\n", "            pass\n",
         ("tests/store_format/log/test_dledger.py", "tests/jobs/test_convert_dledger.py")),
+    Bug("all bytes of a record are copied", "store_format/kernels/blocks.py::copy_bytes",
+        "        _copy_block(out, at + length - BLOCK, source, start + length - BLOCK)\n", "",
+        ("tests/store_format/kernels/test_blocks.py",)),
 )  # fmt: skip

@@ -38,6 +38,8 @@ def test_the_summary_says_what_either_choice_loses() -> None:
     )
     assert lines[6] == "  keep      slave: 9 messages would be lost that only master has (Pay 9)"
     assert f"behind {at} where the logs part: it would keep bytes that differ" in lines[9]
+    assert lines[-2].startswith("  next      reput convert ")
+    assert lines[-2].endswith(" --meet renumber --output DIR keeps what either has")
     assert all(line.isprintable() for line in (*lines, *details(report)))
     assert any(
         "master only: Pay/0, 9 messages, queueOffsets 41 to 49" in d for d in details(report)

@@ -204,8 +204,12 @@ def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Pa
     assert tree(held / "consumequeue") == before
 
 
-def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path) -> None:
-    before = tree(store)
+def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
+    before, end = tree(store), made(store, tmp_path / "out").log_end
+    with pytest.raises(
+        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"
+    ):
+        catch_up(str(store), rocketmq="5.3.3", dry_run=True)
     commands: list[Callable[[], Any]] = [
         lambda: catch_up(str(store), rocketmq="5.3.3"),
         lambda: recover(Session(), str(store), rocketmq="5.3.3"),

@@ -281,18 +281,19 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 store, output, full = sys.argv[1:]
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", full], check=True)
-tempfile.tempdir = full
-for work in (
-    lambda: open_database(LocalStorage(), store + "/config/subscriptionGroups"),
-    lambda: install_set(store, output),
-):
-    try:
-        work()
-    except OSError as error:
-        assert error.errno == errno.ENOSPC, error
-    else:
-        raise AssertionError("there was room")
+tempfile.tempdir, named = full, 0
+for kib in (4, 8, 12, 16, 20, 24):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", full], check=True)
+    for work in (
+        lambda: open_database(LocalStorage(), store + "/config/subscriptionGroups"),
+        lambda: install_set(store, output, dry_run=True),
+    ):
+        try:
+            work()
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+            named += error.filename is not None
+assert named
 """
 
 

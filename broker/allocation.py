@@ -43,9 +43,7 @@ def _units(text: str) -> bytes:
 
 
 def averagely(client: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-    """AVG, the default: each client gets neighbours, and the first clients one more where the
-    queues do not come out even. Raises CannotAllocate.
-    """
+    """AVG, the default: each client gets neighbours, the first ones one more if uneven."""
     if not _takes_part(client, queues, clients):
         return []
     index = clients.index(client)
@@ -123,13 +121,6 @@ def _hash(text: str) -> int:
     """ConsistentHashRouter.MD5Hash: the digest's first four bytes, unsigned."""
     digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False).digest()
     return int.from_bytes(digest[:4])
-
-
-def by_config(
-    client: str, queues: Queues, clients: Sequence[str], given: Queues
-) -> list[MessageQueue]:
-    """CONFIG: the queues that the client's own program gave it, whoever else there is."""
-    return list(given)
 
 
 def _takes_part(client: str, queues: Queues, clients: Sequence[str]) -> bool:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
-_HELP = (
-    """\
+_HELP = f"""\
 Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or
 missing range and which queue offsets it took, then compares the derived files with the log.
 Exit codes: 0 sound, 1 something was found, 2 wrong usage, 3 the job failed.
@@ -37,9 +36,7 @@ examples:
   reput check /data/store
   reput check /data/store --json --picture log.svg
 
-"""
-    + VERSIONS
-)
+{VERSIONS}"""
 
 
 @on_engine

@@ -112,9 +112,7 @@ do differently. New here? `reput demo`.
 
 
 def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
-    """Run one command; returns its exit code, whatever goes wrong. own_process: it is all that
-    this process does.
-    """
+    """Run one command; returns its exit code. own_process: it is all that this process does."""
     # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()

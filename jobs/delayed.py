@@ -5,8 +5,6 @@ import argparse
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.console.texts import duration
-from reput.jobs.opening.open_store import Store
-from reput.store_format.fate.fate_rows import DelayedRow
 
 _EPILOG = """\
 state: waiting; late (due before the log's last record); delivered, will be again (the broker's
@@ -39,8 +37,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
-    def rows(store: Store) -> list[DelayedRow]:
-        return store.delayed(everything=arguments.all)
-
-    return run_listing(arguments, rows, _COLUMNS)
+    return run_listing(arguments, lambda store: store.delayed(everything=arguments.all), _COLUMNS)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, options_of_service
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
-from reput.jobs.console.texts import time_text
 from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 

@@ -305,9 +305,7 @@ def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, in
 
 
 def _becomes(store: str, in_rocksdb: bool) -> list[str]:
-    """For people, what an install changes if the set's queues are of another kind than the
-    store's.
-    """
+    """For people, what an install changes if the set's queues are of another kind."""
     folder = queues_folder(LocalStorage(), store)
     files = FileQueues(LocalStorage(), store, lambda batch: 0).topics()
     if in_rocksdb:

@@ -24,8 +24,9 @@ from reput.jobs.console.store_questions import (
     number,
     remark,
 )
-from reput.jobs.console.texts import safe, time_text
+from reput.jobs.console.texts import safe
 from reput.jobs.opening.open_store import Store
+from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.stored_message import StoredMessage
@@ -129,10 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer on standard output; returns the exit code.
-
-    Raises StoreError, SettingError, OSError.
-    """
+    """Answer; returns the exit code. Raises StoreError, SettingError, OSError."""
     refuse_words(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
@@ -160,9 +158,7 @@ def _show_first(
     messages: Iterator[StoredMessage], show: Callable[[StoredMessage], None], most: int | None,
     no_more: bool,
 ) -> int:  # fmt: skip
-    """Show the first ones, and unless no_more say how many others there are, as far as that takes
-    no time.
-    """
+    """Show the first ones, and unless no_more how many others there are, if that takes no time."""
     many = 0
     for message in islice(messages, most):
         many += 1

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
 
-_HELP = (
-    VERSIONS
-    + """
+_HELP = f"""\
+{VERSIONS}
 STORE and DIR are paths or URLs (docs/storage.md; credentials come from the environment):
   reput rebuild s3://bucket/store --output s3://bucket/rebuilt --rocketmq 5.3.3
   reput rebuild /data/store --output webhdfs://namenode:9870/rebuilt --rocketmq 5.3.3
 """
-)
 
 
 @on_engine

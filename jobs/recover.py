@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Cut
 
 
-_HELP = (
-    """\
+_HELP = f"""\
 examples:
   reput recover /data/store --dry-run
   reput recover /data/store --yes
 
-"""
-    + VERSIONS
-)
+{VERSIONS}"""
 
 
 @on_engine

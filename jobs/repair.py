@@ -32,8 +32,7 @@ _LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 _MOST_RANGES = 100_000  # a segment: each is kept beside, and described
 _MOST_GAPS = 100_000
 
-_HELP = (
-    """\
+_HELP = f"""\
 Copies the store to DIR. Each damaged range is replaced by filler records of the same length:
 with the topic, queue and offset of the lost message where its neighbours tell them, and the tag
 REPUT_LOST. Messages keep their offsets. What was replaced is in DIR/damaged, listed in
@@ -43,9 +42,7 @@ examples:
   reput repair /data/store --output /data/repaired
   reput repair s3://bucket/store --output /data/repaired --restore
 
-"""
-    + VERSIONS
-)
+{VERSIONS}"""
 
 
 @on_engine

@@ -53,9 +53,7 @@ def _ways(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and show it: 0, or 1 where the log is damaged. Raises StoreError, SettingError,
-    OSError.
-    """
+    """Count, and show it: 0, or 1 where the log is damaged."""
     file = new_file(arguments, "output", {})
     with asked_store(arguments) as store:
         rows = store.stats(arguments.by)

@@ -4,8 +4,6 @@ import argparse
 
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store, number
-from reput.jobs.opening.open_store import Store
-from reput.store_format.query.inventory import RateRow, TopicRow
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -46,13 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
-    def rows(store: Store) -> list[TopicRow]:
-        return store.topics(scan=arguments.scan, everything=arguments.all)
-
-    def rates(store: Store) -> list[RateRow]:
-        return store.rates(arguments.rates)
-
     if arguments.rates:
-        return run_listing(arguments, rates, _RATE_COLUMNS)
-    return run_listing(arguments, rows, _COLUMNS)
+        return run_listing(arguments, lambda store: store.rates(arguments.rates), _RATE_COLUMNS)
+    scan, everything = arguments.scan, arguments.all
+    return run_listing(
+        arguments, lambda store: store.topics(scan=scan, everything=everything), _COLUMNS
+    )

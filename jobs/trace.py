@@ -4,7 +4,6 @@ import argparse
 
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
-from reput.jobs.opening.open_store import Store
 from reput.store_format.fate.trace import Event
 
 _EPILOG = """\
@@ -56,8 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
-    def rows(store: Store) -> list[Event]:
-        return store.trace(arguments.message_id, scan=arguments.scan)
-
-    return run_listing(arguments, rows, _COLUMNS)
+    return run_listing(
+        arguments, lambda store: store.trace(arguments.message_id, scan=arguments.scan), _COLUMNS
+    )

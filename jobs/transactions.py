@@ -5,8 +5,6 @@ import argparse
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.console.texts import duration
-from reput.jobs.opening.open_store import Store
-from reput.store_format.fate.fate_rows import TransactionRow
 
 _EPILOG = """\
 state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the
@@ -39,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
-    def rows(store: Store) -> list[TransactionRow]:
-        return store.transactions(everything=arguments.all)
-
-    return run_listing(arguments, rows, _COLUMNS)
+    return run_listing(
+        arguments, lambda store: store.transactions(everything=arguments.all), _COLUMNS
+    )

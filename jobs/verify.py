@@ -27,15 +27,12 @@ if TYPE_CHECKING:
     from reput.store_format.storage.protocol import Storage
 
 
-_HELP = (
-    """\
+_HELP = f"""\
 examples:
   reput verify /data/store
   reput verify /data/store --against /data/rebuilt
 
-"""
-    + VERSIONS
-)
+{VERSIONS}"""
 
 
 @on_engine

@@ -52,16 +52,11 @@ LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // t
 
 
 class UnsafeName(ValueError):
-    """A topic that must not become a folder's name: it would lead out of the store, or no file
-    system takes such a name.
-    """
+    """A topic that must be no folder's name: it leads out of the store, or is too odd a name."""
 
 
 def segment_name(offset: int) -> str:
-    """A segment's name by its first offset (UtilAll.offset2FileName): 20 decimal digits.
-
-    Raises ValueError for a negative offset.
-    """
+    """A segment's name (UtilAll.offset2FileName): 20 digits. Raises ValueError below 0."""
     if offset < 0:
         raise ValueError(f"offset {offset} is negative")
     return f"{offset:0{_OFFSET_DIGITS}d}"
@@ -88,9 +83,7 @@ def segment_start(name: str) -> int | None:
 
 
 def tiered_name(offset: int) -> str:
-    """A tiered segment's name by its first offset (MessageStoreUtil.offset2FileName): eight digits
-    of a hash, and the segment's name.
-    """
+    """A tiered segment's name (MessageStoreUtil.offset2FileName): eight digits of a hash first."""
     digest = hashlib.md5(str(offset).encode(), usedforsecurity=False).hexdigest()
     return f"{digest[:_TIERED_HASH]}{segment_name(offset)}"
 

@@ -17,6 +17,7 @@ from tests.broker.services import planted_bugs as planted_service_bugs
 from tests.broker.writer import planted_bugs as planted_writer_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.jobs.comparing import planted_bugs as planted_compare_bugs
+from tests.jobs.converting import planted_bugs as planted_convert_bugs
 from tests.jobs.page import planted_bugs as planted_page_bugs
 from tests.jobs.replicating import planted_bugs as planted_replica_bugs
 from tests.jobs.serve import planted_bugs as planted_serve_bugs
@@ -85,7 +86,7 @@ BUGS = (
     Bug("a release that the files contradict is refused", "store_format/discover/store.py::Discovered.refuse_contradicted",
         "        if self.contradicted:\n            raise", "        if False:\n            raise", _CHAINS),
     Bug("a message that a recovery indexed again is there twice", "store_format/derive/scan.py::Outputs.dispatch",
-        "yield from self._put_again(held)", "pass", ("tests/store_format/derive/test_again.py",)),
+        "yield from self._put_again(held)", "pass", ("tests/store_format/derive/test_rules.py",)),
     Bug("check tries the releases that the files leave", "jobs/judging/check_store.py::check_store_of",
         "if report.only_derived_differ:", "if False:", _DISCOVER_TEST),
     # CommitLog
@@ -463,7 +464,7 @@ BUGS = (
         ("tests/store_format/damage/test_evidence.py",)),
     Bug("a range that live records follow is not the tail's", "store_format/damage/range_totals.py::RangeTotals._settle",
         "or self._last >= self._live_end():", "or self._last < self._live_end():",
-        ("tests/store_format/damage/test_many_ranges.py", "tests/store_format/damage/test_salvage.py")),
+        ("tests/udfs/test_range_files.py", "tests/store_format/damage/test_salvage.py")),
     Bug("verify reads the positions in the manifest", "jobs/judging/verify_report.py::manifest_differences",
         'same = known["missing"] == missing', "same = True", ("tests/jobs/test_check.py",)),
     Bug("check looks at __CRC32# unasked", "jobs/pipeline/pipeline.py::Pipeline.check_every_crc",
@@ -588,6 +589,7 @@ ALL = (
     *planted_storage_bugs.BUGS,
     *planted_jobs_bugs.BUGS,
     *planted_compare_bugs.BUGS,
+    *planted_convert_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_rocksdb_bugs.BUGS,

@@ -141,9 +141,7 @@ class CompareFiles:
         return found
 
     def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
-        """How many bytes of the store's file are entries of expired messages: they are not
-        compared.
-        """
+        """How many bytes of the store's file are of expired messages, and not compared."""
         if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
         length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
@@ -184,9 +182,7 @@ class CompareFiles:
     def _differs(
         self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
     ) -> Row | None:
-        """The first difference in [start, stop), without the first entry's timeDiff if that cannot
-        be known.
-        """
+        """The first difference in [start, stop), but for a first timeDiff that nobody knows."""
         if not pair["unknown_before"]:
             return self._first(pair, there, derived, start, stop)
         layout: Any = INDEX_ENTRY.fields

@@ -162,10 +162,7 @@ def _append_singly(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | 
 
 
 def _checked_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with plain columns (no dictionaries, times as milliseconds).
-
-    Raises BadRow for a column of a wrong type.
-    """
+    """The batch with plain columns, times as ms. Raises BadRow for one of a wrong type."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_dictionary(column.type) and name != "topic":

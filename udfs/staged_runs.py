@@ -33,9 +33,7 @@ SEGMENT_KEY = (*QUEUE_KEY, "segment")
 
 @dataclass(frozen=True)
 class ListRuns:
-    """Yields the RUN rows of the splits whose numbers arrive in `id`; runs: their
-    names in staging.
-    """
+    """RUN rows of the splits in `id`; runs: their names in staging."""
 
     staging: Staging
     runs: dict[int, str]

@@ -80,10 +80,7 @@ class CatchUp:
     # --- a store, in place -------------------------------------------------------------------
 
     def apply(self, new: New) -> None:
-        """Write what is new to a store whose lock is held, and which was stopped cleanly.
-
-        Raises OSError: run again.
-        """
+        """Write what is new to a locked, cleanly stopped store. Raises OSError: run again."""
         self.guard(new)
         self._take_up_queues(new)
         self._finish(new)

@@ -88,10 +88,7 @@ def occasion(
 def expired_segments(
     segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: Occasion
 ) -> list[Going]:
-    """The segments that go in one run: never the last, and none behind one that stays.
-
-    now: milliseconds.
-    """
+    """The segments that go in one run, never the last one. now: milliseconds."""
     if not at.why:
         return []
     going: list[Going] = []

@@ -190,9 +190,7 @@ def unfinished(files: Files, store: str) -> list[str]:
 
 
 def foreign(files: Files, store: str) -> list[str]:
-    """Folders with such a name that are not this user's alone, or are links. They
-    are not touched.
-    """
+    """Folders of such a name that are links or not this user's alone; they stay as they are."""
     return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
 
 
@@ -265,9 +263,7 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
 
 
 def _begin(files: Files, store: str, staging: str, other: Collection[str]) -> str:
-    """A new root with all that is not derived, each file by a second name. other: paths that are
-    left out too.
-    """
+    """A new root with all that is not derived, by second names. other: paths left out too."""
     root = f"{staging}/{_ROOT}"
     files.add_own_folder(staging)
     files.add_folder(root, like=store)

@@ -13,7 +13,7 @@ import numpy as np
 from reput.broker.change.position import DispatchedLog, LogRest, Position, QueueEnd, look_ahead
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.store_format.derive.queue_runs import PositionRules, start_position
-from reput.store_format.derive.scan import Buffers, QueueKey, Runs, ScanRules, scan
+from reput.store_format.derive.scan import Buffers, NamedQueue, Runs, ScanRules, scan
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault, StoreError
@@ -39,9 +39,9 @@ class New:
 
     position: Position
     ahead: LogRest
-    queues: set[QueueKey] = field(default_factory=set)  # that get entries
+    queues: set[NamedQueue] = field(default_factory=set)  # that get entries
     left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
-    unsafe: set[QueueKey] = field(default_factory=set)
+    unsafe: set[NamedQueue] = field(default_factory=set)
     lacking: list[str] = field(default_factory=list)  # queues that have lost what the log has
 
 
@@ -60,8 +60,8 @@ class _Sorting:
 
     def __init__(self, new: New) -> None:
         self.new = new
-        self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
-        self.firsts: dict[QueueKey, int] = {}  # of queues without an entry: the first queueOffset
+        self.gaps: dict[NamedQueue, QueueEnd] = {}  # queues that go on further than they end
+        self.firsts: dict[NamedQueue, int] = {}  # of queues without an entry: the first queueOffset
         self._known = set(new.position.ends)
 
     def __call__(self, out: Runs) -> None:
@@ -79,7 +79,7 @@ class _Sorting:
             if key not in self.new.unsafe:
                 self.new.queues.add(key)
 
-    def _first(self, key: QueueKey, first: int, place: int) -> None:
+    def _first(self, key: NamedQueue, first: int, place: int) -> None:
         """A queue that is not there yet. Raises StoreError for an impossible queueOffset."""
         try:
             check_topic(key.topic)
@@ -144,7 +144,7 @@ def find_new(
     return new
 
 
-def _or_deleted(key: QueueKey, position: Position, topics: Collection[str] | None) -> str:
+def _or_deleted(key: NamedQueue, position: Position, topics: Collection[str] | None) -> str:
     """Whether a topic was deleted (TopicConfigManager.deleteTopicConfig, and all of its queues), or
     lost its queues, is not known where there is no list of topics.
     """
@@ -161,9 +161,9 @@ class _Lost:
     count: int = 0
 
 
-def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> set[QueueKey]:
+def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> set[NamedQueue]:
     """Queues without an entry that have messages in the last stretch of what the queues hold."""
-    found: set[QueueKey] = set()
+    found: set[NamedQueue] = set()
     buffers = Buffers(min(_STRETCH_BYTES, log.segment_bytes))
     at = max(log.start, position.queues - _STRETCH_BYTES)
     while at < position.queues:
@@ -191,8 +191,8 @@ def _find_lost(
     position: Position,
     rules: ScanRules,
     sorting: _Sorting,
-    missing: set[QueueKey],
-) -> dict[QueueKey, _Lost]:
+    missing: set[NamedQueue],
+) -> dict[NamedQueue, _Lost]:
     """The queues in doubt that lack what the log has of them, before what is new.
 
     In doubt are queues whose next record has a queueOffset beyond their end, those that may be
@@ -206,7 +206,7 @@ def _find_lost(
     doubtful |= dict.fromkeys(missing - set(sorting.firsts), none)
     doubtful |= {key: none for key, first in sorting.firsts.items() if first > 0}
     doubtful |= sorting.gaps
-    lost: dict[QueueKey, _Lost] = {}
+    lost: dict[NamedQueue, _Lost] = {}
 
     def seen(out: Runs) -> None:
         for number, key in enumerate(out.queues):
@@ -241,7 +241,7 @@ def _find_lost(
     return lost
 
 
-def _folder(key: QueueKey) -> QueuePath:
+def _folder(key: NamedQueue) -> QueuePath:
     kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
     return QueuePath(kind, key.topic, key.queue_id)
 

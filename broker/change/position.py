@@ -14,7 +14,7 @@ from reput.store_format.derive.scan import (
     Buffers,
     End,
     IndexPuts,
-    QueueKey,
+    NamedQueue,
     Read,
     Runs,
     ScanRules,
@@ -64,13 +64,13 @@ class QueueEnd(NamedTuple):
 class Position(NamedTuple):
     """What derived files hold. Offsets are physical."""
 
-    ends: dict[QueueKey, QueueEnd]  # of the queues that have an entry
+    ends: dict[NamedQueue, QueueEnd]  # of the queues that have an entry
     queues: int  # no queue has an entry of a record from here on
     index_from: int  # the index may lack keys of records behind the one here, or from here on
     indexed: bool  # whether it has the keys of the record here
     index_full: bool  # whether the next message opens an index file, as there is none with room
     timestamp: int  # storeTimestamp of the last record that queues or index have, 0 for none
-    doubtful: frozenset[QueueKey] = frozenset()  # queues whose end may have been lost
+    doubtful: frozenset[NamedQueue] = frozenset()  # queues whose end may have been lost
 
     @property
     def first(self) -> int:
@@ -81,7 +81,7 @@ class Position(NamedTuple):
 class Dispatched(NamedTuple):
     """What one record gives: its queues' entries, the hashes of its keys, its store time."""
 
-    entries: dict[QueueKey, Entries]
+    entries: dict[NamedQueue, Entries]
     hashes: frozenset[int]
     timestamp: int
 
@@ -107,7 +107,7 @@ def find_position(
             at, time = _check_index(storage, newest, log, settings, asked)
             index, indexed = max(at, log.start), at >= log.start
             timestamp = max(timestamp, time)
-    of_queues = {QueueKey(t.topic, t.queue_id, t.batch): t for t in ends.queues}
+    of_queues = {NamedQueue(t.topic, t.queue_id, t.batch): t for t in ends.queues}
     known = {
         key: QueueEnd(t.entries_end, t.end)
         for key, t in of_queues.items()
@@ -132,7 +132,7 @@ class _Asked:
             return None
         segment = log.segment_of(at)
         stretch = Stretch(segment, segment + log.segment_bytes, at, at + 1, at)
-        entries: dict[QueueKey, Entries] = {}
+        entries: dict[NamedQueue, Entries] = {}
         hashes: set[int] = set()
         end = End()
         for out in scan(log.read, stretch, self._rules, self._buffers):
@@ -147,7 +147,7 @@ class _Asked:
         return Dispatched(entries, frozenset(hashes), end.last_timestamp)
 
 
-def _entries(out: Runs) -> dict[QueueKey, Entries]:
+def _entries(out: Runs) -> dict[NamedQueue, Entries]:
     runs, found = out.runs, {}
     for number, key in enumerate(out.queues):
         at, count = int(runs.entries_at[number]), int(runs.count[number])
@@ -169,7 +169,7 @@ def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked
 
     if record is None:
         raise bad("physicalOffset", queue.greatest_offset, "no sound record stands there")
-    entries = record.entries.get(QueueKey(queue.topic, queue.queue_id, queue.batch))
+    entries = record.entries.get(NamedQueue(queue.topic, queue.queue_id, queue.batch))
     if entries is None or not len(entries):
         raise bad("physicalOffset", queue.greatest_offset, "that record is in other queues")
     size = queue.end - queue.greatest_offset

@@ -35,10 +35,7 @@ def encode_question(code: int, opaque: int) -> bytes:
 
 
 def decode_answer(frames: Frames) -> SlaveAnswer | None:
-    """The answer in what was fed, its header as JSON; None where it is not whole yet.
-
-    Raises ProtocolError.
-    """
+    """The answer in what was fed (header: JSON), None: not whole yet. Raises ProtocolError."""
     try:
         found = frames.next()
     except BadFrame as error:

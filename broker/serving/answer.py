@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reput.broker.remoting.codes import ResponseCode
 from reput.broker.remoting.command import Command
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 
 
 class Caller(NamedTuple):
@@ -18,9 +18,7 @@ class Caller(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A pull or a pop that may wait for messages (PullRequestHoldService,
-    PopLongPollingService).
-    """
+    """A pull or pop that waits (PullRequestHoldService, PopLongPollingService)."""
 
     topic: str
     queue_id: int
@@ -36,7 +34,7 @@ class Question(NamedTuple):
 
     connection: int  # of the client that is asked
     command: Command  # the opaque is given when it is sent
-    pieces: tuple[Piece, ...]  # follow the command's body
+    pieces: tuple[BodyPiece, ...]  # follow the command's body
     wait: int  # milliseconds
     # what its answer makes of ours; None: it did not answer in time, or is gone
     then: "Callable[[Command | None], Answer]"
@@ -49,7 +47,7 @@ class Answer(NamedTuple):
     remark: str | None = None
     fields: dict[str, str] = {}
     body: bytes = b""
-    pieces: tuple[Piece, ...] = ()  # follow the body
+    pieces: tuple[BodyPiece, ...] = ()  # follow the body
     hold: Hold | None = None
     question: Question | None = None  # the answer is what comes of this
 

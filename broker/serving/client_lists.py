@@ -1,6 +1,4 @@
-"""What operators, and clients of a group, learn of the clients that are there
-(ConsumerManageProcessor, AdminBrokerProcessor).
-"""
+"""What operators and clients learn of clients (ConsumerManageProcessor, AdminBrokerProcessor)."""
 
 from typing import Any
 

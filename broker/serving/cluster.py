@@ -1,6 +1,4 @@
-"""The name server's part besides routes: which brokers and topics there are
-(DefaultRequestProcessor, RouteInfoManager).
-"""
+"""The name server besides routes: brokers, topics (DefaultRequestProcessor, RouteInfoManager)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode

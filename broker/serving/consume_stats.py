@@ -76,9 +76,7 @@ def _progress(
 
 
 def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """From when to when each queue of a topic goes, and at what time a group stands in it
-    (QueryConsumeTimeSpanBody).
-    """
+    """Each queue's first and last time, and where a group stands (QueryConsumeTimeSpanBody)."""
     name, group = text(request, "topic"), text(request, "group")
     topic = broker.store.topics.get(name)
     if topic is None:

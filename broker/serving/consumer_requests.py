@@ -15,7 +15,7 @@ from reput.broker.serving.answer import Answer, Caller, Question, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import text
 from reput.broker.serving.messages import whole_record
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 from reput.store_format.message.message_ids import BadMessageId, parse_message_id
 
 _WAIT, _STATUS_WAIT = 10_000, 5_000  # milliseconds
@@ -43,7 +43,7 @@ def consume_directly(broker: Broker, request: Command, caller: Caller) -> Answer
 
 
 def _call(
-    broker: Broker, request: Command, fields: Iterable[str], pieces: tuple[Piece, ...] = (),
+    broker: Broker, request: Command, fields: Iterable[str], pieces: tuple[BodyPiece, ...] = (),
     **more: str,
 ) -> Answer:  # fmt: skip
     """Pass a request on to the one client that it names."""

@@ -21,7 +21,7 @@ from reput.broker.serving.fields import flag, number
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.pop_checks import FROM_FIRST, Asked, checked, polling, pop_offset
 from reput.broker.serving.pull import Got, take
-from reput.broker.serving.record_bytes import Piece, given_again
+from reput.broker.serving.record_bytes import BodyPiece, given_again
 from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import Topic
 from reput.store_format.filter.filters import WrongTags
@@ -48,7 +48,7 @@ class _Pop:
     revive_queue: int
     attempt: str | None
     from_first: bool
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[BodyPiece] = field(default_factory=list)
     given: int = 0
     rest: int = 0  # messages that the group was not given yet
     infos: Infos = field(default_factory=Infos)

@@ -16,7 +16,7 @@ from reput.broker.serving.pop_checks import (
     pop_offset,
 )
 from reput.broker.serving.pull import take
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 from reput.broker.serving.subscriptions import EVERYTHING
 
 _PEEKED_MOST = 32  # messages; a broker has no limit
@@ -71,7 +71,7 @@ def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
     asked = checked(broker, request, caller)
     if isinstance(asked, Answer):
         return asked
-    pieces, given, rest = list[Piece](), 0, 0
+    pieces, given, rest = list[BodyPiece](), 0, 0
     for topic in asked.topics(broker):
         for queue_id in asked.queues if topic is asked.topic else range(topic.read_queues):
             queue = broker.store.queue(topic.name, queue_id)

@@ -15,7 +15,7 @@ from reput.broker.serving.group_configs import group_refused
 from reput.broker.serving.offset_requests import keep_pulled
 from reput.broker.serving.pull_limits import Taken
 from reput.broker.serving.queue import ServedQueue
-from reput.broker.serving.record_bytes import Piece, records_of
+from reput.broker.serving.record_bytes import BodyPiece, records_of
 from reput.broker.serving.routes import MASTER_ID
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
@@ -35,7 +35,7 @@ class Got(NamedTuple):
     next: int  # nextBeginOffset
     minimum: int = 0
     maximum: int = 0
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[BodyPiece, ...] = ()
     given: int = 0  # messages
     positions: tuple[Numbers, ...] = ()  # of the records
 
@@ -171,7 +171,7 @@ def take(
     stop = min(stop, high, queue.entries.file_end(position))
     keep = wanted.record if wanted.needs_record else None
     status, following = "NO_MATCHED_MESSAGE", position
-    pieces, taken = list[Piece](), Taken(0, 0)
+    pieces, taken = list[BodyPiece](), Taken(0, 0)
     positions = list[Numbers]()
     while following < stop and not limits.has_enough(taken, most):
         many = min(max(most - taken.messages, 1), stop - following, _AT_ONCE)

@@ -1,6 +1,4 @@
-"""Which consumer of a group has a queue to itself (RebalanceLockManager): what orderly consumers
-ask for before they read.
-"""
+"""Which consumer of a group has a queue to itself, for orderly ones (RebalanceLockManager)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -26,14 +26,14 @@ LONG = 1 << 15  # bytes of a record from which on its body is not read; sendfile
 
 _INT = struct.Struct(">i")
 
-Piece = LogRange | memoryview
+BodyPiece = LogRange | memoryview
 Keep = Callable[[Record], bool]
 
 
 class RecordPieces(NamedTuple):
     """The records of some entries, as an answer's body."""
 
-    pieces: list[Piece]
+    pieces: list[BodyPiece]
     positions: list[Numbers]  # of the records, in their queue
     taken: Taken
     unwanted: bool  # whether there is a record that is not kept
@@ -113,18 +113,18 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
         return RecordPieces([view], [entries.positions], taken, unwanted)
     taken = Taken(int(entries.messages[sound].sum()), int(entries.sizes[sound].sum()))
     pieces = [view[ats[number] : ends[number]] for number in np.flatnonzero(sound).tolist()]
-    return RecordPieces(list[Piece](pieces), [entries.positions[sound]], taken, unwanted)
+    return RecordPieces(list[BodyPiece](pieces), [entries.positions[sound]], taken, unwanted)
 
 
 def given_again(
     queue: ServedQueue, positions: Sequence[int], log: LogReader, files: LogFiles, times: int
-) -> list[tuple[int, Piece]]:
+) -> list[tuple[int, BodyPiece]]:
     """(position, record) of messages that are given once more; `times` is their reconsumeTimes, as
     a broker counts it up when it writes a retry (PopReviveService). What is no record is left out.
 
     Raises StoreChanged, OSError.
     """
-    given = list[tuple[int, Piece]]()
+    given = list[tuple[int, BodyPiece]]()
     for position in positions:
         entry = queue.some(position, 1)
         if not len(entry) or int(entry.positions[0]) != position:

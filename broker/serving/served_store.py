@@ -70,9 +70,7 @@ class ServedStore:
         return self.opened.log
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
-        """A queue of a topic; None where the store has no folder of it, or what is in it is no
-        queue's.
-        """
+        """A queue of a topic; None where the store has no folder of it, or it is no queue's."""
         key = topic, queue_id
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
@@ -123,9 +121,7 @@ class ServedStore:
                     yield int(last.places[0] + last.sizes[0])
 
     def make_topic(self, made: Topic) -> None:
-        """A topic that a broker makes by itself, such as a group's %RETRY%: where the store has
-        none of this name.
-        """
+        """A topic that a broker makes by itself, as a group's %RETRY%, if it is not there."""
         if made.name not in self.topics:
             self.topics[made.name] = self._made[made.name] = made
 

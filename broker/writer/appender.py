@@ -122,10 +122,7 @@ class Appender:
             log.write(records[0] if len(records) == 1 else b"".join(records))
 
     def _number(self, request: Request) -> dict[tuple[str, int], int] | None:
-        """Give a message the numbers of its further queues, which then go on at those returned.
-
-        Raises Refused, StoreError.
-        """
+        """Number a message's further queues, which go on at those returned. Raises Refused."""
         draft = request.drafts[0]
         if draft.further is None or draft.numbered is None:
             return None
@@ -146,10 +143,7 @@ class Appender:
                 self.began = 0
 
     def next_offset(self, key: tuple[str, int]) -> int:
-        """The queueOffset of the next message for a queue; under the lock.
-
-        Raises BatchQueueTopic, StoreError.
-        """
+        """A queue's next queueOffset; under the lock. Raises BatchQueueTopic, StoreError."""
         offset = self._next.get(key)
         if offset is not None:
             return offset

@@ -139,9 +139,7 @@ class CommitLog:
         self._write(data, len(data))
 
     def _write(self, data: Data, counts: int) -> None:
-        """Write data and move the log's end on by `counts`, which for a BLANK is the segment's
-        rest.
-        """
+        """Write data and move the log's end by `counts`: for a BLANK the segment's rest."""
         assert self._file is not None
         if self._buffers:
             last = self._waiting[-1]
@@ -172,9 +170,7 @@ class CommitLog:
         self._zeroed = end + len(zeros)
 
     def commit(self) -> bool:
-        """Write the buffered bytes to the file (MappedFile.commit). Returns whether
-        there were any.
-        """
+        """Write the buffered bytes (MappedFile.commit). Returns whether there were any."""
         any_bytes = False
         while self._waiting:
             first = self._waiting[0]
@@ -275,9 +271,7 @@ class CommitLog:
         self.files.sync_folder(COMMIT_LOG)
 
     def _write_zeros(self, file: OpenFile) -> None:
-        """Write zeros to every page, so that the disk has allocated it
-        (DefaultMappedFile.warmMappedFile).
-        """
+        """Write zeros to every page, which the disk then has (DefaultMappedFile.warmMappedFile)."""
         zeros = np.zeros(_WARM_BYTES, np.uint8)
         for at in range(0, self.segment_bytes, _WARM_BYTES):
             file.write_at(at, zeros[: self.segment_bytes - at])

@@ -97,9 +97,7 @@ def _raw(topic: str) -> Bytes:
 
 @allocating
 def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt.NDArray[np.bool_]:
-    """One bool for each row: it was stored in [since, until) and has the topic. A topic of one NUL
-    stands for all topics.
-    """
+    """Which rows were stored in [since, until), with the topic; one NUL is all topics."""
     mask = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         row = rows[i]

@@ -98,9 +98,7 @@ class Durability:
         return flushed
 
     def commit_if_due(self) -> None:
-        """Write the buffer to the file if enough pages or enough time have passed
-        (CommitRealTimeService).
-        """
+        """Write the buffer if enough pages or time have passed (CommitRealTimeService)."""
         log, now = self.log, self.clock()
         if self._commit_due.now(log.end, log.committed, now, self._last_commit):
             with self._appender.lock:

@@ -92,9 +92,7 @@ class GroupCommit:
         return status
 
     def _leave(self, request: Request) -> bool:
-        """Called when a caller stops waiting: tell the next one. Returns whether this caller was
-        woken.
-        """
+        """Called when a caller stops waiting: wake the next. Returns whether this one was woken."""
         with self._gate:
             request.left = True
             if request.woken:
@@ -199,9 +197,7 @@ class GroupCommit:
             self.flushed = self._sync()
 
     def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
-        """Take a step for a group. If it fails, all who wait and all later callers
-        get the error.
-        """
+        """Take a step for a group; if it fails, all who wait and come later get the error."""
         try:
             step(requests)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know

@@ -157,10 +157,7 @@ class IndexFolder:
         self.files.sync_folder(INDEX)
 
     def remove_staged(self) -> None:
-        """Remove the folder beside, with all that is in it.
-
-        Raises StoreError where it is a link, or holds what no writer has put there.
-        """
+        """Remove the folder beside. Raises StoreError where it is a link, or not a writer's."""
         if not self.files.exists(STAGED_INDEX):
             return
         if not self.files.is_folder(STAGED_INDEX):  # it raises for a link

@@ -30,9 +30,7 @@ class IndexWriter:
         self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
         vouch: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """vouch: makes the messages that are indexed durable, then the checkpoint's
-        indexMsgTimestamp (milliseconds).
-        """
+        """vouch: makes indexed messages durable, then the checkpoint's indexMsgTimestamp (ms)."""
         self.files, self.clock, self._vouch = files, clock, vouch
         self.folder = IndexFolder(files, settings.max_hash_slot_num)
         self._growing = GrowingIndex(self.folder, profile, settings)
@@ -177,9 +175,7 @@ class IndexWriter:
     # --- publishing ------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Make `index/` hold all keys put so far, with the mark on the last file. May only be
-        called between two messages.
-        """
+        """Give `index/` all keys so far, the last file with the mark. Only between two messages."""
         if self.is_full:
             self._open_next()
             self._growing.wanted = False

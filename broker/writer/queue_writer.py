@@ -15,7 +15,7 @@ from reput.store_format.derive.queue_runs import (
     number_run,
     start_position,
 )
-from reput.store_format.derive.scan import QueueKey
+from reput.store_format.derive.scan import NamedQueue
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Bytes, Files, OpenFile
@@ -51,8 +51,8 @@ class QueueWriter:
         self, files: Files, settings: Settings, rules: PositionRules, writes: bool = True
     ) -> None:
         self.files, self.rules, self.writes = files, rules, writes
-        self.states: dict[QueueKey, QueueState] = {}
-        self.ignored: frozenset[QueueKey] = frozenset()  # queues of which nothing is wanted
+        self.states: dict[NamedQueue, QueueState] = {}
+        self.ignored: frozenset[NamedQueue] = frozenset()  # queues of which nothing is wanted
         self._sizes = {
             False: segment_bytes(settings.mapped_file_size_consume_queue, False),
             True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
@@ -72,9 +72,9 @@ class QueueWriter:
             for topic in self.files.names(folder):
                 for queue_id in self.files.names(f"{folder}/{topic}"):
                     if is_queue_folder(queue_id):
-                        self._load_queue(QueueKey(topic, int(queue_id), batch), cut)
+                        self._load_queue(NamedQueue(topic, int(queue_id), batch), cut)
 
-    def _load_queue(self, key: QueueKey, cut: int) -> None:
+    def _load_queue(self, key: NamedQueue, cut: int) -> None:
         path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
         starts = [parse_segment_name(name) for name in self.files.names(path)]
         kept = 0  # files that hold an entry before the cut
@@ -147,7 +147,7 @@ class QueueWriter:
             file.write_at(at, data)
             file.sync()
 
-    def take_up(self, key: QueueKey, entries_end: int, end: int) -> None:
+    def take_up(self, key: NamedQueue, entries_end: int, end: int) -> None:
         """Go on with a queue whose next entry goes to `entries_end` (in entries), and whose last
         entry's record ends at physical offset `end`.
         """
@@ -155,7 +155,7 @@ class QueueWriter:
 
     # --- as records are dispatched ---------------------------------------------------------
 
-    def append(self, keys: list[QueueKey], runs: QueueRuns) -> None:
+    def append(self, keys: list[NamedQueue], runs: QueueRuns) -> None:
         """Append each queue's run, in physical order, at its next positions."""
         for number, key in enumerate(keys):
             count = int(runs.count[number])
@@ -169,7 +169,12 @@ class QueueWriter:
                 self._append_run(key, entries, offsets, int(runs.first[number]), count)
 
     def _append_run(
-        self, key: QueueKey, entries: Bytes, offsets: npt.NDArray[np.int64], first: int, count: int
+        self,
+        key: NamedQueue,
+        entries: Bytes,
+        offsets: npt.NDArray[np.int64],
+        first: int,
+        count: int,
     ) -> None:
         rows = entries.reshape(count, entry_bytes(key.batch))
         state = self.states.get(key)
@@ -209,7 +214,7 @@ class QueueWriter:
         if skipped_last and self.writes:
             self._open_for_skipped(key, position)
 
-    def _open_for_skipped(self, key: QueueKey, position: int) -> None:
+    def _open_for_skipped(self, key: NamedQueue, position: int) -> None:
         """RocketMQ looks the file up before it skips an entry: where the last file is full, the
         next one is there then (ConsumeQueue.putMessagePositionInfo).
         """
@@ -217,7 +222,7 @@ class QueueWriter:
         if at % file_size == 0:
             self._file(f"{self._folder(key)}/{segment_name(at)}", file_size)
 
-    def _fill_before(self, key: QueueKey, position: int) -> None:
+    def _fill_before(self, key: NamedQueue, position: int) -> None:
         """ConsumeQueue.fillPreBlank: a first file has no zeros before its first entry."""
         size = entry_bytes(False)
         blanks = position % (self._sizes[False] // size)
@@ -225,7 +230,7 @@ class QueueWriter:
             data = np.frombuffer(pre_blank(blanks), np.uint8)
             self._write(key, position - blanks, data)
 
-    def _write(self, key: QueueKey, position: int, data: Bytes) -> None:
+    def _write(self, key: NamedQueue, position: int, data: Bytes) -> None:
         """Write entries from a position on, over as many files as they need."""
         file_size = self._sizes[key.batch]
         at = position * entry_bytes(key.batch)
@@ -281,7 +286,7 @@ class QueueWriter:
             file.close()
         self._open.clear()
 
-    def _folder(self, key: QueueKey) -> str:
+    def _folder(self, key: NamedQueue) -> str:
         folder = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
         return str(QueuePath(folder, check_topic(key.topic), key.queue_id))
 

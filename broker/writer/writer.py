@@ -213,10 +213,7 @@ class CommitLogWriter:
 
     @contextmanager
     def appending(self) -> Iterator[int]:
-        """Hold the log for one append; yields its storeTimestamp.
-
-        A failed write ends the writer. Raises Unavailable.
-        """
+        """Hold the log for one append; yields its storeTimestamp. Raises Unavailable."""
         self.guard.check_process()
         self.admission.check()
         with self.guard.failing(), self.appender.appending() as now:
@@ -247,18 +244,13 @@ class CommitLogWriter:
         self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
-        """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset).
-
-        alone: only if no other thread is at it.
-        """
+        """Dispatch the files, in SYNC_FLUSH what is durable. alone: if no other thread does."""
         self.guard.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
     def flush_queues_if_due(self) -> None:
-        """Make durable the queues that have grown by enough pages, and now and then all of them,
-        with the checkpoint (FlushConsumeQueueService).
-        """
+        """Make queues durable that have grown enough, at times all (FlushConsumeQueueService)."""
         self.guard.check_process()
         now = self.clock()
         if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:

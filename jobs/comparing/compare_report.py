@@ -16,9 +16,7 @@ SAME, BEHIND, AHEAD, PARTED, DAMAGED = "same", "behind", "ahead", "parted", "dam
 
 @dataclass
 class Epochs:
-    """The epoch files of both; `point`: where by them a slave would cut its log, -1 for nowhere,
-    None where a side has none.
-    """
+    """Both epoch files; `point`: where a slave would cut its log, -1: nowhere, None: not known."""
 
     ours: tuple[Epoch, ...] | None = None
     theirs: tuple[Epoch, ...] | None = None

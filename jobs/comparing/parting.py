@@ -9,7 +9,7 @@ from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.opening.progress import Progress
 from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.jobs.pipeline.task_sizes import guided
-from reput.udfs.comparing.log_ranges import UNLIKE, CompareRanges, Piece
+from reput.udfs.comparing.log_ranges import UNLIKE, ComparedPiece, CompareRanges
 
 _PIECE_BYTES = 64 << 20
 
@@ -60,12 +60,12 @@ def part(engine: Engine, sides: Sequence[Side], progress: Progress) -> list[Part
     return [_parting(sides[0], sides[number], rows) for number, rows in found.items()]
 
 
-def _pieces(sides: Sequence[Side]) -> Iterable[Piece]:
+def _pieces(sides: Sequence[Side]) -> Iterable[ComparedPiece]:
     for start, end in _between_edges(sides):
         logs = tuple(n for n, side in enumerate(sides) if n and side.has(start))
         if logs and sides[0].has(start):
             for at in range(start, end, _PIECE_BYTES):
-                yield Piece(at, min(at + _PIECE_BYTES, end), logs)
+                yield ComparedPiece(at, min(at + _PIECE_BYTES, end), logs)
 
 
 def _between_edges(sides: Sequence[Side]) -> Iterable[Span]:

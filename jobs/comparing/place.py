@@ -50,9 +50,7 @@ def _as_it_stands(side: Side, at: int) -> dict[str, Any] | None:
 
 
 def _start_of_record(side: Side, place: int) -> int:
-    """Where the record begins that covers a place; the place itself where a walk does not come so
-    far.
-    """
+    """Where the record begins that covers a place; the place itself where none is known to."""
     segment = next(s for s in side.log.segments if s.start <= place < s.end)
     reader = side.log.storage.open(segment.path, segment.state)
     try:

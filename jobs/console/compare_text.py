@@ -16,8 +16,8 @@ from reput.jobs.comparing.configs import ConfigsDiffer, Named, OffsetDiffers
 from reput.jobs.comparing.messages import Found
 from reput.jobs.comparing.place import There
 from reput.jobs.comparing.side import Side
-from reput.jobs.console.texts import safe, time_text
-from reput.jobs.outputs.count_text import counted, plural
+from reput.jobs.console.texts import safe
+from reput.jobs.outputs.count_text import counted, plural, time_text
 
 _SHOWN, _MOST = 3, 20  # of a kind, without -v and with it
 _FIRST = "master"

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import safe, time_text
+from reput.jobs.console.texts import safe
+from reput.jobs.outputs.count_text import time_text
 
 Item = dict[str, Any]
 
@@ -95,12 +96,7 @@ def _row_cells(item: Item) -> str:
     return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
 
 
-_ROW = (
-    _plain("family", -8),
-    TextColumn(
-        "row", -1, lambda i: " ".join(f"{n} {safe(str(i[n]))}" for n in i if n not in _NO_CELL)
-    ),
-)
+_ROW = (_plain("family", -8), TextColumn("row", -1, _row_cells))
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
 _SENTENCES: dict[str, Callable[[Item], str]] = {

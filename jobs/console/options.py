@@ -61,9 +61,7 @@ def add_store(
     on_damage: tuple[str, ...] = _ANY_DAMAGE,
     older: OlderForms | None = None,
 ) -> None:
-    """A store, its release and settings, and where to run; on_damage: what may be chosen; older:
-    as for add_output.
-    """
+    """A store, its release, settings, where to run. on_damage: choices; older: see add_output."""
     add_store_path(parser)
     add_broker(
         parser,

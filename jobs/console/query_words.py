@@ -23,9 +23,7 @@ _NARROWING = (
 
 
 def refuse_words(arguments: argparse.Namespace) -> None:
-    """Raise StoreError where the options ask for nothing, for several things, or for what the
-    answer would not obey.
-    """
+    """Raise StoreError where options ask for nothing, for too much, or would not be obeyed."""
     way = _way(arguments)
     values = {_option(name): getattr(arguments, name) for name in _NARROWING}
     given = {option for option, value in values.items() if value is not None and value is not False}

@@ -12,8 +12,9 @@ from reput.jobs.console.store_questions import (
     remark,
     write_table,
 )
-from reput.jobs.console.texts import camel_case, time_text
+from reput.jobs.console.texts import camel_case
 from reput.jobs.opening.open_store import Store
+from reput.jobs.outputs.count_text import time_text
 
 
 class OutputColumn(NamedTuple):
@@ -33,10 +34,7 @@ def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
-    """Show the rows, which are NamedTuples; returns the exit code.
-
-    Raises StoreError, SettingError, OSError.
-    """
+    """Show rows, NamedTuples; returns the exit code. Raises StoreError, SettingError, OSError."""
     with asked_store(arguments) as store:
         rows = rows_of(store)
         if for_programs(arguments):

@@ -25,10 +25,7 @@ def add_service(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `add_service` has read, by the names that a service's function gives it.
-
-    Raises SettingError, UnknownRelease.
-    """
+    """What `add_service` has read, as a service's function takes it. Raises SettingError."""
     if arguments.rocketmq:
         profile(release_named(arguments.rocketmq))
     return {

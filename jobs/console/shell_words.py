@@ -7,10 +7,7 @@ from typing import Any
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell and end the process, where argcomplete is installed.
-
-    Only the command that stands in the line is loaded.
-    """
+    """Answer the shell and end the process; only the command in the line is loaded."""
     try:
         import argcomplete
     except ModuleNotFoundError:

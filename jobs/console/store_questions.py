@@ -26,10 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
-    """A store that is only asked: its release and sizes need not be known.
-
-    scan: whether it can be chosen to read the log.
-    """
+    """A store that is only asked. scan: whether it can be chosen to read the log."""
     add_store_path(parser)
     add_broker(
         parser,

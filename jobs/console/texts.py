@@ -2,22 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HUMP = re.compile("_([a-z])")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
-
-
-def time_text(milliseconds: int) -> str:
-    """An ISO time in UTC; the number itself where no calendar reaches."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def safe(text: str) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reput.jobs.converting.ordered_records import Source
+from reput.jobs.converting.ordered_records import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config_files import KINDS, POSITIONS
 from reput.store_format.convert.changes import Changes, Fate, is_shared
@@ -22,7 +22,6 @@ from reput.store_format.discover.in_rocksdb import config_in_rocksdb
 from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
-from reput.udfs.convert.measure_splits import Marks
 
 # By file: its table, whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {
@@ -53,14 +52,17 @@ SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 Config = dict[str, bytes]  # by the file's name, below config/
 
 
-def positions_of(plan: Plan, changes: Changes) -> Marks:
+def positions_of(source: Source) -> Marks:
     """The positions, of consumers and of the delivery of delayed messages, in queues that may be
     numbered anew.
     """
+    plan, changes = source.job.plan, source.changes
     if not changes.selects:
         return {}
     found: dict[tuple[str, int], set[int]] = {}
-    for (_, topic), queues in consumer_offsets(plan.storage, plan.store, Notes()).items():
+    own = consumer_offsets(plan.storage, plan.store, Notes())
+    topics = [(topic, queues) for (_, topic), queues in own.items()]
+    for topic, queues in (*topics, *((key[0], more) for key, more in source.groups.items())):
         if changes.merges or is_shared(topic):
             for queue_id, offset in queues.items():
                 found.setdefault((topic, queue_id), set()).add(offset)
@@ -83,6 +85,8 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
     files = {}
     for name in (*KINDS, *POSITIONS):
         content = _content(source.job.plan, name, warnings)
+        if content is None and name == _CONSUMED and source.groups:
+            content = b"{}"
         if content is not None and source.changes.by_topic:
             content = _changed(name, json.loads(quoted_keys(content)), source)
         if content is not None:
@@ -113,6 +117,8 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
 
 def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
     """A file with the topics' new names, without those that are left out."""
+    if name == _CONSUMED:
+        _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
     if isinstance(table, dict):
         whole[_BY_TOPIC[name]] = {
@@ -125,6 +131,14 @@ def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
         moved = _new_offsets(SCHEDULE, levels, source)
         whole["offsetTable"] = {str(int(queue) + 1): offset for queue, offset in moved.items()}
     return json.dumps(whole).encode()
+
+
+def _add_groups(table: Any, source: Source) -> None:
+    """Add positions to an offsetTable, where it has none of that group in that queue."""
+    for (topic, group), queues in source.groups.items():
+        own = table.setdefault(f"{topic}{_GROUP}{group}", {})
+        for queue, offset in queues.items():
+            own.setdefault(str(queue), offset)
 
 
 def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, Any]]:

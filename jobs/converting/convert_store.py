@@ -20,9 +20,10 @@ from reput.jobs.converting.measured_log import QueueKey, measure
 from reput.jobs.converting.meeting import MEET_REFUSE, meet
 from reput.jobs.converting.new_log import NewLog, place_records, start_of, write_log
 from reput.jobs.converting.ordered_records import Source, place_in_order
+from reput.jobs.converting.shared_log import complete_groups, earlier_logs
 from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
-from reput.jobs.converting.what_waits import refuse_places_in_bodies, refuse_waiting
+from reput.jobs.converting.what_waits import refuse_places_in_bodies, waiting
 from reput.jobs.deriving.derive_set import derive_files
 from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
@@ -168,7 +169,9 @@ class _LookedAt(NamedTuple):
 
 
 def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
-    sources = [_source(job, to.changes) for job in jobs]
+    sources: list[Source] = []
+    for job in jobs:
+        sources.append(_source(job, to.changes, sources))
     there = {key.topic for source in sources for key in source.measured.queues}
     configured = {topic for job in jobs for topic in _configured(job.plan)}
     refuse_unknown_topics(to.changes, there | configured)
@@ -177,10 +180,11 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         refuse_places_in_bodies(
             source.job.plan, {key.topic for key, seen in queues.items() if seen.taken}
         )
-        if to.changes.selects:
-            refuse_waiting(source.job.plan, source.changes, {key.topic for key in queues})
         _refuse_misfits(source, to)
     meet(sources, to.meet)
+    complete_groups(sources)
+    for source in sources:
+        source.marks = positions_of(source)
     start = start_of((source.measured.start for source in sources), to.segment_bytes)
     if to.changes.selects:
         log = place_in_order(sources, to.segment_bytes, start)
@@ -191,6 +195,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
         [source.measured.start for source in sources], [source.measured.end for source in sources],
         log.segments[0].start, log.end,
+        [sum(seen.shared for seen in source.measured.queues.values()) for source in sources],
         topics=[fate for source in sources for fate in topic_fates(source)],
         discovered=plans[0].discovered.as_json(),
     )  # fmt: skip
@@ -222,13 +227,17 @@ def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, 
     return found
 
 
-def _source(job: Pipeline, changes: Changes) -> Source:
+def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Source:
     if changes.merges:
         # what is delivered is not delivered again: positions before and behind it would mix
         starts = delivered_up_to(job.plan).items()
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
-    marks = positions_of(job.plan, changes)
-    return Source(job, changes, measure(job, changes, changes.selects, marks), marks)
+    logs = earlier_logs(earlier)
+    measured = measure(job, changes, changes.selects, (), logs)
+    waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
+    if waits:
+        measured = measure(job, changes, True, waits, logs)
+    return Source(job, changes, measured)
 
 
 def _configured(plan: Plan) -> Iterable[str]:

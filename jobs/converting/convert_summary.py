@@ -74,6 +74,8 @@ class ConvertSummary:
     old_ends: list[int]
     log_start: int
     log_end: int
+    # of each store, records that one before it has too, byte for byte at the same place
+    shared: list[int] = field(default_factory=list)
     messages: int = 0
     topics: list[TopicFate] = field(default_factory=list)
     segments: list[OutputFile] = field(default_factory=list)
@@ -112,8 +114,13 @@ class ConvertSummary:
             ),
             f"  becomes   {self.log_start:,} to {self.log_end:,}, "
             f"{counted(self.messages, 'record')}",
+            *(
+                f"  shared    {counted(count, 'record')} of {store} are in a store before it too: "
+                "taken once"
+                for store, count in zip(self.stores, self.shared, strict=True) if count
+            ),
             *(f"  topic     {fate.line()}" for fate in self.topics[:_SHOWN]),
-        ]
+        ]  # fmt: skip
         if len(self.topics) > _SHOWN:
             lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
         lines += [f"  warning   {each}" for each in self.warnings]

@@ -9,8 +9,10 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.task_sizes import guided
 from reput.jobs.salvaging.log_read import read_log
 from reput.store_format.convert.changes import Changes
+from reput.store_format.convert.looked import Tally
+from reput.store_format.convert.shared_records import EarlierLog
 from reput.store_format.faults import REFUSE, DamageFound
-from reput.udfs.convert.measure_splits import MEASURED, Marks, MeasureSplits, split_queues
+from reput.udfs.convert.measure_splits import MEASURED, MeasureSplits, split_queues
 
 _FIRST_THEN = (
     "`reput repair STORE --output DIR` makes a sound copy of it, which can be converted; "
@@ -26,70 +28,37 @@ class QueueKey(NamedTuple):
 
 
 @dataclass
-class QueueSeen:
-    """What the log has of a queue, and what of it is taken.
-
-    positions: records that have a position in the queue; counted: those of them that are taken.
-    least, greatest: queueOffsets of all records that have one; least is above greatest where there
-    is none. sys_flags: of all that are taken; long: some of them are V2. below: of those counted,
-    how many have a queueOffset below each mark.
-    """
-
-    records: int = 0
-    taken: int = 0
-    bytes: int = 0
-    positions: int = 0
-    counted: int = 0
-    least: int = (1 << 63) - 1
-    greatest: int = -1
-    sys_flags: int = 0
-    long: int = 0
-    below: tuple[int, ...] = ()
-
-    def add(self, row: Row) -> None:
-        """Add what a split has of it, a SPLIT_QUEUE row."""
-        for name in ("records", "taken", "bytes", "positions", "counted"):
-            setattr(self, name, getattr(self, name) + row[name])
-        self.sys_flags |= row["sys_flags"]
-        self.long |= row["long"]
-        if row["below"]:
-            before = self.below or (0,) * len(row["below"])
-            self.below = tuple(a + b for a, b in zip(before, row["below"], strict=True))
-        self.least = min(self.least, row["least"])
-        self.greatest = max(self.greatest, row["greatest"])
-
-
-@dataclass
 class MeasuredLog:
     """A log that is whole: its MEASURED rows in order, where it ends, and what it has of queues."""
 
     rows: list[Row]
     start: int
     end: int
-    queues: dict[QueueKey, QueueSeen]
+    queues: dict[QueueKey, Tally]
     warnings: list[str]
 
 
 def measure(
-    job: Pipeline, changes: Changes, ordered: bool = False, marks: Marks | None = None
-) -> MeasuredLog:
-    """Measure a job's log. ordered: as for MeasureSplits; marks: positions of queues up to which
-    records are counted.
+    job: Pipeline, changes: Changes, ordered: bool = False, waiting: tuple[int, ...] = (),
+    earlier: tuple[EarlierLog, ...] = (),
+) -> MeasuredLog:  # fmt: skip
+    """Measure a job's log. ordered, waiting, earlier: as for MeasureSplits.
 
     Raises DamageFound where live records follow damage.
     """
     job.check_every_crc()
-    linked = _linked(job, changes, ordered, marks or {})
+    linked = _linked(job, changes, ordered, waiting, earlier)
     warnings: list[str] = []
     doubtful = linked.broke is not None and not linked.broke.rest_is_zero
     if doubtful or any(row["wrong_blank"] >= 0 for row in linked.accepted):
         warnings = _judged(job, linked.end)
-    queues: dict[QueueKey, QueueSeen] = {}
+    queues: dict[QueueKey, Tally] = {}
     for row in linked.accepted:
         if row["records"]:
             for each in split_queues(job.staging, row["run"]):
                 key = QueueKey(each["topic"], each["queue_id"])
-                queues.setdefault(key, QueueSeen()).add(each)
+                tally = Tally(*(each[name] for name in Tally._fields))
+                queues[key] = queues[key].plus(tally) if key in queues else tally
     return MeasuredLog(
         linked.accepted, job.plan.segments[0].start, linked.end, queues, warnings
     )  # fmt: skip
@@ -107,7 +76,10 @@ def _judged(job: Pipeline, end: int) -> list[str]:
     return read.warnings
 
 
-def _linked(job: Pipeline, changes: Changes, ordered: bool, marks: Marks) -> Linked:
+def _linked(
+    job: Pipeline, changes: Changes, ordered: bool, waiting: tuple[int, ...],
+    earlier: tuple[EarlierLog, ...],
+) -> Linked:  # fmt: skip
     plan = job.plan
 
     def measured(
@@ -116,7 +88,7 @@ def _linked(job: Pipeline, changes: Changes, ordered: bool, marks: Marks) -> Lin
         groups = guided(len(numbers), job.engine.most_cores)
         task = MeasureSplits(
             plan.storage, job.staging, plan.splits, job.rules, changes, numbers, groups,
-            firsts, ordered, marks,
+            firsts, ordered, waiting, earlier,
         )  # fmt: skip
         rows = job.ids(len(groups)).run(task, MEASURED)
         with job.stages.by_tasks("measured", plan.log_bytes, "bytes"):

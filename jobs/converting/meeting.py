@@ -6,19 +6,21 @@ from dataclasses import replace
 from reput.jobs.converting.carried_config import SCHEDULE
 from reput.jobs.converting.measured_log import QueueKey
 from reput.jobs.converting.ordered_records import Source
+from reput.store_format.convert.changes import WAIT
 from reput.store_format.discover.config_folder import queues_of
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 
 MEET_REFUSE, RENUMBER, APART = "refuse", "renumber", "apart"
 MEETS = (MEET_REFUSE, RENUMBER, APART)
+_JOIN = (SCHEDULE, *WAIT)  # what waits is numbered anew in any case
 
 
 def meet(sources: Sequence[Source], how: str) -> None:
     """Refuse queues that meet, or keep them apart: of a topic that several stores have, a later
     store's queues get ids above those of the stores before. Raises StoreError.
 
-    The queues of the schedule topic are its levels: they are numbered anew in any case.
+    The queues of what waits are the broker's own: each is one queue of all stores in any case.
     """
     if how == APART:
         _part(sources)
@@ -28,7 +30,7 @@ def meet(sources: Sequence[Source], how: str) -> None:
     owners: dict[QueueKey, Source] = {}
     for source in sources:
         for key, queue in source.measured.queues.items():
-            if not queue.taken or key.topic == SCHEDULE:
+            if not queue.taken or key.topic in _JOIN:
                 continue
             new = source.new_queue(key)
             other = owners.setdefault(new, source)
@@ -45,7 +47,7 @@ def _part(sources: Sequence[Source]) -> None:
     for source in sources:
         own: dict[str, int] = {}
         for key, queue in source.measured.queues.items():
-            if queue.taken and key.topic != SCHEDULE:
+            if queue.taken and key.topic not in _JOIN:
                 plan = source.job.plan
                 known = own.get(key.topic) or queues_of(
                     plan.storage, plan.store, key.topic, Notes()

@@ -17,23 +17,30 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.convert.changes import Changes
 from reput.store_format.convert.interleave import BEGINS, interleave
-from reput.udfs.convert.measure_splits import Marks, measured_order, split_queues
+from reput.udfs.convert.measure_splits import measured_order, split_queues
 from reput.udfs.convert.placed_records import NUMBERS, PLACES, OldLog, Piece
 from reput.udfs.convert.write_segments import NewSegment, Part
 
 Numbers = npt.NDArray[np.int64]
+Marks = dict[tuple[str, int], tuple[int, ...]]  # by topic and queue id: queueOffsets
+_Mark = tuple[str, int, int]
 _DONE = -1
 
 
 @dataclass
 class Source:
-    """A store that gives records. marks: positions in its queues that are carried over."""
+    """A store that gives records.
+
+    groups: positions of groups besides those of its config/, by topic and group and then by queue
+    id; marks: positions in its queues that are carried over; new_marks: what becomes of them.
+    """
 
     job: Pipeline
     changes: Changes
     measured: MeasuredLog
-    marks: Marks
-    new_marks: dict[tuple[str, int, int], int | None] = field(default_factory=dict)
+    groups: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
+    new_marks: dict[_Mark, int | None] = field(default_factory=dict)
 
     def new_queue(self, key: QueueKey) -> QueueKey:
         """What a queue is called in the new log."""
@@ -73,10 +80,10 @@ class _Feed:
         self._row: Row | None = None
         self.pieces: list[Piece] = []
         self._latest = -(1 << 63)
-        self._counts: dict[int, int] = {}  # by queue: records that are done
         self._wanted = self._marked()
         none = np.empty(0, np.int64)
         self.times = self.sizes = self.queues = self.places = self.numbers = none
+        self._offsets = none
 
     def next_split(self, segment_bytes: int) -> bool:
         """Load the next split's records; False where there is none."""
@@ -96,6 +103,7 @@ class _Feed:
             new = self._source.new_queue(QueueKey(each["topic"], each["queue_id"]))
             ours[each["number"]] = self._indices.get(new, -1)
         self.queues = ours[order["queue"].astype(np.int64)]
+        self._offsets = order["queueOffset"].astype(np.int64)
         self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.sizes)
         self.pieces.append(piece_of(job, row, records, 0))
         return True
@@ -108,35 +116,37 @@ class _Feed:
             output = staging.storage.create(staging.path(self._row["run"] + suffix))
             output.write(values.view(np.uint8))
             output.finish(values.nbytes)
+        new = self._source.new_marks
         for queue, wanted in self._wanted.items():
-            mine = self.numbers[self.queues == queue]
-            done = self._counts.get(queue, 0)
-            for name, below in wanted:
-                if done <= below < done + len(mine):
-                    self._source.new_marks[name] = int(mine[below - done])
-            self._counts[queue] = done + len(mine)
+            mine = self.queues == queue
+            offsets, numbers = self._offsets[mine], self.numbers[mine]
+            for name in wanted:
+                behind = numbers[offsets >= name[2]]
+                if len(behind):
+                    first, before = int(behind.min()), new.get(name)
+                    new[name] = first if before is None else min(first, before)
 
-    def _marked(self) -> dict[int, list[tuple[tuple[str, int, int], int]]]:
-        """By queue: each mark, and how many records of this store come before it."""
-        found: dict[int, list[tuple[tuple[str, int, int], int]]] = {}
+    def _marked(self) -> dict[int, list[_Mark]]:
+        """The marks of each queue, by its index."""
+        found: dict[int, list[_Mark]] = {}
         for (topic, queue_id), marks in self._source.marks.items():
             key = QueueKey(topic, queue_id)
             seen = self._source.measured.queues.get(key)
             if seen is None or not seen.positions:
                 continue
             index = self._indices.get(self._source.new_queue(key), -1)
-            for mark, below in zip(marks, seen.below or (0,) * len(marks), strict=True):
+            for mark in marks:
                 if not seen.counted:
                     self._source.new_marks[topic, queue_id, mark] = None
                 elif index >= 0:
-                    found.setdefault(index, []).append(((topic, queue_id, mark), below))
+                    found.setdefault(index, []).append((topic, queue_id, mark))
         return found
 
     def end_marks(self, following: Numbers) -> None:
         """Marks behind all records of a queue: the new log's go on there."""
         for queue, wanted in self._wanted.items():
-            for name, below in wanted:
-                if below >= self._counts.get(queue, 0):
+            for name in wanted:
+                if name not in self._source.new_marks:
                     seen = self._source.measured.queues[QueueKey(name[0], name[1])]
                     over = max(name[2] - seen.greatest - 1, 0)
                     self._source.new_marks[name] = int(following[queue]) + over

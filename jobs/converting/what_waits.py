@@ -1,11 +1,9 @@
-"""What waits in a store of which some records are left out, and cannot be taken alone."""
-
-from collections import Counter
+"""What waits in a store of which some records are left out: half messages and timers."""
 
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.count_text import counted
-from reput.store_format.convert.changes import TRANSACTIONS, Changes, Fate
+from reput.store_format.convert.changes import TRANSACTIONS, WHOLE, Changes, Fate
 from reput.store_format.fate.fate_rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
@@ -14,8 +12,6 @@ from reput.store_format.message.message import (
     ROCKSDB_OP_TOPIC,
     TIMER_TOPIC,
 )
-
-_WHY = "cannot be taken without those of all topics, from one store"
 
 
 def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
@@ -30,11 +26,18 @@ def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
         )
 
 
-def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
-    """Raise StoreError where a transaction is pending, or a timer waits, of a topic that is taken.
+def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
+    """The places of pending half messages, and of messages that wait for the timer, of topics that
+    are taken: physical offsets, in order. Of a transaction it is the newest copy.
 
-    topics: those that the store has.
+    A broker checks such a half message back as if it were new, and puts such a timer into its wheel
+    (TransactionalMessageServiceImpl.check, TimerMessageStore.recover): no op message and no file
+    needs to tell of them. topics: those that the store has. Raises StoreError where RocksDB tells
+    of pending transactions.
     """
+    topics = topics & WHOLE - set(changes.topics)
+    if not changes.selects or not topics:
+        return ()
     store = open_store(
         plan.store, rocketmq=plan.profile.release, settings=plan.discovered.settings,
         storage=plan.storage,
@@ -43,24 +46,23 @@ def refuse_waiting(plan: Plan, changes: Changes, topics: set[str]) -> None:
     def taken(topic: str | None) -> bool:
         return topic is not None and changes.of_name(topic).fate == Fate.TAKEN
 
+    places = set()
     if topics & TRANSACTIONS:
-        pending = Counter(
-            row.topic for row in store.transactions()
+        pending = [
+            row for row in store.transactions()
             if row.state == TransactionState.PENDING and taken(row.topic)
-        )  # fmt: skip
-        for topic, count in pending.most_common(1):
+        ]  # fmt: skip
+        if pending and ROCKSDB_HALF_TOPIC in topics:
             raise StoreError(
-                f"{plan.store}: {counted(count, 'pending transaction')} of topic "
-                f"{str(topic)[:127]!r}: half messages {_WHY}; `reput resolve-transactions` "
-                "ends them"
+                f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
+                f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} cannot "
+                "be taken without those of all topics, from one store; `reput "
+                "resolve-transactions` ends them"
             )
+        places |= {row.last_physical_offset for row in pending}
     if TIMER_TOPIC in topics:
-        waiting = Counter(
-            row.topic for row in store.delayed()
+        places |= {
+            row.physical_offset for row in store.delayed()
             if row.by == "timer" and row.state not in ENDED and taken(row.topic)
-        )  # fmt: skip
-        for topic, count in waiting.most_common(1):
-            raise StoreError(
-                f"{plan.store}: {counted(count, 'waiting timer')} of topic {str(topic)[:127]!r}: "
-                f"timers {_WHY}; convert all topics, or wait until they are delivered"
-            )
+        }  # fmt: skip
+    return tuple(sorted(places))

@@ -1,6 +1,4 @@
-"""PyArrow without pandas, which it imports at its first array, where that is installed: a quarter
-of a second, for nothing that we use.
-"""
+"""PyArrow without pandas, whose import at the first array costs us a quarter of a second."""
 
 import sys
 import warnings

@@ -33,9 +33,7 @@ class TaskRows(ABC):
 
     @abstractmethod
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> TaskRows:
-        """The rows in up to `parts` partitions: those with one key together, sorted by key and
-        order, null first.
-        """
+        """Rows in up to `parts` partitions, each key's together, sorted by key and order."""
 
     @abstractmethod
     def also(self, other: TaskRows) -> TaskRows:

@@ -1,6 +1,4 @@
-"""Which engine a job runs on: what it is given, or else what its command's options and its
-surroundings say.
-"""
+"""Which engine a job runs on: the given one, or what options and surroundings say."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,9 +30,7 @@ class OnEngine(Protocol[P, R]):
 
 
 def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
-    """Let a job be called with an engine, with a SparkSession, or with neither: then it runs on
-    the processes of this machine.
-    """
+    """Let a job be called with an engine, a SparkSession, or neither: then on this machine."""
 
     @wraps(job)
     def run(*args: Any, **kwargs: Any) -> R:

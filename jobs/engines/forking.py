@@ -56,9 +56,7 @@ class Workers(ForkServerContext):
 
 
 def prepare() -> None:
-    """Start the process that forks, where none runs yet; it loads what tasks need while this one
-    goes on. Raises EngineFailed.
-    """
+    """Start the process that forks, if none runs; it loads what tasks need. Raises EngineFailed."""
     with _starting, failures_said(), environment(of_workers()):
         _have_folder()
         forkserver.set_forkserver_preload([_PRELOAD])
@@ -80,9 +78,7 @@ def let_go() -> None:
 
 
 def hold() -> tuple[Connection, Connection]:
-    """A pipe for workers to watch, and its other end, which this process alone holds: no process
-    that is forked from it meanwhile does.
-    """
+    """A pipe for workers to watch, and its other end, which this process alone holds."""
     reader, held = multiprocessing.Pipe(duplex=False)
     _held.add(held)
     return reader, held

@@ -24,9 +24,7 @@ _Work = Future[bytes | Raised]
 
 @contextmanager
 def local_engine(cores: int | None = None) -> Iterator["LocalEngine"]:
-    """Yield the engine of this machine; its processes are gone afterwards. cores: None: those that
-    this process may use.
-    """
+    """Yield this machine's engine; its processes end with it. cores: None: all that we may use."""
     engine = LocalEngine(cores or len(os.sched_getaffinity(0)))
     try:
         yield engine
@@ -103,9 +101,7 @@ class LocalEngine(Engine):
 
 @dataclass(frozen=True)
 class _Source:
-    """Partitions, which are made when they are asked for, and the tasks that each goes through, of
-    which the last one yields these columns.
-    """
+    """Partitions, made when asked for, and their tasks, of which the last yields these columns."""
 
     columns: pa.Schema
     parts: Callable[[], list[Batches]]

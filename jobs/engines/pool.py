@@ -105,9 +105,7 @@ def _raised(error: BaseException) -> Raised:
 
 
 def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None:
-    """What a worker does first: be as the process that wants its work is now, not as it was when
-    the forking one was started.
-    """
+    """What a worker does first: be as the process that wants its work is now."""
     os.environ.clear()
     os.environ.update(environment)
     os.umask(umask)

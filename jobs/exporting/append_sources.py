@@ -100,10 +100,7 @@ def _lines(file: Any, skip: int) -> Iterator[Line]:
 
 
 def segments_of(store: str) -> list[SourceSegment]:
-    """The log of a store, read only; its segment size is that of its files.
-
-    Raises OSError, StoreError.
-    """
+    """A store's log, read only, with its files' segment size. Raises OSError, StoreError."""
     storage = storage_for(store)
     folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
     sizes = [listed.state.size for listed in storage.list(folder) if listed.state]

@@ -57,9 +57,7 @@ class LastMessage(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What names a commit: the application (txnAppId), and up to where the log is in the table
-    then (txnVersion).
-    """
+    """What names a commit: the application (txnAppId), and the log's end with it (txnVersion)."""
 
     app: str
     version: int

@@ -45,9 +45,7 @@ _BODY = SCHEMA.get_field_index("body")
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which messages, and what of them; times are storeTimestamps in milliseconds, `until` not
-    within.
-    """
+    """Which messages, and what of them. Times: storeTimestamps in ms, `until` not within."""
 
     topics: tuple[str, ...] = ()
     tags: str | None = None
@@ -154,10 +152,7 @@ def export_set(
 
 
 def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
-    """Read an export back, and compare counts, sums and CRCs with those of the log.
-
-    Raises StoreError where the folder is no export.
-    """
+    """Read an export back: counts, sums, CRCs. Raises StoreError where it is no export."""
     manifest = export_manifest(storage, folder)
     there = MessageSums()
     differences: list[str] = []

@@ -137,9 +137,7 @@ def _files(folder: str) -> Iterator[SetFile]:
 
 
 def refuse_further_rows(store: str) -> None:
-    """Raise StoreError where the RocksDB of the index has timers or transactions too: one that is
-    built from the log has none of these.
-    """
+    """Raise StoreError where the RocksDB of the index has timers or transactions too."""
     storage, folder = LocalStorage(), f"{store}/{STORE_DB}"
     if not has_rows(storage, folder):
         return

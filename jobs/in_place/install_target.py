@@ -87,10 +87,7 @@ def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:
 
 
 def finish_killed(store: str, dry_run: bool = False) -> list[str]:
-    """Bring installations that were killed to their end, or undo them; says which there were.
-
-    Raises StoreInUse, StoreError, OSError.
-    """
+    """End killed installations, or undo them: which there were. Raises StoreError, OSError."""
     parent, name = os.path.split(local_path(store))
     if not unfinished(DiskFiles(parent.rstrip("/")), name):
         return []  # it need not be a store at all

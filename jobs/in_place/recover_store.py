@@ -3,12 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reput.broker.change.recover import CUT, apply
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
-from reput.jobs.in_place.crash_end import log_end, scan_to_end
 from reput.jobs.in_place.recover_report import Recovered
 from reput.jobs.in_place.renewal import Renewal, renewal
 from reput.jobs.judging.verdict import judge
@@ -18,10 +17,11 @@ from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.staging_folder import remove_abandoned, staging_folder
 from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
-from reput.store_format.faults import DamageFound
+from reput.store_format.faults import DamageFound, Fault
 
 _PREFIX = ".reput-recover"
 
@@ -57,7 +57,7 @@ def examine(
     Raises DamageFound, StoreChanged, StoreError.
     """
     plan = found.plan
-    linked, log = scan_to_end(found, held, job)
+    linked, log = _scan_to_end(found, held, job)
     old = read_checkpoint(held.storage, held.path)
     try:
         crash = Crash(old) if held.crashed else None
@@ -65,7 +65,7 @@ def examine(
     except DamageFound as error:
         more = "`reput repair` makes a copy that keeps the messages behind it"
         raise DamageFound(f"{error}; {more}", f"{error.plain} {more}.") from None
-    end = log_end(job, linked, held.crashed)
+    end = _log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
     renewed = renewal(held, job, verdict)
@@ -99,3 +99,40 @@ def change(held: HeldStore, recovery: Recovery) -> None:
             os.chown(f"{held.path}/{file.staged}", *files.owner)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
     apply(files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process)
+
+
+def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:
+    """Scan the log up to its end; also returns the LogRecovery that can cut its segments there."""
+    known = read_checkpoint(held.storage, held.path) or Checkpoint()
+    linked = job.scan()
+    log = LogRecovery(
+        held.files, job.plan.settings.mapped_file_size_commit_log, job.rules,
+        known if held.crashed else None,
+    )  # fmt: skip
+    return (_without_torn(found, job, linked, log) if held.crashed else linked), log
+
+
+def _without_torn(found: FoundStore, job: Pipeline, linked: Linked, log: LogRecovery) -> Linked:
+    """After a crash the log may end earlier: at a record that has lost a sector of its text.
+
+    Its lengths and CRC are right, so that the scan takes it, and RocketMQ too. What is left is
+    still judged and built by a pipeline that sees all of the log.
+    """
+    end = log.find_end().end
+    if end >= linked.end:
+        return linked
+    splits = found.plan.splits
+    limited = replace(found.plan, splits=splits._replace(limit=end))
+    shorter = replace(found, plan=limited).job(job.staging).scan()
+    segment = (end - splits.segments[0].start) // splits.segments[0].state.size
+    number = segment * splits.in_segment
+    number += (end - splits.segment(number).start) // splits.split_bytes
+    shorter.broke = Break(number, end, Fault.LENGTHS, 0, False)
+    return shorter
+
+
+def _log_end(job: Pipeline, linked: Linked, crashed: bool) -> LogEnd:
+    """The end of the scanned log, in the form that LogRecovery.cut takes."""
+    fault = Fault.ZEROS if linked.broke else Fault.BLANK
+    start = job.plan.segments[0].start
+    return LogEnd(start, linked.end, start if crashed else linked.end, fault=fault)

@@ -1,16 +1,23 @@
 """Which derived files of a store are written anew, and which go, so that they are its log's."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.broker.change.install import last_offset
 from reput.broker.change.recover import StagedFile
-from reput.jobs.in_place.index_names import names_after
 from reput.jobs.judging.verdict import Verdict, files_there
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import StoreError
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    INDEX,
+    index_name,
+    next_index_time,
+    parse_index_name,
+)
 
 
 class Renewal(NamedTuple):
@@ -112,10 +119,23 @@ def _index(compared: _Compared) -> Renewal:
     sound = 0
     while sound < min(len(old), len(rows)) and old[sound] not in compared.wrong:
         sound += 1
-    names = names_after(
+    names = _names_after(
         [path.rpartition("/")[2] for path in (*expired, *old[:sound])],
         [row["path"].rpartition("/")[2] for row in rows[sound:]],
     )
     paths = [f"{INDEX}/{name}" for name in names]
     placed = [compared.placed(r, p) for r, p in zip(rows[sound:], paths, strict=True)]
     return Renewal(placed, [path for path in old[sound:] if path not in paths])
+
+
+def _names_after(kept: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The wanted names, each raised where it would not be above the name before it.
+
+    kept: names of files that stay; all names of the result are above the last of them.
+    """
+    before = parse_index_name(kept[-1]) if kept else None
+    names = []
+    for name in wanted:
+        before = next_index_time(parse_index_name(name), before)
+        names.append(index_name(before))
+    return names

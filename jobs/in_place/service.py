@@ -41,9 +41,7 @@ class Look(NamedTuple):
 
 
 class Service(NamedTuple, Generic[Planned]):
-    """One service. plan: reads only; question: what to ask before the change, "" where there is
-    nothing to do; act: does it.
-    """
+    """plan: reads only; question: asked before the change, "" for nothing to do; act: does it."""
 
     plan: Callable[[Look], Planned]
     question: Callable[[Planned], str]

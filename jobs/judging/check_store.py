@@ -1,16 +1,23 @@
 """A check: the whole log read with every CRC, and the derived files compared with it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 from reput.jobs.judging.check_report import CheckReport, report_of
 from reput.jobs.judging.log_end import add_torn, past_the_end
-from reput.jobs.judging.other_release import of_other_releases
 from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.broker_start import read_checkpoint
 from reput.jobs.opening.log_state import check_unchanged
+from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
+from reput.store_format.discover.clues import clues_of
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.release.candidates import Has, groups, left_by, same_files
+from reput.store_format.release.profiles import RELEASES
 from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.storage.protocol import Storage
 
@@ -25,7 +32,7 @@ def check_store_of(
     """
     report = _check(found, staging_folder, storage, ranges)
     if report.only_derived_differ:
-        for other in of_other_releases(found):
+        for other in _of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
             if another.sound:
                 if found.plan.discovered.others:  # nobody has said that it is of the first one
@@ -64,3 +71,29 @@ def _check(
             report.findings += past_the_end(job, damage.linked, known, report.differences)
         check_unchanged(plan)
         return report
+
+
+_TRIED_MOST = 3
+
+
+def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
+    """The same store as found by other releases that its files do not rule out, newest first.
+
+    One of each that derive the same files; those of the given release are left out, unless the
+    store is of several releases and the given one cannot be the last.
+    """
+    plan = found.plan
+    clues = clues_of(
+        plan.storage, plan.store, plan.segments, plan.settings, (plan.storage, plan.store)
+    )
+    has = Has(plan.settings.enable_multi_dispatch, not clues.has_keys)
+    left = left_by(clues.hard) or list(RELEASES)
+    other = [group[-1] for group in groups(left, has)]
+    other = [each for each in other if not same_files(each, plan.profile.release, has)]
+    for release in list(reversed(other))[:_TRIED_MOST]:
+        at = StoreAt(plan.storage, plan.store, release, plan.discovered.settings)
+        again = make_plan(
+            at, discover(at, sweeps=True), found.engine.cores, found.cut.split_bytes,
+            tolerant=True, even_rocksdb=True,
+        )  # fmt: skip
+        yield replace(found, plan=again)

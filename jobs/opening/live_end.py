@@ -43,9 +43,7 @@ def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules
 
 
 def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
-    """The segments as they are now: one that was listed while it was the last may be full since,
-    and stays as it is from then on.
-    """
+    """The segments as they are now: one that was the last when it was listed may be full since."""
     folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
     now = {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
     return [s._replace(state=now.get(s.path) or s.state) for s in segments]

@@ -194,9 +194,9 @@ class Store:
                     f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
                 )
         if grep is not None:
-            from reput.store_format.filter.grep import grep_filter
+            from reput.store_format.filter.grep import GrepFilter
 
-            chosen.append(grep_filter(grep, BODY_MOST, self._new_notes().note))
+            chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:
@@ -242,20 +242,14 @@ class Store:
         return Rows(in_flight(self._opened, scan, notes), notes)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
-        """Transactions that are pending, discarded or abandoned; everything: all of them.
-
-        The log is read once.
-        """
+        """Transactions pending, discarded or abandoned; everything: all. Reads the log once."""
         from reput.store_format.fate.fate_rows import transaction_rows
 
         notes = self._new_notes()
         return Rows(transaction_rows(self._opened, everything, notes), notes)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
-        """Delayed messages that are not delivered, or will be again; everything: all of them.
-
-        The log is read once.
-        """
+        """Delayed messages that still come, or never did; everything: all. Reads the log once."""
         from reput.store_format.fate.fate_rows import delayed_rows
 
         notes = self._new_notes()
@@ -287,10 +281,7 @@ class Store:
         return Rows(rows, notes)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
-        """The steps of one message's life, by the client's id or the broker's.
-
-        scan: read the log, not the index.
-        """
+        """The steps of a message's life, by either id. scan: read the log, not the index."""
         from reput.store_format.fate.fate_rows import message_events
         from reput.store_format.query.by_id import who_is
 

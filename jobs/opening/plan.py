@@ -188,10 +188,7 @@ def make_plan(
 
 
 def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:
-    """Raise StoreError where a store's queues are of a kind that reput does not build.
-
-    even_rocksdb: queues in RocksDB may be there.
-    """
+    """Raise StoreError for queues that reput does not build. even_rocksdb: takes RocksDB's."""
     refuse_foreign(
         store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], even_rocksdb
     )

@@ -1,4 +1,8 @@
-"""How many there are of a thing, as a person says it."""
+"""How many there are of a thing, and when it was, as a person reads it."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def counted(count: int, what: str) -> str:
@@ -11,3 +15,12 @@ def plural(what: str) -> str:
     if what.endswith("y") and what[-2:-1] not in "aeiou":
         return f"{what[:-1]}ies"
     return f"{what}s"
+
+
+def time_text(milliseconds: int) -> str:
+    """An ISO time in UTC; the number itself where no calendar reaches."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -116,9 +116,7 @@ def _prefix(name: str) -> str:
 
 
 def staged(storage: StagingStorage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
-    """Each staging folder of that prefix in a folder, and whether its job is gone: None where
-    nobody can tell.
-    """
+    """Each staging folder of that prefix, and whether its job is gone (None: not known)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:
         names = [listed.name for listed in storage.list(parent or "/")]

@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import duration, time_text
+from reput.jobs.console.texts import duration
 from reput.jobs.judging.differences import compared_text
+from reput.jobs.outputs.count_text import counted, time_text
 from reput.jobs.page.log_sections import drawn_spans
-from reput.jobs.page.model import name_text, plural
+from reput.jobs.page.model import name_text
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.phrases import ERAS
 from reput.store_format.fate.fate_rows import ENDED
@@ -69,16 +70,16 @@ def verdict(facts: Facts) -> PageVerdict:
             _command(facts, "check", release=report.looks_like),
         )  # fmt: skip
     files, wrong = report.derived_files or 0, len(report.differences)
-    derived = compared_text(files, plural(files, "derived file"), report.in_rocksdb)
+    derived = compared_text(files, counted(files, "derived file"), report.in_rocksdb)
     if report.sound and not files and not report.in_rocksdb:
         return PageVerdict(
-            "sound", f"Sound: {plural(report.messages, 'message')}; the store has no queue and no "
+            "sound", f"Sound: {counted(report.messages, 'message')}; the store has no queue and no "
             f"index file", ("damage",), "To make them from the log:",
             _command(facts, "rebuild", "--output", "rebuilt"),
         )  # fmt: skip
     if report.sound:
         return PageVerdict(
-            "sound", f"Sound: {plural(report.messages, 'message')} and "
+            "sound", f"Sound: {counted(report.messages, 'message')} and "
             f"{derived} are as they should be", ("damage", "derived"),
         )  # fmt: skip
     found, sections = [], []
@@ -86,11 +87,11 @@ def verdict(facts: Facts) -> PageVerdict:
         found.append(damage_text(report.damage))
         sections.append("damage")
     if report.findings:
-        found.append(f"{plural(len(report.findings), 'file')} of the log in doubt")
+        found.append(f"{counted(len(report.findings), 'file')} of the log in doubt")
         sections = ["damage"]
     if wrong:
         found.append(
-            f"{plural(wrong, 'difference')} of {derived} from what the log gives"
+            f"{counted(wrong, 'difference')} of {derived} from what the log gives"
             if report.in_rocksdb
             else f"{wrong:,} of {derived} not as the log gives them"
         )
@@ -101,9 +102,9 @@ def verdict(facts: Facts) -> PageVerdict:
 def damage_text(damage: dict[str, Any]) -> str:
     """`1 damaged range of 521 bytes`, and what is known to be missing."""
     size = sum(cause["bytes"] for cause in damage["causes"])
-    text = f"{plural(damage['range_count'], 'damaged range')} of {plural(size, 'byte')}"
+    text = f"{counted(damage['range_count'], 'damaged range')} of {counted(size, 'byte')}"
     if damage["messages_missing"]:
-        text += f", {plural(damage['messages_missing'], 'message')} missing"
+        text += f", {counted(damage['messages_missing'], 'message')} missing"
     return text
 
 
@@ -148,13 +149,13 @@ def _of_log(facts: Facts) -> list[Figure]:
     if facts.put is not None:
         messages = sum(row.messages for row in facts.put.topics)
         found.append(Figure("Messages", f"{messages:,}", _each(facts.put.sizes), "time"))
-        queues = "" if facts.queues is None else f"in {plural(len(facts.queues), 'queue')}"
+        queues = "" if facts.queues is None else f"in {counted(len(facts.queues), 'queue')}"
         found.append(Figure("Topics", f"{len(facts.put.topics):,}", queues, "topics"))
         begin, end = _period(facts)
         if end >= begin:
             found.append(Figure("Time", _long(end - begin), _days(begin, end), "time"))
     found.append(
-        Figure("Log", bytes_text(size), f"in {plural(facts.segments, 'segment')}", "damage")
+        Figure("Log", bytes_text(size), f"in {counted(facts.segments, 'segment')}", "damage")
     )
     return found
 
@@ -177,7 +178,7 @@ def _period(facts: Facts) -> tuple[int, int]:
 
 def _long(milliseconds: int) -> str:
     days = milliseconds // _DAY
-    return plural(days, "day") if days > 1 else duration(milliseconds)
+    return counted(days, "day") if days > 1 else duration(milliseconds)
 
 
 def _days(begin: int, end: int) -> str:
@@ -191,11 +192,11 @@ def _of_check(facts: Facts) -> list[Figure]:
         return [Figure("Damage", "?", "not checked", "damage")]
     damage, wrong = report.damage, len(report.differences)
     size = sum(cause["bytes"] for cause in damage["causes"])
-    notes = [plural(damage["range_count"], "range")] if damage["range_count"] else []
+    notes = [counted(damage["range_count"], "range")] if damage["range_count"] else []
     if damage["messages_missing"]:
-        notes.append(f"{plural(damage['messages_missing'], 'message')} missing")
+        notes.append(f"{counted(damage['messages_missing'], 'message')} missing")
     if report.findings:
-        notes.append(f"{plural(len(report.findings), 'file')} in doubt")
+        notes.append(f"{counted(len(report.findings), 'file')} in doubt")
     value = bytes_text(size) if size else "found" if notes else "none"
     found = [
         Figure("Damage", value, ", ".join(notes) or "all checksums match", "damage", bool(notes))
@@ -223,7 +224,7 @@ def _waiting(facts: Facts) -> list[Figure]:
 
 
 def _groups(facts: Facts) -> str:
-    return f"by {plural(len({row.group for row in facts.groups if row.lag > 0}), 'group')}"
+    return f"by {counted(len({row.group for row in facts.groups if row.lag > 0}), 'group')}"
 
 
 def bytes_text(size: int) -> str:
@@ -232,4 +233,4 @@ def bytes_text(size: int) -> str:
         if size >= unit:
             value = size / unit
             return f"{value:.1f} {name}" if value < 100 else f"{value:.0f} {name}"
-    return plural(size, "byte")
+    return counted(size, "byte")

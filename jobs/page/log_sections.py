@@ -8,16 +8,9 @@ from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.differences import compared_text
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import range_text
-from reput.jobs.page.model import (
-    PageColumn,
-    Section,
-    Table,
-    labels,
-    plural,
-    table,
-    time_cell,
-)
+from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import (
     BARS_MOST,
     COLOURS,
@@ -58,7 +51,7 @@ def put_section(facts: Facts) -> Section:
         section.words.append("The log has no message.")
         return section
     section.words.append(
-        f"{plural(messages, 'message')} of {plural(len(put.topics), 'topic')}, "
+        f"{counted(messages, 'message')} of {counted(len(put.topics), 'topic')}, "
         f"{sum(row.bytes for row in put.topics):,} bytes."
     )
     spans, parts = _grouped(put)
@@ -143,7 +136,7 @@ def topics_section(facts: Facts) -> Section:
     if shown:
         more = len(put) - len(shown)
         section.words.append(
-            f"The {plural(len(shown), 'topic')} with the most bytes in the log"
+            f"The {counted(len(shown), 'topic')} with the most bytes in the log"
             + (f"; {more:,} more are in the table only." if more else ".")
         )
         drawn = [Bar(label, put[n].bytes) for label, n in zip(labels(shown), shown, strict=True)]
@@ -203,23 +196,22 @@ def damage_section(facts: Facts) -> Section:
         section.notes.append(facts.not_known("check"))
         return section
     section.words.append(
-        f"{plural(report.messages, 'message')} in {plural(len(report.segments), 'segment')}, at "
+        f"{counted(report.messages, 'message')} in {counted(len(report.segments), 'segment')}, at "
         f"offsets {report.log_start:,} to {report.log_end:,}, read by the rules of RocketMQ "
         f"{report.rocketmq}."
     )
     found = report.damage
     section.alarms += [f"{each.path}: {each.reason}" for each in report.findings[:20]]
     if found["range_count"]:
-        one, lost = found["range_count"] == 1, "nothing is known to be lost"
+        lost = "nothing is known to be lost"
         if found["bytes_lost"] or found["messages_missing"]:
             lost = (
                 f"{found['bytes_lost']:,} bytes lost, "
-                f"{plural(found['messages_missing'], 'message')} known to be missing"
+                f"{counted(found['messages_missing'], 'message')} known to be missing"
             )
-        section.alarms.append(
-            f"{plural(found['range_count'], 'range')} of the log {'is' if one else 'are'} damaged: "
-            f"{lost}."
-        )
+        ranges = counted(found["range_count"], "range")
+        verb = "is" if found["range_count"] == 1 else "are"
+        section.alarms.append(f"{ranges} of the log {verb} damaged: {lost}.")
         section.alarms += [_cause(each) for each in found["causes"][:5]]
     elif not report.findings:
         section.words.append("Every record is whole: each checksum (CRC) in the log matches.")
@@ -233,7 +225,7 @@ def damage_section(facts: Facts) -> Section:
 def _cause(cause: dict[str, Any]) -> str:
     """What damaged some ranges, in one sentence."""
     return (
-        f"{plural(cause['ranges'], 'range')} of {plural(cause['bytes'], 'byte')}, "
+        f"{counted(cause['ranges'], 'range')} of {counted(cause['bytes'], 'byte')}, "
         f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']}: {cause['reason']}."
     )
 
@@ -331,9 +323,9 @@ def derived_section(facts: Facts) -> Section:
             f"{report.looks_like} it is sound (--rocketmq {report.looks_like})."
         )
     elif wrong:
-        section.alarms.append(f"{plural(wrong, 'difference')} from what the log gives.")
+        section.alarms.append(f"{counted(wrong, 'difference')} from what the log gives.")
     else:
-        files = f"{plural(report.derived_files, 'file')} of queues and index"
+        files = f"{counted(report.derived_files, 'file')} of queues and index"
         compared = compared_text(report.derived_files, files, report.in_rocksdb)
         section.words.append(f"{compared}, as the log gives them.")
     shown = [Bar(name, many) for name, many in states if many]

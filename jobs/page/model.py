@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import safe, time_text
+from reput.jobs.console.texts import safe
+from reput.jobs.outputs.count_text import time_text
 
 ROWS_MOST = 20_000  # of a table, in the file; the page shows them some at a time
 NAME_MOST = 1000  # characters of one cell
@@ -115,8 +116,3 @@ def labels(names: Iterable[str]) -> list[str]:
 
 
 _LABEL_MOST, _LABEL_BEGIN = 140, 80  # a topic has 127 characters at most
-
-
-def plural(count: int, what: str) -> str:
-    """`1 message`, `2 messages`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")

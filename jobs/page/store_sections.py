@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 
 from reput.jobs.console.texts import duration
-from reput.jobs.page.model import (
-    PageColumn,
-    Section,
-    Table,
-    labels,
-    plural,
-    table,
-    time_cell,
-)
+from reput.jobs.outputs.count_text import counted
+from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import BARS_MOST, Bar, bars, drawable, lanes
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_stats import IndexFileStats
@@ -33,7 +26,7 @@ def queues_section(facts: Facts) -> Section:
     deepest = sorted(rows, key=lambda row: (-row.messages, row.topic, row.queue_id))
     shown = deepest[:BARS_MOST]
     section.words.append(
-        f"{plural(len(rows), 'queue')}, with {sum(row.messages for row in rows):,} messages that "
+        f"{counted(len(rows), 'queue')}, with {sum(row.messages for row in rows):,} messages that "
         f"the log still has{_most(rows, shown)}."
     )
     names = labels(_queue_name(row) for row in shown)
@@ -79,7 +72,7 @@ def groups_section(facts: Facts) -> Section:
     shown = most[:BARS_MOST]
     behind = sum(lag > 0 for lag in lags.values())
     section.words.append(
-        f"{plural(len(lags), 'group')}, {behind:,} of them with messages not yet consumed"
+        f"{counted(len(lags), 'group')}, {behind:,} of them with messages not yet consumed"
         f"{_most(most, shown)}."
     )
     drawn = [Bar(name, lags[group]) for name, group in zip(labels(shown), shown, strict=True)]
@@ -114,9 +107,9 @@ def index_section(facts: Facts) -> Section:
     for file in files:
         for least, slots in file.chains.items():
             chains[least] = chains.get(least, 0) + slots
-    entries = sum(file.header.entries for file in files)
+    entries, slots = sum(file.header.entries for file in files), sum(chains.values())
     section.words.append(
-        f"{plural(len(files), 'file')} with {entries:,} entries in {sum(chains.values()):,} slots. "
+        f"{counted(len(files), 'file')} with {entries:,} entries in {slots:,} slots. "
         f"A query by key reads the entries of one slot's chain; the longest chain has "
         f"{max(file.longest for file in files):,}."
     )
@@ -253,14 +246,14 @@ def disk_section(facts: Facts) -> Section:
             freed[name] = freed.get(name, 0) + each.length
         section.words.append(
             f"reput expire --any-hour would free {expired.bytes:,} bytes: "
-            f"{plural(len(expired.segments), 'segment')}, "
-            f"{plural(len(expired.files), 'file')} of queues and index."
+            f"{counted(len(expired.segments), 'segment')}, "
+            f"{counted(len(expired.files), 'file')} of queues and index."
             if expired.needed
             else "Nothing has expired that cleaning could free."
         )
         if expired.kept_segments:
             section.notes.append(
-                f"cleaning leaves {plural(expired.kept_segments, 'expired segment')}, as somebody "
+                f"cleaning leaves {counted(expired.kept_segments, 'expired segment')}, as somebody "
                 f"needs what is there"
             )
         section.notes += [each.who for each in expired.kept[:20]]
@@ -275,7 +268,7 @@ def disk_section(facts: Facts) -> Section:
             drawn.append(Bar(name, gone, "cleaning frees it"))
     section.words.append(
         f"{sum(row.bytes for row in facts.disk):,} bytes in "
-        f"{plural(sum(row.files for row in facts.disk), 'file')}, by the files' lengths. A file "
+        f"{counted(sum(row.files for row in facts.disk), 'file')}, by the files' lengths. A file "
         f"that a broker has prepared takes less of the disk."
     )
     if len(facts.disk) > 1:

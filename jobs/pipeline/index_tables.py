@@ -17,9 +17,7 @@ _RANGES_A_CORE = 2
 
 
 class IndexTables(NamedTuple):
-    """Tables in staging, how many rows they have, and of the last message that has any its
-    physical offset and store time; -1 where there is none.
-    """
+    """Tables, how many rows, and place and time of the last message that has any; -1: none."""
 
     names: list[str]
     rows: int

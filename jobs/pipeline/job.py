@@ -70,10 +70,7 @@ class FoundStore:
         storage: Storage | None = None,
         also: Iterable[Input] = (),
     ) -> Iterator[Pipeline]:
-        """Yield the job, staged in `folder`, by default that of temporary files.
-
-        also: inputs besides the store. Raises OverlapsInput.
-        """
+        """Yield the job, staged in `folder` or a temporary one. also: inputs besides the store."""
         folder = folder or tempfile.gettempdir()
         storage = storage or storage_for(folder)
         with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:

@@ -101,10 +101,7 @@ def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
 
 
 class SegmentWalk(NamedTuple):
-    """The sequential walk of one segment: its splits, where it stopped and why.
-
-    NONE or BLANK: at the segment's end.
-    """
+    """One segment's walk: its splits, where it stopped, why; NONE or BLANK: at its end."""
 
     accepted: list[Scanned]
     end: int

@@ -212,9 +212,7 @@ class Pipeline:
         return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
 
     def _shares(self, linked: Linked) -> int:
-        """In how many shares queues are built: one a core, or up to two where these are large, so
-        that no core waits long for the last one.
-        """
+        """In how many shares queues are built: one a core, or up to two where these are large."""
         wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
         return min(max(self.cores, wanted), 2 * self.cores)
 

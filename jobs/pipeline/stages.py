@@ -81,9 +81,7 @@ class Stages:
         return Done(min(done / total, 1.0), text)
 
     def _built(self, records: int, entries: int, index_bytes: int) -> Done:
-        """A queue's last file is as long as the others: what is written of queues counts at most
-        as much as their entries take.
-        """
+        """What is written of queues counts at most as much as their entries take."""
         sizes = [(name, state.size) for name, state in self._staged() if state is not None]
         index = sum(size for name, size in sizes if is_index_file(name))
         queues = sum(size for name, size in sizes if is_derived_file(name)) - index

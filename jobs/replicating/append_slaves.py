@@ -1,6 +1,4 @@
-"""`reput append --ha-listen`: real slaves copy what is appended meanwhile, and a SYNC_MASTER waits
-for them (CommitLog.handleHA).
-"""
+"""`reput append --ha-listen`: slaves copy, a SYNC_MASTER waits for them (CommitLog.handleHA)."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -80,9 +78,7 @@ def slaves_of(
 
 
 def for_the_writer(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings without those that `slaves_of` obeys: the writer warns of these, as it has no slaves
-    by itself.
-    """
+    """Settings without those that `slaves_of` obeys, of which the writer would warn."""
     return {
         name: text
         for name, text in given.items()

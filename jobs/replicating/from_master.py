@@ -223,10 +223,7 @@ class WireReplication:
             at, data = at + length, data[length:]
 
     def _advance(self) -> None:
-        """Let the replica end behind the last record that is whole by now.
-
-        Raises ProtocolError where what has come is no log.
-        """
+        """Let the replica end behind the last whole record. Raises ProtocolError for no log."""
         log, size, wanted = self.target.log, self.target.segment_bytes, self.how.wanted
         before = log.end
         while log.end < log.written and not self._ended:

@@ -1,12 +1,9 @@
 """What a replication copied, as values."""
 
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reput.jobs.outputs.count_text import counted
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from reput.jobs.outputs.count_text import counted, time_text
 
 
 @dataclass
@@ -45,7 +42,7 @@ class Replicated:
             lines.append(f"  new       {counted(self.records, 'record')}, {entries}")
             lines.append(f"  time      {self.seconds:.1f} s{speed}")
         if self.last_timestamp:
-            lines.append(f"  last      stored {_time(self.last_timestamp)}")
+            lines.append(f"  last      stored {time_text(self.last_timestamp)}")
         if self.behind:
             lines.append(f"  behind    {self.behind:,} bytes")
         if self.reconnects:
@@ -58,12 +55,3 @@ def behind_text(behind: int, last: int, now: int) -> str:
     """How far a replica is behind, for progress."""
     late = f", {max(now - last, 0) // 1000:,} s old" if last and behind else ""
     return f"{behind:,} bytes behind{late}" if behind else "up to date"
-
-
-def _time(milliseconds: int) -> str:
-    """An ISO time in UTC; the number itself where no calendar reaches."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -77,10 +77,7 @@ def from_master(
     master: Master, target: str, rocketmq: str | None, settings: Mapping[str, str], how: How,
     progress: Progress, confirm: Callable[[str], None],
 ) -> Replicated:  # fmt: skip
-    """Replicate a live master's log to a local folder, as a slave.
-
-    Raises as `replicate_from` does.
-    """
+    """Replicate a live master's log to a local folder. Raises as `replicate_from` does."""
     name, asked = "{}:{}".format(*master.address), master.broker
     about = Replicated(name, target)
     asking, says = None, MasterSays()

@@ -221,10 +221,7 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
-    """The same, made in a thread while the one before is used: reading, CRCs and writing overlap.
-
-    Raises what making them raises.
-    """
+    """The same, made in a thread while the one before is used; raises what making them raises."""
     taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
     ended = threading.Event()
 

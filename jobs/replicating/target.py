@@ -120,9 +120,7 @@ class ReplicaTarget:
     def __init__(
         self, held: HeldStore, rules: Rules, settings: Mapping[str, str], source: str
     ) -> None:
-        """rules: the source's, and as text its settings. source: its name, for the note. Raises
-        StoreError.
-        """
+        """rules, settings: the source's; source: its name, for the note. Raises StoreError."""
         self.held, self.files, self.rules, self.source = held, held.files, rules, source
         # its paths are not the target's
         self.settings = {n: v for n, v in settings.items() if "storepath" not in n.lower()}
@@ -256,9 +254,7 @@ class ReplicaTarget:
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
     def stand(self, start: int) -> None:
-        """As `take_up` of a source that can only be asked for what follows: `last` is compared
-        later. Raises ReplicaDiffers.
-        """
+        """As `take_up` where the source gives only what follows: `last` is compared later."""
         found = self.find_end()
         if found is None:
             self.log = ReplicaLog(self.files, self.segment_bytes, start)

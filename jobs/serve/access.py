@@ -45,10 +45,7 @@ def arrange_access(
     arguments: argparse.Namespace, settings: Mapping[str, str], broker: Broker,
     tell: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
-    """Do what the options say; gives what is to be called at the end.
-
-    Raises StoreError, OSError.
-    """
+    """Do what the options say; gives what ends it. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
         from reput.jobs.serve.access_keys import guard_by, read_access_keys
 

@@ -17,7 +17,7 @@ from reput.broker.remoting.command import BadFrame, Command
 from reput.broker.remoting.frames import Frames, frame_head
 from reput.broker.remoting.protocols import FIRST_BYTES, protocol_of
 from reput.broker.serving.log_ranges import LogRange
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 
@@ -27,7 +27,7 @@ _UNSENT_MOST = 1 << 19  # bytes; while more is unsent no further request is read
 _PIECES_MOST = 1 << 10
 _GATHERED = 64  # buffers a sendmsg takes
 
-Sendable = bytes | Piece
+Sendable = bytes | BodyPiece
 
 
 class Connection:

@@ -24,9 +24,7 @@ class OffsetsFile:
     """The file; it appears whole or not at all, and one that is something else stays."""
 
     def __init__(self, path: str, inputs: Iterable[Input]) -> None:
-        """inputs: what is served. Raises StoreError where something else is there, or the place
-        lies within an input.
-        """
+        """inputs: what is served. Raises StoreError for a foreign file, or a place in an input."""
         self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()
         self._changes = self._time = 0

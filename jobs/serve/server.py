@@ -17,7 +17,7 @@ from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import answer, reply
 from reput.broker.serving.log_ranges import LogRange
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 from reput.jobs.serve.connection import Connection, framed
 from reput.jobs.serve.questions import Questions
 from reput.jobs.serve.tls import TlsMode
@@ -51,9 +51,7 @@ class Server:
         self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False,
         tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
-        """tell: is given what is worth a line of a log, which never is a message's text. follow:
-        the store may grow.
-        """
+        """tell: gets lines for a log, never a message's text. follow: the store may grow."""
         self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
         self._tls = tls
         self._connections: dict[int, Connection] = {}
@@ -300,7 +298,7 @@ def _loaded(said: Answer) -> Answer:
     return said._replace(pieces=_read(said.pieces))
 
 
-def _read(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def _read(pieces: tuple[BodyPiece, ...]) -> tuple[BodyPiece, ...]:
     return tuple(memoryview(each.read()) if isinstance(each, LogRange) else each for each in pieces)
 
 

@@ -54,10 +54,7 @@ class TlsMode:
     required: bool
 
     def begin(self, first: bytes) -> Tls | None:
-        """TLS for a connection whose first bytes are these; None: it is a plain one.
-
-        Raises PlainRefused.
-        """
+        """TLS for a connection's first bytes; None: a plain one. Raises PlainRefused."""
         if first[0] == _HANDSHAKE:
             return Tls(self.context)
         if self.required:

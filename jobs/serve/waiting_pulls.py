@@ -1,6 +1,4 @@
-"""Pulls and pops that wait for more, or until their time is up (PullRequestHoldService,
-PopLongPollingService).
-"""
+"""Pulls and pops that wait for more (PullRequestHoldService, PopLongPollingService)."""
 
 import asyncio
 import time

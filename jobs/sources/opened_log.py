@@ -27,9 +27,7 @@ _BLOCK = 1 << 12
 
 
 def discover_for_reading(at: StoreAt) -> Discovered:
-    """Release and settings. Where several releases may have written the log, the newest one's rules
-    hold, which read every older log.
-    """
+    """Release and settings; of several releases the newest, whose rules read every older log."""
     try:
         return discover(at)
     except UnknownRelease:
@@ -58,10 +56,7 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
-    """The log with the segments that it has now. What else the store shows is not asked again.
-
-    Raises StoreError, OSError.
-    """
+    """The log with the segments of now; nothing else is asked anew. Raises StoreError, OSError."""
     size = plan.settings.mapped_file_size_commit_log
     folders = log_folders(plan.storage, plan.store, plan.settings)
     if log.on_damage == SALVAGE:

@@ -18,9 +18,7 @@ _STEP_SECONDS = 0.005
 
 
 def jvm_of(folder: str) -> int | None:
-    """The child of this process that a session with this folder runs in; None where there is none
-    (any more).
-    """
+    """The child of this process that this folder's session runs in; None where there is none."""
     for child in _children(os.getpid()):
         with suppress(OSError):
             if folder.encode() in Path(f"/proc/{child}/cmdline").read_bytes():

@@ -113,10 +113,7 @@ def ignore() -> None:
 
 
 class Stopped(Exception):
-    """The process was asked to end, and is between two steps of its work.
-
-    exit_code: what a shell expects then, 128 + the signal.
-    """
+    """The process was asked to end, between two steps. exit_code: 128 + the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")

@@ -20,8 +20,10 @@ from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, SY
 # Of several of them in a record, the later one in this order names where the message is from.
 TOPIC_PROPERTIES = (b"REAL_TOPIC", b"DLQ_ORIGIN_TOPIC", b"RETRY_TOPIC")
 TRANSACTIONS = frozenset((HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))
-# Other files and bodies tell of positions in these: they are taken whole or not at all.
+# Other files and bodies tell of positions in these: what is not taken whole is taken alone, if it
+# waits still. Then nothing tells of it, and a broker begins with it anew.
 WHOLE = TRANSACTIONS | {TIMER_TOPIC}
+WAIT = (HALF_TOPIC, TIMER_TOPIC)
 
 
 class Fate(IntEnum):
@@ -47,7 +49,8 @@ class Changes:
     """What a conversion changes. Topics go by their old names.
 
     topics: those that are taken; none: all but those dropped; merges: records of other stores join
-    them. Where some are left out or join, topics of which others tell (WHOLE) are left out.
+    them. Where some are left out or join, of topics of which others tell (WHOLE) only what waits is
+    taken: its places are given besides.
     """
 
     topics: tuple[str, ...] = ()
@@ -95,7 +98,7 @@ class Changes:
         """What becomes of the records that stand in a queue."""
         fate = self._fate(topic)
         if self.selects and is_shared(topic) and topic not in (*self.topics, *self.dropped):
-            fate = Fate.LEFT_OUT if topic in WHOLE else Fate.FOLLOWS
+            fate = Fate.LEFT_OUT if topic in WHOLE and topic not in WAIT else Fate.FOLLOWS
         return Decision(
             fate, self._names.get(topic, ""), self._shifts.get(topic, 0),
             self._starts.get((topic, queue_id), 0),

@@ -3,6 +3,7 @@
 A kernel looks names up in a table; what becomes of a name that is new is decided in Python, once.
 """
 
+import operator
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -47,55 +48,44 @@ DECIDED = np.dtype(
         ("start", "<i8"),
     ]
 )
-# What was seen of a queue.
-TALLY = np.dtype(
-    [
-        ("records", "<i8"),
-        ("taken", "<i8"),
-        ("bytes", "<i8"),  # of those taken, as they become
-        ("positions", "<i8"),  # records that have a position in the queue
-        ("counted", "<i8"),  # of those taken
-        ("least", "<i8"),  # queueOffsets of those that have a position
-        ("greatest", "<i8"),
-        ("sysFlags", "<i4"),  # of all that are taken
-        ("long", "<i4"),  # 1: some that are taken have two bytes of topicLength (V2)
-    ]
-)
-_NO_OFFSET = (1 << 63) - 1
 
 _needs_v2 = inlined(needs_v2)
 _reaches_queue = inlined(reaches_queue)
 
 
-_NO_TALLY = np.array((0, 0, 0, 0, 0, _NO_OFFSET, -1, 0, 0), TALLY)
-_SUMS = ("records", "taken", "bytes", "positions", "counted")
-
-
-def add_tally(to: Any, tally: Any) -> None:
-    """Add one TALLY to another of the same queue."""
-    for name in _SUMS:
-        to[name] += tally[name]
-    to["least"] = min(to["least"], tally["least"])
-    to["greatest"] = max(to["greatest"], tally["greatest"])
-    to["sysFlags"] |= tally["sysFlags"]
-    to["long"] |= tally["long"]
-
-
 class Tally(NamedTuple):
-    """What was seen of a queue: TALLY's fields. number: as `Looks.stable` gives it."""
+    """What was seen of a queue, and what of it is taken.
 
-    number: int
-    topic: str
-    queue_id: int
-    records: int
-    taken: int
-    bytes: int
-    positions: int
-    counted: int
-    least: int
-    greatest: int
-    sys_flags: int
-    long: int
+    bytes: of those taken, as they become; positions: records that have a position in the queue;
+    counted: those of them that are taken; least, greatest: queueOffsets of all that have a
+    position, least is above greatest where there is none; sys_flags: of all that are taken; long:
+    1 where some that are taken have two bytes of topicLength (V2); shared_end: behind the last
+    position that an earlier store has too, 0 where there is none.
+    """
+
+    records: int = 0
+    taken: int = 0
+    bytes: int = 0
+    positions: int = 0
+    counted: int = 0
+    least: int = (1 << 63) - 1
+    greatest: int = -1
+    sys_flags: int = 0
+    long: int = 0
+    shared: int = 0
+    shared_end: int = 0
+
+    def plus(self, other: "Tally") -> "Tally":
+        """Both, of one queue."""
+        return Tally(*(_JOINED[name](getattr(self, name), getattr(other, name)) for name in _NAMES))
+
+
+_NAMES = Tally._fields
+_JOINED = dict.fromkeys(_NAMES, operator.add) | {
+    "least": min, "greatest": max, "sys_flags": operator.or_, "long": max, "shared_end": max,
+}  # fmt: skip
+TALLY = np.dtype([(name, "<i8") for name in _NAMES])  # the same for a kernel
+_NO_TALLY = np.array(Tally(), TALLY)
 
 
 @kernel
@@ -170,7 +160,9 @@ def _look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 
 
 @kernel
-def _count(buf: Bytes, rows: Rows, sizes: Any, numbers: Any, decided: Any, tallies: Any) -> None:
+def _count(
+    buf: Bytes, rows: Rows, sizes: Any, numbers: Any, shared: Any, decided: Any, tallies: Any
+) -> None:
     for i in range(len(rows)):
         tally = tallies[numbers[i]]
         tally.records += 1
@@ -179,11 +171,15 @@ def _count(buf: Bytes, rows: Rows, sizes: Any, numbers: Any, decided: Any, talli
             tally.positions += 1
             tally.least = min(tally.least, rows[i].queueOffset)
             tally.greatest = max(tally.greatest, rows[i].queueOffset)
+        if len(shared) and shared[i]:
+            tally.shared += 1
+            if counts:
+                tally.shared_end = max(tally.shared_end, rows[i].queueOffset + 1)
         if sizes[i] > 0:
             tally.taken += 1
             tally.bytes += sizes[i]
             tally.counted += counts
-            tally.sysFlags |= rows[i].sysFlag
+            tally.sys_flags |= rows[i].sysFlag
             length = decided[numbers[i]].nameEnd - decided[numbers[i]].nameAt
             if length:
                 tally.long |= _needs_v2(length)
@@ -219,7 +215,7 @@ class Looks:
         self.names: Bytes = np.zeros(0, np.uint8)  # new names, one after the other
         self._count = 0
         self._tallies = np.zeros(_QUEUES, TALLY)
-        self._whole: list[npt.NDArray[Any]] = []  # TALLYs
+        self._whole: list[Tally] = []
         self.keys: dict[tuple[str, int], int] = {}  # (name, queue id) -> its stable number
         self.stable = np.zeros(_QUEUES, np.int64)  # by the number of a look, which may be forgotten
         self._none = np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -259,18 +255,17 @@ class Looks:
             np.full((texts, len(TOPIC_PROPERTIES)), -1),
         )  # fmt: skip
 
-    def count(self, window: Bytes, part: Looked, rows: Rows) -> None:
-        """Count rows that were looked at, by queue."""
-        _count(window, rows, part.sizes, part.numbers, self.decided, self._tallies)
+    def count(self, window: Bytes, part: Looked, rows: Rows, shared: npt.NDArray[np.bool_]) -> None:
+        """Count rows that were looked at, by queue. shared: of each row whether an earlier store
+        has it too; of none: no store has any.
+        """
+        _count(window, rows, part.sizes, part.numbers, shared, self.decided, self._tallies)
 
-    def tallies(self) -> list[Tally]:
-        """What was counted of each queue, since the beginning."""
+    def tallies(self) -> dict[tuple[str, int], Tally]:
+        """What was counted of each queue, by topic and queue id, since the beginning."""
         self._add_up()
-        whole = zip(self.keys.items(), self._whole, strict=True)
-        return [
-            Tally(number, *key, *tally.tolist()) for (key, number), tally in whole
-            if tally["records"]
-        ]  # fmt: skip
+        whole = zip(self.keys, self._whole, strict=True)
+        return {key: tally for key, tally in whole if tally.records}
 
     def _decide(self) -> bool:
         """Decide of names that are new; False where there are none, as the table is full."""
@@ -280,7 +275,7 @@ class Looks:
             decision = self._decision(name, queue.queue_id)
             stable = self.keys.setdefault((name, queue.queue_id), len(self._whole))
             if stable == len(self._whole):
-                self._whole.append(_NO_TALLY.copy())
+                self._whole.append(Tally())
             self.stable[self._count] = stable
             raw = decision.name.encode()
             row = self.decided[self._count]
@@ -300,7 +295,8 @@ class Looks:
 
     def _add_up(self) -> None:
         for number in range(self._count):
-            add_tally(self._whole[int(self.stable[number])], self._tallies[number])
+            stable = int(self.stable[number])
+            self._whole[stable] = self._whole[stable].plus(Tally(*self._tallies[number].tolist()))
             self._tallies[number] = _NO_TALLY
 
     def _forget(self) -> None:

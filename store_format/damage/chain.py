@@ -78,9 +78,7 @@ def judge(
 def _one_bit_too_far(
     before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room
 ) -> bool:
-    """Whether one flipped bit keeps a lone entry from going on, and the entry behind it, which is
-    lower, goes on without it.
-    """
+    """Whether one flipped bit keeps a lone entry from going on, and the next, lower one does."""
     is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
     missing = following.first - before.after - piece.entries
     near = 0 <= missing <= max(room(before, following), _MOST_MISSING)
@@ -136,9 +134,7 @@ def _wrong(piece: ChainPiece, low: int, high: int) -> int:
 
 
 def _place(before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room) -> int | None:
-    """Where it belongs: right behind `before` or right before `following`, where nothing is lost
-    between them.
-    """
+    """Right behind `before` or right before `following`, where nothing is lost between them."""
     if following.first - before.after < piece.entries:
         return None
     touches_before = room(before, piece) == 0

@@ -44,9 +44,7 @@ class QueueSpan(NamedTuple):
 
 
 class NextOffset(NamedTuple):
-    """The queueOffset that a queue goes on from. lost: bytes that may have been lost since then,
-    without those right before the stretch.
-    """
+    """The queueOffset that a queue goes on from. lost: bytes perhaps lost since, but the last."""
 
     last: int
     lost: int

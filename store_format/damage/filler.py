@@ -41,9 +41,7 @@ class LostPositions(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What fillers copy from the records around them: store time (ms), and whether they have a
-    `__CRC32#`.
-    """
+    """What fillers copy from neighbours: store time (ms), and whether they have a `__CRC32#`."""
 
     timestamp: int
     crc_property: bool
@@ -111,9 +109,7 @@ def _to_the_end(at: int, end: int, stamp: Stamp, first: bool) -> Iterator[bytes]
 
 
 def own(at: int, length: int, stamp: Stamp) -> Iterator[bytes]:
-    """Records of the topic REPUT_LOST that fill [at, at + length). Raises ValueError if that is too
-    short for a record.
-    """
+    """Records of REPUT_LOST that fill [at, at + length). Raises ValueError if that is too short."""
     least = own_least_bytes(stamp.crc_property)
     if length < least:
         raise ValueError(f"{length} bytes are too few for a record")

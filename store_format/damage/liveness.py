@@ -121,9 +121,7 @@ class Live:
         return known is not None and int(row["queueOffset"]) <= known.last
 
     def _frame_at(self, at: int, following: int) -> bool:
-        """Whether a record of this log began at `at`, where damage begins: its place is there, or
-        its size reaches to the next one.
-        """
+        """Whether a record began at `at`, where damage begins: by its place, or by its size."""
         at += self._prover.head
         raw = self._prover.bytes_at(at, RECORD_HEAD.itemsize)
         if len(raw) < RECORD_HEAD.itemsize:

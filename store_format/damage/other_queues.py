@@ -1,6 +1,4 @@
-"""Records that name a queue which is not theirs: what other queues and the store's own queue files
-say of them.
-"""
+"""Records that name a queue which is not theirs, by other queues and the store's own files."""
 
 from reput.store_format.damage.filler import least_bytes
 from reput.store_format.damage.losses import LossReader

@@ -29,9 +29,7 @@ _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 2, 8  # in a run: two, and one more for each 
 
 @dataclass(frozen=True)
 class QueueGap:
-    """Positions [first, first + count) that a queue misses between its records at `after` (-1: it
-    has none) and `before`.
-    """
+    """Positions [first, first + count) that a queue misses from `after` (-1: none) to `before`."""
 
     topic: str
     queue_id: int
@@ -93,18 +91,14 @@ class StrayRecord(QueueRecord):
 
 @dataclass(frozen=True)
 class LoneRecord(QueueRecord):
-    """A record that no record of its queue confirms. may_be_own: perhaps only because what the
-    queue had before it was lost.
-    """
+    """A record that none of its queue confirms. may_be_own: perhaps what it follows was lost."""
 
     may_be_own: bool
 
 
 @dataclass(frozen=True)
 class OutvotedRecord(QueueRecord):
-    """A record of a Renumbering that does not open its queue: its neighbours give it another
-    queueOffset, `counts_as`.
-    """
+    """A record whose neighbours give it queueOffset `counts_as`; it does not open its queue."""
 
     counts_as: int
 

@@ -50,9 +50,7 @@ class QueueGaps:
         self._last: Run = {}
 
     def __call__(self, run: Run) -> np.ndarray:
-        """The GAP_COUNT rows for NumberRuns; none in a batch queue, whose positions do not follow
-        queueOffsets.
-        """
+        """GAP_COUNT rows for NumberRuns; none in a batch queue: positions are no queueOffsets."""
         counts: np.ndarray = self.of(run)[0].counts
         return NO_GAPS if run["batch"] else counts
 

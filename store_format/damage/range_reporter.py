@@ -85,9 +85,7 @@ class RangeReporter:
         return as_row(Damage(at, end, DamageKind.CONTENT, Fault(fault), *values, "record"))
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
-        """The totalSize at `at`, and the value of the field at fault if it is one of the first
-        ones.
-        """
+        """The totalSize at `at`, and the field at fault if it is one of the first ones."""
         name = HEAD_FIELDS.get(fault)
         if name is not None:
             head = self._prover.bytes_at(at, DLEDGER_HEAD.itemsize).ljust(

@@ -134,9 +134,7 @@ class Prover:
         return NOT_FOUND
 
     def next_blank(self, at: int) -> int:
-        """The first offset from `at` on of a BLANK whose size is the segment's rest,
-        or NOT_FOUND.
-        """
+        """The first offset from `at` on of a BLANK as long as the segment's rest, or NOT_FOUND."""
         of_head = self.head > 0
         magic = (DLEDGER_BLANK if of_head else MAGIC_BLANK).to_bytes(4, "big", signed=True)
         before, size_at = (0, 4) if of_head else (4, -4)  # which of the two numbers comes first
@@ -167,9 +165,7 @@ class Prover:
         return not parts.body_length or self._crc(*body) == parts.body_crc
 
     def lengths(self, at: int) -> Parts | None:
-        """The parts of the record at `at` if its lengths add up; its physicalOffset
-        is not checked.
-        """
+        """The parts of the record at `at` if its lengths add up, whatever its physicalOffset."""
         start, at = at, at + self.head
         head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
         if len(head) < RECORD_FIXED_BYTES:
@@ -200,9 +196,7 @@ class Prover:
         )  # fmt: skip
 
     def ends_well(self, at: int) -> bool:
-        """Whether a record may end at `at`: another one, a BLANK, zeros or the segment's end
-        follow.
-        """
+        """Whether a record, a BLANK, zeros or the segment's end are at `at`."""
         if at == self._end:
             return True
         head = self._peek(at, RECORD_HEAD_BYTES)
@@ -220,9 +214,7 @@ class Prover:
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
 
     def starts_surely(self, at: int) -> bool:
-        """Whether a magic number with the right physicalOffset, or a BLANK of the right size, is at
-        `at`.
-        """
+        """Whether a magic number and the right physicalOffset, or a fitting BLANK, is at `at`."""
         if self.head:
             return self._entry_starts_surely(at)
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()

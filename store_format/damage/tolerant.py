@@ -314,9 +314,7 @@ class TolerantScan:
         return self.prover.next_record(at) if self.reporter.count < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
-        """The offset of the segment's last byte that is not zero; at - 1 if all are,
-        from `at` on.
-        """
+        """The segment's last byte that is not zero; at - 1 if all are, from `at` on."""
         last = at - 1
         for start, window in self.walk.windows(at, self.segment_end):
             written = np.flatnonzero(window)

@@ -39,9 +39,7 @@ def scan_rules(
 
 
 def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
-    """The same for queues in RocksDB: their rows have times, and further queues are there by
-    enableLmq too (RocksDBConsumeQueueStore.dispatchLMQ).
-    """
+    """The same for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
     further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
     return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
 

@@ -83,7 +83,7 @@ class IndexPuts(NamedTuple):
     messages: npt.NDArray[Any]  # INDEX_MESSAGE
 
 
-class QueueKey(NamedTuple):
+class NamedQueue(NamedTuple):
     """A queue by its name as Java decodes it; `batch`: it is a batch queue."""
 
     topic: str
@@ -92,11 +92,9 @@ class QueueKey(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The runs since the last `Runs` were given, and the queues that they belong to. The entries
-    are valid until the scan goes on.
-    """
+    """The runs since the last `Runs`, and their queues; entries hold until the scan goes on."""
 
-    queues: list[QueueKey]
+    queues: list[NamedQueue]
     runs: QueueRuns
 
 
@@ -296,9 +294,7 @@ class Scan:
         buffers: Buffers,
         outputs: Callable[[End], Any] | None = None,
     ) -> None:
-        """outputs: makes what gets the records instead of an Outputs, with its methods `dispatch`
-        and `empty`.
-        """
+        """outputs: makes what gets the records in place of Outputs (`dispatch`, `empty`)."""
         self.read, self.stretch, self.rules = read, stretch, rules
         self.end = End()
         self.outputs = outputs(self.end) if outputs else Outputs(rules, buffers, self.end)
@@ -368,7 +364,7 @@ def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.
     """
-    keys = [QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
+    keys = [NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
     in_order = sorted(set(keys))
     numbers = {key: number for number, key in enumerate(in_order)}
     of_met = np.array([numbers[key] for key in keys], np.int64)

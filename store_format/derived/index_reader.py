@@ -284,10 +284,7 @@ class IndexReader:
     def all_hits(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None
     ) -> Iterator[Hit]:
-        """Every hit in all files, newest to oldest, without a broker's limits.
-
-        begin, end: milliseconds; see `may_lie_within`.
-        """
+        """Every hit, newest to oldest, without limits. begin, end: ms; see `may_lie_within`."""
         hashed = key_hash(topic, key)
         for number in range(len(self.files)):
             with self.open(number) as file:

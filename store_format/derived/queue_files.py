@@ -45,14 +45,10 @@ def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> 
 
 
 class QueueFiles:
-    """A queue's files, listed once: what is appended later is not seen. Each use of a file opens
-    and closes it.
-    """
+    """A queue's files, listed once; each use of a file opens and closes it."""
 
     def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
-        """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
-        without entries.
-        """
+        """Raises BadQueue for files that are no queue's. A missing folder is an empty queue."""
         self.storage, self.folder, self.batch = storage, folder, batch
         self.entry_bytes = entry_bytes(batch)
         self.all: list[QueueFile] = []
@@ -85,9 +81,7 @@ class QueueFiles:
         return file.start // self.entry_bytes + number
 
     def used(self) -> list[QueueFile]:
-        """The files without those at the end that have no entry: RocketMQ's recovery
-        removes these.
-        """
+        """The files without those at the end that have no entry, which recovery removes."""
         files = list(self.all)
         while len(files) > 1:
             with self.open(files[-1]) as entries:
@@ -124,9 +118,7 @@ class OpenQueueFile:
         return self.range(number, number + 1)[0]
 
     def bisect(self, low: int, high: int, before: Callable[[Any], bool]) -> int:
-        """The first entry in [low, high) for which `before` is false; it is true for all earlier
-        ones.
-        """
+        """The first entry in [low, high) for which `before` is false; it is true for all before."""
         while low < high:
             middle = (low + high) // 2
             if before(self[middle]):

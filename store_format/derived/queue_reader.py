@@ -48,9 +48,7 @@ class QueueReader:
     """
 
     def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
-        """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
-        without entries.
-        """
+        """Raises BadQueue for files that are no queue's. A missing folder is an empty queue."""
         self.storage, self.folder, self.batch = storage, folder, batch
         self._files = QueueFiles(storage, folder, batch)
 
@@ -128,9 +126,7 @@ class QueueReader:
             return self._files.position(first, at) if at < used else 0
 
     def _bisected_minimum(self, log_start: int) -> int:
-        """The rule from 5.0.0 on. In a log that starts at 0 it may give any
-        pre-blank's position.
-        """
+        """The rule from 5.0.0 on. In a log from 0 on it may give any pre-blank's position."""
         first, last = self.files[0], self._files.used()[-1]
         with self._files.open(last) as entries:
             used = entries.used()
@@ -241,9 +237,7 @@ class QueueReader:
         return 0
 
     def _number_of(self, entries: OpenQueueFile, file: QueueFile, position: int, used: int) -> int:
-        """The index, within its file, of the entry with this position, or of the
-        first one after.
-        """
+        """The index in its file of the entry with this position, or of the first one after."""
         if not self.batch:
             return max(position - self._files.position(file, 0), 0)
         return entries.bisect(

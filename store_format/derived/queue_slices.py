@@ -42,9 +42,7 @@ class QueueSlices(QueueReader):
     _held_file: QueueFile | None = None
 
     def some(self, first: int, most: int) -> Slice:
-        """The entries from the one that holds position `first` on: at most `most`, and none of
-        another file.
-        """
+        """At most `most` entries from the one with position `first` on, all of one file."""
         if not self.files:
             return _sliced(np.empty(0, np.int64), np.empty(0, np.int64), {})
         file = self.files[self._file_of(first)]
@@ -66,9 +64,7 @@ class QueueSlices(QueueReader):
         return self._files.position(file, file.state.size // self._files.entry_bytes)
 
     def end_within(self, limit: int) -> int:
-        """The position behind the last message whose record ends at this physical offset, or
-        before.
-        """
+        """The position behind the last message whose record ends there or before."""
         last = self.last()
         if last is None or last.physical_offset + last.size <= limit:
             return self.maximum()

@@ -34,9 +34,7 @@ Rows = Any  # RECORD_ROW
 
 
 class Committed(NamedTuple):
-    """What the group has agreed on ends at this physical offset. noted: the committed index that
-    the checkpoint has; behind: how many whole entries follow.
-    """
+    """The group agreed up to `end`. noted: the checkpoint's index; behind: whole entries after."""
 
     end: int
     noted: int

@@ -145,9 +145,7 @@ def _one_length(name: str, files: Iterable[NamedFile], given: Mapping[str, int])
 def _one_pair(
     shown: IndexShown, given: Mapping[str, int], usual: Mapping[str, int]
 ) -> dict[str, int]:
-    """Slots and entries of all index files. A file's length alone is not enough: many pairs of the
-    two give the same length.
-    """
+    """Slots and entries of all index files; many pairs of the two give the same length."""
     if shown.odd is not None:
         name, length = shown.odd
         raise SizeDisagrees(

@@ -82,9 +82,7 @@ class Discovered:
         return self.alike or self.release
 
     def refuse_contradicted(self) -> None:
-        """Raise SettingError where the store's files are of another release than was given: what
-        is added to them would not fit.
-        """
+        """Raise SettingError where another release was given: what it adds would not fit."""
         if self.contradicted:
             raise SettingError(f"{self.contradicted}; leave --rocketmq out")
 

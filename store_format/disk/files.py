@@ -77,9 +77,7 @@ class Files(Protocol):
         """
 
     def is_ours(self, path: str) -> bool:
-        """Whether the file or folder belongs to this user, nobody else may write to it, and it is
-        no link.
-        """
+        """Whether it belongs to this user, nobody else may write to it, and it is no link."""
 
     def inode(self, path: str) -> int:
         """The inode number, by which one sees whether another file has taken the name."""
@@ -91,9 +89,7 @@ class Files(Protocol):
         """Make a folder with those above it that are missing; their names are made durable."""
 
     def add_folder(self, path: str, like: str | None = None) -> None:
-        """Make a folder in one that is there, with the mode and owner of `like`. Its name is not
-        durable yet. Raises FileExistsError.
-        """
+        """Make a folder with mode and owner of `like`, not durable yet. Raises FileExistsError."""
 
     def add_own_folder(self, path: str) -> None:
         """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""
@@ -102,9 +98,7 @@ class Files(Protocol):
         """A new, empty file that is this user's alone. Raises FileExistsError."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file or folder another name. Replaces a file or empty folder that
-        has this name.
-        """
+        """Give it another name; replaces a file or empty folder of that name."""
 
     def exchange(self, path: str, to: str) -> None:
         """Swap two names in one atomic step."""

@@ -17,10 +17,7 @@ _RENAME_EXCHANGE = 2
 
 
 def fill_from(descriptor: int, path: str, at: int, buffer: Bytes, how: int = 0) -> None:
-    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short.
-
-    how: preadv2's flags.
-    """
+    """Fill the buffer from a place. Raises StoreChanged at the file's end. how: preadv2's flags."""
     done = os.preadv(descriptor, [buffer], at, how)
     if done == buffer.nbytes:
         return  # nearly always, and for many small reads the rest would take as long as the read
@@ -92,9 +89,7 @@ class DiskFiles:
 
     @classmethod
     def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
-        """Files of which new ones get the store's mode and owner, so that its broker
-        can use them.
-        """
+        """Files of which new ones get the store's mode and owner, for its broker."""
         mode = stat.S_IMODE(store.st_mode)
         owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
         return cls(root, mode & 0o666, mode, owner)

@@ -29,9 +29,7 @@ def identity(about: os.stat_result) -> tuple[int, int]:
 
 
 def is_ours(about: os.stat_result) -> bool:
-    """Whether the file belongs to this user and nobody else may write to it, so that its content
-    can be trusted.
-    """
+    """Whether this user owns the file and nobody else may write to it: then it is trusted."""
     return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
@@ -106,9 +104,7 @@ def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether a job's folder is not locked by any process. False if the file system
-    has no locks.
-    """
+    """Whether no process locks a job's folder. False if the file system has no locks."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

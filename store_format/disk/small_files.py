@@ -19,10 +19,7 @@ def read_small(files: Files, path: str, most: int) -> bytes:
 
 
 def write_small(files: Files, path: str, content: bytes) -> None:
-    """Make a file with this content, which is durable then; the name is once its folder is synced.
-
-    Raises FileExistsError, OSError.
-    """
+    """Make a file, durable but for its name. Raises FileExistsError, OSError."""
     with closing(files.create(path)) as file:
         if content:
             file.write_at(0, content)

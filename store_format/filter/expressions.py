@@ -5,6 +5,7 @@ UnaryExpression or ConstantExpression, and refuses what that method throws at. l
 it parses, innermost part first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +50,6 @@ def as_boolean(part: Subexpression) -> Subexpression:
     return Subexpression(part.code, part.depth, part.line, part.column, True)
 
 
-def _is_property(part: Subexpression) -> bool:
-    return part.name != ""
-
-
 def _check_ordered(part: Subexpression) -> None:
     """ComparisonExpression.checkLessThanOperand."""
     if part.constant is not None:
@@ -87,10 +84,15 @@ def _binary(left: Subexpression, right: Subexpression, op: Op, jump: Op | None) 
     return Subexpression(left.code, max(left.depth, 1 + right.depth), left.line, left.column, True)
 
 
-def _ordered(left: Subexpression, right: Subexpression, op: Op) -> Subexpression:
-    _check_ordered(left)
-    _check_ordered(right)
-    return _binary(left, right, op, Op.JUMP_IF_NULL)
+def _comparison(op: Op) -> Callable[[Any, Subexpression, Subexpression], Subexpression]:
+    """The callback of <, <=, > or >=."""
+
+    def compared(_: Any, left: Subexpression, right: Subexpression) -> Subexpression:
+        _check_ordered(left)
+        _check_ordered(right)
+        return _binary(left, right, op, Op.JUMP_IF_NULL)
+
+    return compared
 
 
 def _equal(left: Subexpression, right: Subexpression) -> Subexpression:
@@ -132,14 +134,20 @@ def _check_bounds(low: Subexpression, high: Subexpression) -> None:
     raise Refusal("the first bound of a BETWEEN is greater than the second", low)
 
 
-def _text_test(part: Subexpression, text: str, op: Op) -> Subexpression:
-    if not text:  # FALSE, and the left side is not even evaluated
-        return Subexpression([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
-    return _unary(part, op, argument=text)
+def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
+    """The callback of CONTAINS, STARTSWITH, ENDSWITH, or of one of them with NOT."""
+
+    def tested(_: Any, part: Subexpression, token: Token) -> Subexpression:
+        text = unquoted(token)
+        if not text:  # FALSE, and the left side is not even evaluated
+            return Subexpression([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
+        return _unary(part, op, argument=text)
+
+    return tested
 
 
 def _within(part: Subexpression, texts: tuple[str, ...], op: Op) -> Subexpression:
-    if not _is_property(part):
+    if not part.name:
         raise Refusal("IN takes a property on its left", part)
     return _unary(part, op, argument=texts)
 
@@ -228,35 +236,17 @@ class Expressions(Transformer[Token, Subexpression]):
     def is_not_null(self, part: Subexpression, _null: Token) -> Subexpression:
         return _unary(_unary(part, Op.IS_NULL), Op.NOT)
 
-    def greater(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _ordered(left, right, Op.GREATER)
+    greater = _comparison(Op.GREATER)
+    greater_equal = _comparison(Op.GREATER_EQUAL)
+    less = _comparison(Op.LESS)
+    less_equal = _comparison(Op.LESS_EQUAL)
 
-    def greater_equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _ordered(left, right, Op.GREATER_EQUAL)
-
-    def less(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _ordered(left, right, Op.LESS)
-
-    def less_equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _ordered(left, right, Op.LESS_EQUAL)
-
-    def contains(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.CONTAINS)
-
-    def not_contains(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.NOT_CONTAINS)
-
-    def starts(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.STARTS)
-
-    def not_starts(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.NOT_STARTS)
-
-    def ends(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.ENDS)
-
-    def not_ends(self, part: Subexpression, token: Token) -> Subexpression:
-        return _text_test(part, unquoted(token), Op.NOT_ENDS)
+    contains = _text_test(Op.CONTAINS)
+    not_contains = _text_test(Op.NOT_CONTAINS)
+    starts = _text_test(Op.STARTS)
+    not_starts = _text_test(Op.NOT_STARTS)
+    ends = _text_test(Op.ENDS)
+    not_ends = _text_test(Op.NOT_ENDS)
 
     def between(
         self, value: Subexpression, low: Subexpression, high: Subexpression

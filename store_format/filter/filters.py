@@ -1,7 +1,7 @@
 """What all filters have in common, and the filter by tags."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,11 @@ class WrongTags(WrongFilter):
     """RocketMQ refuses these tags."""
 
 
-class Filter(Protocol):
-    """Says which messages are wanted: of one message, or at once of all in a window of the log."""
+class Filter:
+    """Says which messages are wanted: of one message, or at once of all in a window of the log.
+
+    What a kind of filter does not define of these wants every message.
+    """
 
     def matches(
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
@@ -31,20 +34,27 @@ class Filter(Protocol):
         properties: as RocketMQ reads them (property_text.parse_properties); body: gives the body as
         it stands in the log, and is called only where it is needed.
         """
+        return True
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
         """A Verdict for each row of a step: what `matches` says, or that it must be asked.
 
         split_properties: Profile.split_properties.
         """
+        return np.full(len(step.rows), Match.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
         """Whether a queue's entry with this tagsCode may be of a wanted message. On the schedule
         topic tagsCode is a time, and tells nothing.
         """
+        return True
 
 
-class ProgramFilter:
+class EveryMessage(Filter):
+    """The subscription `*`."""
+
+
+class ProgramFilter(Filter):
     """A filter by a program; it looks at the properties alone."""
 
     def __init__(self, program: Program) -> None:
@@ -60,9 +70,6 @@ class ProgramFilter:
         if self._tables is None:
             return np.full(len(step.rows), Match.ASK, np.uint8)
         return judge(step.window, step.rows, split_properties, self._tables)
-
-    def may_match(self, tags_code: int) -> bool:
-        return True
 
 
 class TagFilter(ProgramFilter):
@@ -80,22 +87,7 @@ class TagFilter(ProgramFilter):
         return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes
 
 
-class EveryMessage:
-    """The subscription `*`."""
-
-    def matches(
-        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
-    ) -> bool:
-        return True
-
-    def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        return np.full(len(step.rows), Match.YES, np.uint8)
-
-    def may_match(self, tags_code: int) -> bool:
-        return True
-
-
-class AllOf:
+class AllOf(Filter):
     """The messages that each of these filters wants."""
 
     def __init__(self, *filters: Filter) -> None:

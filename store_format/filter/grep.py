@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.store_format.faults import WrongFilter
+from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END, SYS_COMPRESSED
@@ -28,7 +29,7 @@ class WrongPattern(WrongFilter):
     """RE2 refuses this regular expression."""
 
 
-class GrepFilter:
+class GrepFilter(Filter):
     """The messages in which a regular expression is found: in the body, or in the name or the value
     of a property, each by itself.
 
@@ -36,7 +37,9 @@ class GrepFilter:
     decompressed.
     """
 
-    def __init__(self, pattern: str, cap: int, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self, pattern: str, cap: int, tell: Callable[[str], object] = lambda _: None
+    ) -> None:
         """cap: the most bytes that are held of one decompressed body; tell: is called with a
         sentence where only the first bytes of a longer body are searched. Raises WrongPattern.
         """
@@ -88,16 +91,6 @@ class GrepFilter:
         found = self._found(window, ends[: count + 1], valid)
         verdicts[owners[:count][found]] = Match.ASK
         return verdicts
-
-    def may_match(self, tags_code: int) -> bool:
-        return True
-
-
-def grep_filter(
-    pattern: str, cap: int, tell: Callable[[str], object] = lambda _: None
-) -> GrepFilter:
-    """See GrepFilter. Raises WrongPattern."""
-    return GrepFilter(pattern, cap, tell)
 
 
 _NO, _ASK = int(Match.NO), int(Match.ASK)

@@ -122,10 +122,7 @@ def same_bytes(buf: Bytes, at: int, other: Bytes, other_at: int, length: int) ->
 
 @kernel
 def first_unlike(one: Bytes, other: Bytes, end: int) -> int:
-    """The first place below `end` at which two buffers differ; `end` if they are alike.
-
-    Both have `end` bytes or more.
-    """
+    """The first place below `end` where two buffers differ, or `end`; both reach to it."""
     at = 0
     while at + BLOCK <= end:
         alike = _first_unlike(one, at, other, at)

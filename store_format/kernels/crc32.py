@@ -49,9 +49,7 @@ _TABLES = _tables()
 
 @inlined
 def _word(buf: Bytes, at: Any) -> Any:
-    """Four bytes from `at` on, as a little-endian uint32. `at` is unsigned: then numba does not
-    check whether an index is negative.
-    """
+    """Four bytes from `at` on, little-endian. Unsigned, so that numba checks no negative index."""
     return (
         np.uint32(buf[at])
         | np.uint32(buf[at + np.uint64(1)]) << np.uint32(8)

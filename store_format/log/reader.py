@@ -124,9 +124,7 @@ class LogReader:
 
     @property
     def end(self) -> int:
-        """Where the last segment ends, unless another end was given; the last record may end
-        before.
-        """
+        """Where the last segment ends, or as given; the last record may end before."""
         return self.segments[-1].end if self._end is None else self._end
 
     def segment_at(self, place: int) -> Segment:
@@ -137,9 +135,7 @@ class LogReader:
         return self.segments[number]
 
     def start_of(self, place: int) -> int:
-        """Where a walk stands to read the record at a physical offset: there, or where the head
-        before it begins. Raises NotInLog.
-        """
+        """Where a walk stands to read a record: there, or at its head. Raises NotInLog."""
         return place - head_bytes(self.segment_at(place).end, self.rules)
 
     def read_into(self, place: int, buffer: Bytes) -> None:

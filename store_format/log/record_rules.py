@@ -54,16 +54,12 @@ RecordRules = namedtuple(
 
 
 def reaches_queue(sys_flag: int) -> bool:
-    """Whether the message goes to its queue (CommitLogDispatcherBuildConsumeQueue): a half message
-    and a rolled back one do not.
-    """
+    """Whether it goes to its queue (CommitLogDispatcherBuildConsumeQueue): no half, rolled back."""
     return sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
 
 
 def reaches_index(sys_flag: int) -> bool:
-    """Whether the message's keys go to the index (IndexService.buildIndex): those of a rolled back
-    one do not.
-    """
+    """Whether the message's keys go to the index (IndexService.buildIndex): not if rolled back."""
     return sys_flag & SYS_TRANSACTION_MASK != SYS_TRANSACTION_ROLLBACK
 
 

@@ -59,10 +59,7 @@ class InnerMessage(NamedTuple):
 
 
 def compression(sys_flag: int) -> str | None:
-    """`zlib`, `lz4` or `zstd`, as a record's sysFlag says; None: not compressed.
-
-    Raises UnknownCompression.
-    """
+    """`zlib`, `lz4` or `zstd`, by sysFlag; None: not compressed. Raises UnknownCompression."""
     if not sys_flag & SYS_COMPRESSED:
         return None
     kind = (sys_flag & SYS_COMPRESSION_MASK) >> SYS_COMPRESSION_SHIFT

@@ -8,7 +8,9 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from reput.store_format.layouts import (
     BLANK,
@@ -50,7 +52,6 @@ from reput.store_format.message.message import (
 )
 from reput.store_format.message.message_types import check_keys, check_types, wrong_type
 from reput.store_format.message.multi_dispatch import NAMED, Further, Numbering
-from reput.store_format.message.packing import packer
 from reput.store_format.message.property_text import encode_properties, parse_properties
 from reput.store_format.message.refusals import (
     HostFamily,
@@ -62,11 +63,23 @@ from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.writer_settings import WriterSettings
 
-START = packer(RECORD_HEAD, "totalSize", "flag")
-BORN = packer(RECORD_HEAD, "sysFlag", "bornTimestamp")
-_PLACE = packer(RECORD_HEAD, "queueOffset", "physicalOffset")
-_MIDDLE = packer(RECORD_MIDDLE)
-_BLANK = packer(BLANK)
+_CODES = {">i4": "i", ">i8": "q"}
+
+
+def _packer(layout: np.dtype[Any], first: str = "", last: str = "") -> struct.Struct:
+    """Packs the fields of a layout, or those from `first` to `last`, which follow each other."""
+    names = layout.names
+    assert names is not None
+    start = names.index(first) if first else 0
+    stop = names.index(last) + 1 if last else len(names)
+    return struct.Struct(">" + "".join(_CODES[layout[name].str] for name in names[start:stop]))
+
+
+START = _packer(RECORD_HEAD, "totalSize", "flag")
+BORN = _packer(RECORD_HEAD, "sysFlag", "bornTimestamp")
+_PLACE = _packer(RECORD_HEAD, "queueOffset", "physicalOffset")
+_MIDDLE = _packer(RECORD_MIDDLE)
+_BLANK = _packer(BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
 # what Python raises where a field's value is of a wrong type, or does not fit
@@ -203,10 +216,7 @@ class Encoder:
         return self._draft(message, topic, queue_id, raw, hosts)
 
     def place(self, topic: str, queue_id: int, properties: dict[str, str]) -> tuple[str, int]:
-        """Where a message is put, which may be where it waits; changes its properties then.
-
-        Raises Refused.
-        """
+        """Where a message is put, or waits; changes its properties then. Raises Refused."""
         check_topic(topic, self._topic_max)
         if self._waits.isdisjoint(properties):
             return topic, queue_id

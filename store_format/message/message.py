@@ -137,10 +137,7 @@ def check_property(name: str, value: str) -> None:
 
 @lru_cache(maxsize=4096)
 def encode_host(host: str) -> bytes:
-    """8 bytes for IPv4, 20 for IPv6: the address, then the port as an int.
-
-    Raises HostInvalid.
-    """
+    """8 bytes for IPv4, 20 for IPv6: the address, then the port as an int. Raises HostInvalid."""
     address, colon, port = host.rpartition(":")
     try:
         packed = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed

@@ -73,9 +73,7 @@ class Numbering:
         )  # fmt: skip
 
     def _takes(self, topic: str) -> bool:
-        """Whether messages of a topic have further queues (isNeedHandleMultiDispatch, and
-        MixAll.topicAllowsLMQ).
-        """
+        """Whether a topic has further queues (isNeedHandleMultiDispatch, topicAllowsLMQ)."""
         rules = self._profile
         if rules.multi_dispatch_skips_retry and topic.startswith(RETRY_PREFIX):
             return False

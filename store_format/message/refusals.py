@@ -87,9 +87,7 @@ class DelayInvalid(Refused):
 
 
 class TimerIllegal(Refused):
-    """HookUtils.transformTimerMessage, 5.0.0 on: its time is no number, or too far away; or it
-    recalls what is due already.
-    """
+    """HookUtils.transformTimerMessage: no number, too far away, or it recalls what is due."""
 
     status = WHEEL_TIMER_MSG_ILLEGAL
 

@@ -57,10 +57,7 @@ def by_key(
 def index_places(
     store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None
 ) -> Iterator[int]:
-    """Where the index, in files or in RocksDB, says that messages with a key stand.
-
-    Raises BadIndex, RocksDBError.
-    """
+    """Where an index says that a key's messages stand. Raises BadIndex, RocksDBError."""
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is not None:
         return in_rocksdb.places(topic, key, begin, end)

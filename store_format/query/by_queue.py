@@ -110,9 +110,7 @@ def as_client(
 def _queues(
     store: OpenedStore, topic: str, queue_id: int | None, notes: Notes
 ) -> list[Queue] | None:
-    """The queues that are asked for; None where the log must be read: one is damaged, or all are
-    gone.
-    """
+    """The queues that are asked for; None where the log must be read instead."""
     if not store.queues.topics():
         notes.note("the store has no queues; the log is read instead")
         return None

@@ -41,9 +41,7 @@ class StoredMessage:
         split: bool,
         read_body: Callable[[Record], bytes],
     ) -> None:
-        """record: it, or what gives it where it is asked for; split: properties are separated as
-        up to 4.9.0 (Profile.split_properties).
-        """
+        """record: it, or what gives it; split: as properties are separated up to 4.9.0."""
         self._record = record
         self._split, self._read_body = split, read_body
         self._properties: dict[str, str] | None = None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.java.strings import hash_code, hash_text
 from reput.store_format.kernels.blocks import find_byte, same_bytes
@@ -30,8 +31,8 @@ _SPACE = 0x20
 _Tables = namedtuple("_Tables", "topic keys ends hashes odd tagged first others seed tags_seed")
 
 
-class WantedKeys:
-    """The messages of a topic that have one of these keys; a `Filter`.
+class WantedKeys(Filter):
+    """The messages of a topic that have one of these keys.
 
     index_hashes: the keyHashes under which the index has them, each once (int32).
     """
@@ -72,9 +73,6 @@ class WantedKeys:
             spans = new_spans()
             _judge(window, rows, split_properties, self._tables, spans, self._found, verdicts)
         return verdicts
-
-    def may_match(self, tags_code: int) -> bool:
-        return True
 
 
 def _is_odd(text: str) -> bool:

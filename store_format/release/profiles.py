@@ -22,9 +22,7 @@ class UnknownRelease(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """The rules of one release. Each field's comment says since which release the rule holds, and
-    which class of RocketMQ it comes from.
-    """
+    """The rules of one release; each field's comment has since when, and RocketMQ's class."""
 
     release: str
     ipv6_hosts: bool  # 4.6.0: sysFlag 0x10 and 0x20 make hosts 20 bytes (MessageSysFlag)
@@ -111,10 +109,7 @@ def release_named(text: str) -> str:
 
 
 def profile(version: str) -> Profile:
-    """The profile of a release, which may be named as `release_named` takes it.
-
-    Raises UnknownRelease.
-    """
+    """A release's profile, by any name of `release_named`. Raises UnknownRelease."""
     release = release_named(version)
     at = release_key(release)
 

@@ -202,9 +202,7 @@ def refuse_unsupported(settings: Settings, but: Collection[str] = ()) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The names and values of a broker's properties file, as java.util.Properties reads it: it
-    keeps blanks after a value.
-    """
+    """A broker's properties file, as java.util.Properties reads it: blanks after a value stay."""
     values: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _PROPERTY.fullmatch(line)
@@ -214,9 +212,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments. One that ends in an odd number of backslashes is joined with the
-    next one.
-    """
+    """The lines without comments; an odd number of backslashes joins one with the next."""
     joined = ""
     for raw in re.split(r"\r\n|\n|\r", text):
         line = raw.lstrip(" \t\f")

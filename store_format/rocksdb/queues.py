@@ -125,9 +125,7 @@ class RocksDBQueue:
         return self._bisect(lambda row: int(row["physicalOffset"]) < log_start)
 
     def end_within(self, limit: int) -> int:
-        """The position behind the last message whose record ends at this physical offset, or
-        before.
-        """
+        """The position behind the last message whose record ends there or before."""
         last = self.last()
         if last is None or last.physical_offset + last.size <= limit:
             return self.maximum()

@@ -42,10 +42,7 @@ class HalfRows(NamedTuple):
 
 
 def read_timers(database: Database) -> Timers | None:
-    """None where there are none, and none were there. 8 bytes a timer are held.
-
-    Raises RocksDBError.
-    """
+    """None where there never were any. 8 bytes a timer are held. Raises RocksDBError."""
     position, read = _number(database, TIMERS, READ_POSITION), _number(database, TIMERS, READ_TIME)
     places = [
         int.from_bytes(value[4:], "big", signed=True)

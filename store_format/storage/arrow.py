@@ -8,8 +8,7 @@ time of its change, and no version: both are looked at when it is opened and whe
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from pyarrow import ArrowException, fs
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter, for_all
 from reput.store_format.storage.overlap import Whereabouts, by_key
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
@@ -26,7 +25,6 @@ _GS_EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own clients call it
 _AZURE = "AZURE_STORAGE_CONNECTION_STRING"  # as Azure's own clients call it
 _WITH_FOLDERS = ("abfss", "hdfs")  # a file gets its name only in a folder that is there
 _FOLDER = fs.FileType.Directory
-_AT_ONCE = 32  # requests, when many files get their names
 _URL = re.compile(r"^([a-z]+)://([^/]*)(?:/+(.*?))?/*$", re.IGNORECASE)
 
 
@@ -186,7 +184,7 @@ class ArrowStorage(ManifestLast):
                 _of(place).create_dir(place.path, recursive=True)
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        _all(_move, moves)
+        for_all(_move, moves)
 
     def remove(self, path: str) -> None:
         place = _place(path)
@@ -200,7 +198,7 @@ class ArrowStorage(ManifestLast):
             return
 
     def remove_all(self, paths: Iterable[str]) -> None:
-        _all(self.remove, paths)
+        for_all(self.remove, paths)
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder that is empty, where folders are names of their own."""
@@ -230,13 +228,6 @@ def _move(names: tuple[str, str]) -> None:
         except NotImplementedError:  # an account of Azure's without folders: copied within it
             files.copy_file(source.path, to.path)
             files.delete_file(source.path)
-
-
-def _all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
-    """Call for each item, many at once; the first error is raised."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(function, items):
-            pass
 
 
 class ArrowReader:

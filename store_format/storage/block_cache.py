@@ -9,7 +9,7 @@ from collections import OrderedDict
 import numpy as np
 
 from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.storage.read_by import ReadBy, ReaderOf
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_MOST = 64
@@ -42,15 +42,12 @@ class BlockCache(ReadBy):
         return found
 
 
-class _BlockReader:
+class _BlockReader(ReaderOf):
     """One file."""
 
     def __init__(self, cache: BlockCache, path: str, reader: Reader) -> None:
-        self._cache, self._path, self._reader = cache, path, reader
-
-    @property
-    def state(self) -> FileState:
-        return self._reader.state
+        super().__init__(reader)
+        self._cache, self._path = cache, path
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         view, done = memoryview(buffer).cast("B"), 0
@@ -63,6 +60,3 @@ class _BlockReader:
             some = min(len(view) - done, len(block) - within)
             view[done : done + some] = block[within : within + some].data
             done += some
-
-    def close(self) -> None:
-        self._reader.close()

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.storage.protocol import ANY_TIME, Bytes, FileState, Reader
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader
+from reput.store_format.storage.read_by import ReadBy, ReaderOf
 
 
 class LiveFiles(ReadBy):
@@ -29,18 +29,11 @@ class GrowingFiles(ReadBy):
         return _GrowingReader(reader)
 
 
-class _GrowingReader:
+class _GrowingReader(ReaderOf):
     def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+        super().__init__(reader)
         if hasattr(reader, "fileno"):
             self.fileno = reader.fileno
-
-    @property
-    def state(self) -> FileState:
-        return self._reader.state
-
-    def read_into(self, offset: int, buffer: Bytes) -> None:
-        self._reader.read_into(offset, buffer)
 
     def close(self) -> None:
         """Let go of it; that it has changed is what was expected."""

@@ -14,6 +14,7 @@ one finds its own name in UNFINISHED in step 4.
 import errno
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from reput.store_format.faults import StoreError
@@ -21,6 +22,7 @@ from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.protocol import Listed, MayGo, Storage, Written, walk_lists
 
 _ZEROS = bytes(1 << 20)
+AT_ONCE = 32  # requests, when many files get their names
 
 
 class SequentialWriter:
@@ -129,6 +131,17 @@ class ManifestLast:
     def lock_holder(self: Storage, store: str) -> int | None:
         """Not known: no broker's store is here."""
         return None
+
+
+def for_all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Call for each item, many at once; the first error ends it."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            for _ in pool.map(function, items):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _names(storage: Storage, folder: str) -> list[str]:

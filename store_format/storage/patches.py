@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
+from reput.store_format.storage.read_by import ReaderOf
 
 
 class Overlay(NamedTuple):
@@ -31,13 +32,10 @@ class Patched:
         return _PatchedReader(reader, self._overlays[path]) if path in self._overlays else reader
 
 
-class _PatchedReader:
+class _PatchedReader(ReaderOf):
     def __init__(self, reader: Reader, overlays: Sequence[Overlay]) -> None:
-        self._reader, self._overlays = reader, overlays
-
-    @property
-    def state(self) -> FileState:
-        return self._reader.state
+        super().__init__(reader)
+        self._overlays = overlays
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         self._reader.read_into(offset, buffer)
@@ -48,6 +46,3 @@ class _PatchedReader:
                 buffer[low - offset : high - offset] = np.frombuffer(
                     raw[low - at : high - at], "u1"
                 )
-
-    def close(self) -> None:
-        self._reader.close()

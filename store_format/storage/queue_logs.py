@@ -35,6 +35,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.storage.overlap import Whereabouts
 from reput.store_format.storage.protocol import Bytes, FileState, Listed, Reader, Storage
+from reput.store_format.storage.read_by import ReaderOf
 
 COMPACTED, TIERED = "compacted", "tiered"
 Segments = list[Listed]
@@ -223,10 +224,7 @@ class TieredLog(QueueLog):
 
 
 def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
-    """The storage of a `compacted:` or `tiered:` path; None where it is neither.
-
-    inner: gives the storage of the path behind that.
-    """
+    """The storage of a `compacted:` or `tiered:` path, else None. inner: of the path behind."""
     for kind in (CompactedLog, TieredLog):
         if url.startswith(f"{kind.scheme}:"):
             return kind(inner(url.removeprefix(f"{kind.scheme}:")))
@@ -247,11 +245,12 @@ class _Blank:
         """There is nothing to let go of."""
 
 
-class _WithBlank:
+class _WithBlank(ReaderOf):
     """A segment whose records end in zeros, with a BLANK in their place."""
 
     def __init__(self, reader: Reader, end: int | None) -> None:
-        self._reader, self._end = reader, end
+        super().__init__(reader)
+        self._end = end
         size = reader.state.size
         if end is None or not 0 <= end <= size - BLANK_BYTES:
             self._end = None
@@ -261,17 +260,10 @@ class _WithBlank:
             if head.any():
                 self._end = None
 
-    @property
-    def state(self) -> FileState:
-        return self._reader.state
-
     def read_into(self, offset: int, buffer: Bytes) -> None:
         self._reader.read_into(offset, buffer)
         if self._end is not None:
             _put_blank(buffer, self._end - offset, self.state.size - self._end)
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def _put_blank(buffer: Bytes, at: int, size: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from reput.store_format.disk.page_cache import available_memory
 from reput.store_format.storage.local import LocalReader
 from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
+from reput.store_format.storage.read_by import ReaderOf
 
 REQUEST_BYTES = 8 << 20
 DISK_BYTES, DISK_BLOCKS = 4 << 20, 4  # read one by one: two reads at a time halve a disk's speed
@@ -37,7 +38,7 @@ def open_ahead(
     return reader
 
 
-class _ReadAhead:
+class _ReadAhead(ReaderOf):
     """One file, read forward. Other reads are as without it."""
 
     def __init__(
@@ -53,15 +54,12 @@ class _ReadAhead:
         at or past `end` is asked for ahead. Blocks stand at multiples of block_bytes, so that no
         page is read twice.
         """
-        self._reader, self._begin, self._end, self._many = reader, begin, end, many
+        super().__init__(reader)
+        self._begin, self._end, self._many = begin, end, many
         self._block_bytes = block_bytes
         self._pool = ThreadPoolExecutor(at_once or many, "ReadAhead")
         self._blocks: dict[int, Future[Bytes]] = {}
         self._free: list[Bytes] = []  # new pages cost more than what is read into them
-
-    @property
-    def state(self) -> FileState:
-        return self._reader.state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         """See Reader. What a request ahead raised is raised by the read that wants its bytes."""
@@ -83,9 +81,7 @@ class _ReadAhead:
         return max(self._begin, at), min(self._end, at + self._block_bytes)
 
     def _block(self, number: int) -> Bytes:
-        """Room that begins with a block's bytes. Those before it are forgotten, those after it
-        asked for.
-        """
+        """Room that begins with a block's bytes; those before are let go, those after asked for."""
         for old in [each for each in self._blocks if each < number]:
             self._forget(self._blocks.pop(old))
         last = (self._end - 1) // self._block_bytes

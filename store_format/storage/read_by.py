@@ -1,6 +1,13 @@
 """What storages share that read another storage's files in a way of their own."""
 
-from reput.store_format.storage.protocol import InputStorage, Listed, is_back_to_back
+from reput.store_format.storage.protocol import (
+    Bytes,
+    FileState,
+    InputStorage,
+    Listed,
+    Reader,
+    is_back_to_back,
+)
 
 
 class ReadBy:
@@ -16,3 +23,20 @@ class ReadBy:
 
     def read_bytes(self, path: str) -> bytes:
         return self.storage.read_bytes(path)
+
+
+class ReaderOf:
+    """Another storage's open file; a subclass reads something of it in its own way."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def state(self) -> FileState:
+        return self._reader.state
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        self._reader.read_into(offset, buffer)
+
+    def close(self) -> None:
+        self._reader.close()

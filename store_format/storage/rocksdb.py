@@ -40,9 +40,7 @@ INSTALL = 'pip install "reput[rocksdb]"'
 
 
 class RocksDBError(StoreError):
-    """A RocksDB that cannot be read; says which, why, and what to do. reason: the same without
-    its folder.
-    """
+    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder."""
 
     def __init__(self, folder: str, reason: str) -> None:
         self.reason = reason

@@ -8,14 +8,18 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.manifest_last import (
+    AT_ONCE,
+    ManifestLast,
+    SequentialWriter,
+    for_all,
+)
 from reput.store_format.storage.overlap import Whereabouts, by_key
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
@@ -37,7 +41,6 @@ except ImportError as error:
 
 _PART_BYTES = 8 << 20  # of a multipart upload: what a writer holds; 10,000 are 80 GB
 _DELETED_AT_ONCE = 1000  # objects, in one request
-_AT_ONCE = 32  # requests, when many files get their names
 _TRIES = 5  # of a read whose connection breaks
 _ATTEMPTS = 10  # of a request that is refused for now (503), with pauses of up to 20 s
 _URL = re.compile(r"^s3[an]?://([^/@]+)(?:/+(.*?))?/*$", re.IGNORECASE)
@@ -50,7 +53,7 @@ def _client(process: int) -> Any:
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     chosen = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
     config = botocore.config.Config(
-        max_pool_connections=_AT_ONCE,
+        max_pool_connections=AT_ONCE,
         s3={"addressing_style": "path"} if named else None,
         # botocore's own 5 are soon over where many workers begin at once
         retries=None if chosen else {"mode": "standard", "total_max_attempts": _ATTEMPTS},
@@ -190,7 +193,7 @@ class S3Storage(ManifestLast):
             with _in_words(to):
                 client().copy_object(CopySource=_place(path), **_place(to))
 
-        _all(copy, moves)
+        for_all(copy, moves)
 
     def remove(self, path: str) -> None:
         with _in_words(path):
@@ -243,17 +246,6 @@ class S3Storage(ManifestLast):
                 .get_paginator(operation)
                 .paginate(Bucket=_place(folder)["Bucket"], Prefix=self._prefix(folder), **more)
             )
-
-
-def _all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
-    """Call for each item, many at once; the first error ends it."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        try:
-            for _ in pool.map(function, items):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 class S3Reader:

@@ -16,7 +16,6 @@ from reput.broker.allocation import (
     MessageQueue,
     averagely,
     averagely_by_circle,
-    by_config,
     consistent_hash,
     machine_room,
 )
@@ -64,7 +63,7 @@ def ours(one: dict[str, Any]) -> list[list[Any]] | None:
             "AVG_BY_CIRCLE": lambda: averagely_by_circle(*arguments),
             "MACHINE_ROOM": lambda: machine_room(*arguments, rooms=one["rooms"]),
             "CONSISTENT_HASH": lambda: consistent_hash(*arguments, nodes=one["nodes"]),
-            "CONFIG": lambda: by_config(*arguments, given=given),
+            "CONFIG": lambda: given,
         }[one["strategy"]]()
     except CannotAllocate:
         return None

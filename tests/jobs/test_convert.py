@@ -157,3 +157,15 @@ def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: 
     with pytest.raises(StoreError, match="mine"):
         made(replace=True)
     assert (out / "mine").read_text() == "years of work"
+
+
+def test_the_new_log_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = plain([Message("A", n % 3, n // 3, b"x" * n, properties(("KEYS", f"k{n}")))
+                 for n in range(80)])  # fmt: skip
+    wanted = converted(log)[1].files
+
+    def read(self: object) -> None:
+        raise AssertionError("scanned")
+
+    monkeypatch.setattr("reput.jobs.pipeline.pipeline.Pipeline.scan", read)
+    assert converted(log)[1].files == wanted

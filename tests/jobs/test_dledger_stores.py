@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reput.broker.remoting.codes import RequestCode
 from reput.jobs import cli
 from reput.jobs.check import check
 from reput.jobs.opening.open_store import open_store
+from reput.jobs.report import report
+from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from tests.in_process import Session, as_text, run
+from tests.jobs.serve.asked import Asked
+from tests.jobs.serve.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
 
 
@@ -213,3 +220,35 @@ def test_two_members_are_told_apart_by_a_setting(tmp_path: Path) -> None:
         open_store(str(store), settings=given)
     chosen = {**given, "dLegerSelfId": mine.name.removeprefix("dledger-")}
     assert verify(Session(), str(store), rocketmq="5.3.3", settings=chosen).same
+
+
+@pytest.mark.parametrize("name", ["clean", "mixed", "killed"])
+def test_serve_gives_what_the_group_agreed_on(name: str, tmp_path: Path) -> None:
+    store, about = unpack(name, tmp_path)
+    settings = as_text(about["sizes"])
+    asked = Asked(open_broker(ServedSource(str(store), "5.3.3", settings), print))
+    read: list[bytes] = []
+    for topic, queue in product(("Live0", "Live1", "Live2"), range(4)):
+        ends = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+        offset, end = (
+            int(asked.ask(code, topic=topic, queueId=queue).fields["offset"]) for code in ends
+        )
+        while offset < end:
+            got = asked.ask(RequestCode.PULL_MESSAGE, **pull(topic, queue, offset).fields)
+            pieces = (p.tobytes() if isinstance(p, memoryview) else p.read() for p in got.pieces)
+            read += re.findall(rb"UNIQ_KEY\x01([0-9A-F]+)", got.body + b"".join(pieces))
+            offset = int(got.fields["nextBeginOffset"])
+    with open_store(str(store), rocketmq="5.3.3", settings=settings) as opened:
+        total = sum(row.messages for row in opened.topics() if row.topic.startswith("Live"))
+    assert total > 20
+    assert len(read) == len(set(read)) == total
+
+
+def test_a_report_shows_the_topics_of_a_group(tmp_path: Path) -> None:
+    store, about = unpack("failed_over", tmp_path / "store")
+    page = tmp_path / "page.html"
+    done = report(Session(), str(store), str(page), settings=as_text(about["sizes"]))
+    assert done.sound is not None
+    assert done.unknown.keys() <= {"expired"}  # no command expires such a log
+    text = page.read_text()
+    assert all(topic in text for topic in ("Live0", "Live1", "Live2"))

@@ -11,7 +11,6 @@ import pytest
 
 import reput
 from reput.jobs.cli import main
-from reput.jobs.console.texts import camel_case, duration
 from tests.store_format.fate.logs import SmallLog
 from tests.store_format.fate.stores import SKIPPED, unpack
 from tests.store_format.query.stores import asked
@@ -117,21 +116,3 @@ def test_functions_give_typed_rows_and_tables(tmp_path: Path) -> None:
         assert rows.to_arrow().column("unique_key").to_pylist() == list(done["transactions"])
         assert opened.delayed().to_arrow().num_rows == 4
         assert opened.trace(done["plain"]).to_arrow().column("event").to_pylist() == ["put"]
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [
-        (0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (59_999, "59 s"), (90_000, "1 m 30 s"),
-        (3_600_000, "1 h"), (93_600_000, "1 d 2 h"), (-90_000, "-1 m 30 s"),
-    ],
-)  # fmt: skip
-def test_durations(milliseconds: int, text: str) -> None:
-    assert duration(milliseconds) == text
-
-
-def test_names_in_json() -> None:
-    assert camel_case({"state": 1, "last_physical_offset": 2}) == {
-        "state": 1,
-        "lastPhysicalOffset": 2,
-    }

@@ -72,7 +72,7 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
             done.delays[message[3]] = "delivered"
         if five:
             for seconds, said in ((2, "delivered"), (3600, "waiting")):
-                for message in asked.send(_timers(3, seconds, seed + 250 + seconds)):
+                for message in asked.send(timers(3, seconds, seed + 250 + seconds)):
                     done.timers[message[3]] = said
         failing = messages(1, seed + 300)[0] | {"t": "Failing", "q": 0}
         done.retried = asked.send([failing])[0][3]
@@ -108,7 +108,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
         for seconds, said in ((2, "delivered"), (3600, "waiting")):
-            for message in asked.send(_timers(3, seconds, 50 + seconds)):
+            for message in asked.send(timers(3, seconds, 50 + seconds)):
                 timers[message[3]] = said
         timers[_recalled(asked)] = "deleted"
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
@@ -185,7 +185,7 @@ def delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
     return [{**message, "delay": level} for message in messages(count, first)]
 
 
-def _timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
+def timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
     made = messages(count, first)
     for message in made:
         message["p"]["TIMER_DELAY_SEC"] = str(seconds)

@@ -18,6 +18,8 @@ _DROPPED = re.compile(
     # RocketMQ from 5.0.0 on takes topics for groups (ConsumerManager.registerConsumer adds
     # subscriptionData.getTopic() to the groups of a topic)
     r"MessageTrack \[consumerGroup=Live\d|"
+    # a tool that takes longer than a second has sent its heartbeat, and is shown itself
+    r"producer group \(CLIENT_INNER_PRODUCER\) instance|"
     # the name server's address, which is the broker's here
     r"=+127\.0\.0\.1:\d+=+"
 )

@@ -15,6 +15,7 @@ import pytest
 
 from reput.jobs.compare import compare
 from reput.jobs.comparing.compare_report import BEHIND, PARTED, SAME, CompareReport
+from reput.jobs.convert import convert
 from reput.jobs.engines.local_engine import local_engine
 from reput.store_format.log.epochs import read_epochs
 from reput.store_format.storage.local import LocalStorage
@@ -33,13 +34,13 @@ def large(count: int, first: int) -> list[dict[str, Any]]:
     return [{**each, "b": 100_000} for each in messages(count, first=first)]
 
 
-def patiently(ask: Callable[[], list[list[Any]]]) -> set[str]:
+def patiently(ask: Callable[[], list[list[Any]]]) -> list[str]:
     """The UNIQ_KEYs of what a client sends or reads. On a busy machine a new name server may answer
     too late when it is first asked for a route: then nothing was done, and it is done again.
     """
     for left in reversed(range(5)):
         try:
-            return {each[_ID] for each in ask()}
+            return [each[_ID] for each in ask()]
         except JobFailedError as error:
             if not left or "updateTopicRouteInfo" not in str(error):
                 raise
@@ -47,7 +48,7 @@ def patiently(ask: Callable[[], list[list[Any]]]) -> set[str]:
 
 
 def acknowledged(client: Client, some: list[dict[str, Any]]) -> set[str]:
-    return patiently(lambda: client.send(some))
+    return set(patiently(lambda: client.send(some)))
 
 
 def found_by(master: Path, slave: Path) -> tuple[CompareReport, list[dict[str, Any]]]:
@@ -64,12 +65,24 @@ def ids_only_of(store: Path, lines: list[dict[str, Any]]) -> set[str]:
 
 
 def read_ids(store: Path) -> set[str]:
-    """The UNIQ_KEYs of what a client reads from a broker that starts on the store."""
+    """The UNIQ_KEYs of what a client reads from a broker that starts on the store, none twice."""
     with Broker(VERSION, store) as broker, Driver(VERSION) as driver:
         client = Client(driver, broker.namesrv)
         found = patiently(lambda: client.read(TOPICS))
         broker.stop()
-    return found
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def merged(master: Path, slave: Path) -> Path:
+    made = master.parent / "merged"
+    with local_engine(2) as engine:
+        summary = convert(
+            engine, str(master), str(made), merge=[str(slave)], meet="renumber", rocketmq=VERSION,
+            settings=as_text(SETTINGS),
+        )  # fmt: skip
+    assert summary.shared[1] >= 3000
+    return made
 
 
 @contextmanager
@@ -114,6 +127,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     assert of_master == both | late
     assert of_master - of_slave == behind
     assert of_slave - of_master == after
+    assert read_ids(merged(master, slave)) == of_master | of_slave
 
 
 def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
@@ -142,6 +156,7 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
     assert all(epochs)
     assert pair.epochs.differ
     assert pair.epochs.point == pair.at
+    assert read_ids(merged(master_store, slave_store)) == both | behind | after
 
 
 def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(

@@ -4,6 +4,8 @@ anew; merged and split ones too.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 
 from reput.jobs.convert import convert
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.fates import FIVE, timers, transactions
+from tests.rocketmq.live import CHECK_SOON, QUEUES, SETTINGS, TOPICS, Broker, Client, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -100,6 +103,41 @@ def test_one_topic_of_a_store_under_a_new_name(
 
     assert without_places(after) == of_topic(rows)
     assert without_places(resumed) == of_topic(left)
+
+
+def test_what_waits_of_one_topic_comes_from_a_broker_on_its_store_alone(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """A pending transaction is checked and committed, a timer fires: of Live0, and of no other."""
+    needs_rocketmq("5.3.3")
+    store, made = tmp_path / "store", tmp_path / "made"
+    with Driver("5.3.3") as client:
+        with Broker("5.3.3", store, **FIVE) as broker:
+            asking = Client(client, broker.namesrv)
+            first = {row[3] for row in asking.send(messages(60)) if row[0] == "Live0"}
+            ended = transactions(asking, ["COMMIT_MESSAGE"] * 3 + ["ROLLBACK_MESSAGE"] * 3, 102)
+            pending = transactions(asking, ["UNKNOW"] * 3, 201)
+            late = [row[3] for row in asking.send(timers(3, 100, 300)) if row[0] == "Live0"]
+            while broker.status()["behind"]:
+                time.sleep(0.05)
+            broker.stop()
+        convert(str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"])
+        wanted = [*first, ended[0], pending[0], *late]
+        with Broker("5.3.3", made, **FIVE, **CHECK_SOON) as broker:
+            asking = Client(client, broker.namesrv)
+            checked = asking.ask("await_checks", topic="Live0", checks=1, seconds=120)
+            assert checked["checked"] == pending[:1]
+            found: list[str] = []
+            end = time.monotonic() + 240
+            while not set(wanted) <= set(found) and time.monotonic() < end:
+                time.sleep(2)
+                found = [row[3] for row in asking.read(("Live0",), group="late")]
+            broker.stop()
+    kinds = dict.fromkeys(late, "timer") | {ended[0]: "committed", pending[0]: "checked"}
+    assert Counter(kinds.get(key, "plain") for key in found) == {
+        "plain": 20 + 1,  # one by the client that awaits checks
+        "committed": 1, "checked": 1, "timer": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("how", ["apart", "renumber"])

@@ -31,7 +31,7 @@ UNLIKE = schema(
 Row = dict[str, int]
 
 
-class Piece(NamedTuple):
+class ComparedPiece(NamedTuple):
     """The bytes [start, end) of one segment of each of these logs, which the first log has too."""
 
     start: int
@@ -47,7 +47,7 @@ class CompareRanges:
     """
 
     logs: tuple[LogParts, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ComparedPiece, ...]
     groups: tuple[int, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ class CompareRanges:
             for piece in self.pieces[self.groups[group] : ends[group]]:
                 yield from self._unlike(piece, buffers)
 
-    def _unlike(self, piece: Piece, buffers: tuple[Bytes, Bytes]) -> list[Row]:
+    def _unlike(self, piece: ComparedPiece, buffers: tuple[Bytes, Bytes]) -> list[Row]:
         found: dict[int, Row] = {}
         ours, theirs = buffers
         with ExitStack() as stack:
@@ -78,7 +78,7 @@ class CompareRanges:
                         found.setdefault(number, first)["last"] = at + length
         return list(found.values())
 
-    def _open(self, number: int, piece: Piece, stack: ExitStack) -> Read:
+    def _open(self, number: int, piece: ComparedPiece, stack: ExitStack) -> Read:
         log = self.logs[number]
         segment = next(s for s in log.segments if s.start <= piece.start < s.end)
         whole = sum(each.state.size for each in log.segments)

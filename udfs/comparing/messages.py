@@ -137,10 +137,7 @@ def _stage(staging: Staging, name: str, rows: npt.NDArray[Any]) -> None:
 
 @dataclass(frozen=True)
 class MatchPrints:
-    """Turns LISTED rows, those of a share together, into MATCHED rows.
-
-    logs: the numbers of the two.
-    """
+    """LISTED rows, a share's together, to MATCHED rows. logs: the numbers of the two."""
 
     staging: Staging
     logs: tuple[int, int]

@@ -4,14 +4,16 @@ staging how long each one that is taken becomes.
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.looked import Looked, Looks
+from reput.store_format.convert.changes import WHOLE, Changes
+from reput.store_format.convert.looked import Looked, Looks, Tally
+from reput.store_format.convert.shared_records import EarlierLog, Marks, SharedRecords
 from reput.store_format.derive.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
@@ -39,6 +41,7 @@ MEASURED_ORDER = np.dtype(
     [
         ("storeTimestamp", "<i8"),  # milliseconds
         ("queue", "<i8"),  # SPLIT_QUEUE.number; -1 where the record has no position in its queue
+        ("queueOffset", "<i8"),
     ]
 )
 
@@ -50,15 +53,11 @@ for _name, _kind in (
 ):
     MEASURED = MEASURED.append(pa.field(_name, _kind))
 
-# What a split has of a queue (convert.looked.Tally), in a file beside.
+# What a split has of a queue, in a file beside. number: Looks.stable's.
 SPLIT_QUEUE = schema(
-    number=pa.int64(), topic=pa.string(), queue_id=pa.int32(), records=pa.int64(),
-    taken=pa.int64(), bytes=pa.int64(), positions=pa.int64(), counted=pa.int64(),
-    least=pa.int64(), greatest=pa.int64(), sys_flags=pa.int32(), long=pa.int32(),
-    below=pa.list_(pa.int64()),  # of those counted: how many are below each mark of the queue
+    number=pa.int64(), topic=pa.string(), queue_id=pa.int32(),
+    **dict.fromkeys(Tally._fields, pa.int64()),
 )  # fmt: skip
-
-Marks = dict[tuple[str, int], tuple[int, ...]]  # by topic and queue id: queueOffsets
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,10 @@ class MeasureSplits:
     groups: tuple[int, ...]
     firsts: dict[int, int]
     ordered: bool = False  # MEASURED_ORDER rows are wanted
-    marks: Marks = field(default_factory=dict)
+    # Physical offsets, in order, of the records that are taken of topics that are WHOLE, where some
+    # records are left out.
+    waiting: tuple[int, ...] = ()
+    earlier: tuple[EarlierLog, ...] = ()  # what these have too is left out
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ends = (*self.groups[1:], len(self.numbers))
@@ -97,25 +99,27 @@ class MeasureSplits:
         buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
         looks = Looks(self.changes, self.rules.records, self.rules.dispatch.split_properties)
         output = _Output(self.staging, run, self.ordered)
-        with closing(reader):
+        choice = _Choice(self.changes, self.waiting, SharedRecords(self.earlier))
+        with closing(reader), closing(choice):
             scan = Scan(
                 segment.read_by(reader), stretch, self.rules, buffers,
-                lambda end: _Measured(end, looks, output, stretch.start, self.marks),
+                lambda end: _Measured(end, looks, output, stretch.start, choice),
             )  # fmt: skip
             for _ in scan.run():
                 pass
         output.finish()
         taken: Any = scan.outputs
         if scan.end.records:
-            self._write_queues(run, looks, taken.below)
+            self._write_queues(run, looks)
         return {
             **scanned_row(number, run, scan.end, []), "taken": taken.taken,
             "longest": taken.longest,
         }  # fmt: skip
 
-    def _write_queues(self, run: str, looks: Looks, below: dict[int, list[int]]) -> None:
+    def _write_queues(self, run: str, looks: Looks) -> None:
         rows = [
-            {**tally._asdict(), "below": below.get(tally.number, [])} for tally in looks.tallies()
+            {"number": looks.keys[key], "topic": key[0], "queue_id": key[1], **tally._asdict()}
+            for key, tally in looks.tallies().items()
         ]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SPLIT_QUEUE) as stream:
@@ -129,25 +133,23 @@ class _Measured:
     """Gets a scan's records instead of a dispatch."""
 
     def __init__(
-        self, end: End, looks: Looks, output: "_Output", start: int, marks: Marks
+        self, end: End, looks: Looks, output: "_Output", start: int, choice: "_Choice"
     ) -> None:  # fmt: skip
         self._end, self._looks, self._output, self._start = end, looks, output, start
-        self._marks = marks
+        self._choice = choice
         self.taken = self.longest = 0
-        self.below: dict[int, list[int]] = {}  # by the queue's stable number
 
     def dispatch(self, window: Bytes, rows: Rows) -> Generator[Any, None, tuple[int, Fault]]:
         """Measure rows. It yields nothing, and takes all of them."""
         for looked, some in self._looks.look(window, rows):
-            self._looks.count(window, looked, some)
+            shared = self._choice.leave_out(window, some, looked, self._looks)
+            self._looks.count(window, looked, some, shared)
             kept = np.flatnonzero(looked.sizes > 0)
             if len(kept) < len(some):
                 kept_rows, looked_kept = some[kept], looked.of(kept)
             else:
                 kept_rows, looked_kept = some, looked
             self._output.write(kept_rows, looked_kept, self._start, self._looks)
-            if self._marks:
-                self._count_below(kept_rows, looked_kept)
             self.taken += len(kept)
             longest = max(int(looked.sizes.max()), int(some["size"].max()))
             self.longest = max(self.longest, longest)
@@ -158,17 +160,30 @@ class _Measured:
     def empty(self) -> Iterator[Any]:
         return iter(())
 
-    def _count_below(self, rows: Rows, looked: Looked) -> None:
-        stable = self._looks.stable[looked.numbers]
-        for key, marks in self._marks.items():
-            number = self._looks.keys.get(key)
-            if number is None:
-                continue
-            mine = rows[stable == number]
-            offsets = mine["queueOffset"][reaching_queues(mine["sysFlag"])]
-            below = self.below.setdefault(number, [0] * len(marks))
-            for n, mark in enumerate(marks):
-                below[n] += int(np.count_nonzero(offsets < mark))
+
+class _Choice:
+    """Which records are left out besides those that a look leaves out."""
+
+    def __init__(self, changes: Changes, waiting: tuple[int, ...], shared: SharedRecords) -> None:
+        self._selects, self._shared = changes.selects, shared
+        self._whole = WHOLE - set(changes.topics)
+        self._is_whole = bytearray()  # by a queue's stable number, whether its topic is one of them
+        self._waiting = np.array(waiting, np.int64)
+        self.close = shared.close
+
+    def leave_out(self, window: Bytes, rows: Rows, looked: Looked, looks: Looks) -> Marks:
+        """Set the sizes of such rows to 0; says of each whether an earlier store has it too."""
+        if not self._selects:
+            return np.zeros(0, np.bool_)
+        new = islice(looks.keys, len(self._is_whole), None)
+        self._is_whole += bytes(topic in self._whole for topic, _ in new)
+        flags = np.frombuffer(bytes(self._is_whole), np.bool_)
+        whole = flags[looks.stable[looked.numbers]]
+        if np.count_nonzero(whole):
+            looked.sizes[whole & ~np.isin(rows["physicalOffset"], self._waiting)] = 0
+        shared = self._shared.of(window, rows)
+        looked.sizes[shared] = 0
+        return shared
 
 
 class _Output:
@@ -189,6 +204,7 @@ class _Output:
             order["storeTimestamp"] = rows["storeTimestamp"]
             queue = looks.stable[looked.numbers]
             order["queue"] = np.where(reaching_queues(rows["sysFlag"]), queue, -1)
+            order["queueOffset"] = rows["queueOffset"]
             self._order.write(order.view(np.uint8))
 
     def finish(self) -> None:

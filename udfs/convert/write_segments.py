@@ -11,6 +11,7 @@ import pyarrow as pa
 from reput.store_format.convert.looked import Looked, Looks
 from reput.store_format.convert.moved import (
     Alike,
+    Numbers,
     To,
     copy_rows,
     prepared_offsets,
@@ -242,9 +243,11 @@ class _Stream:
             for step in walk.steps(at, stop):
                 if step.fault not in (Fault.NONE, Fault.BLANK):
                     break
-                for rows, looked in self._taken(step.window, step.rows):
+                for rows, looked in self._taken(step.window, step.rows, placed.offsets[done:]):
                     some = placed.between(done, done + len(rows))
                     if not np.array_equal(rows["physicalOffset"], some.offsets):
+                        break
+                    if looked is not None and not np.array_equal(looked.sizes, some.sizes):
                         break
                     done += len(rows)
                     if len(rows):
@@ -255,13 +258,15 @@ class _Stream:
                 f"offset {int(placed.offsets[done])} are others"
             )
 
-    def _taken(self, window: Bytes, rows: Rows) -> Iterator[tuple[Rows, Looked | None]]:
-        """Those of the rows that are taken."""
+    def _taken(
+        self, window: Bytes, rows: Rows, offsets: Numbers
+    ) -> Iterator[tuple[Rows, Looked | None]]:
+        """Those of the rows that are taken: they stand at these offsets."""
         if self._looks is None:
             yield rows, None
             return
         for looked, some in self._looks.look(window, rows):
-            kept = np.flatnonzero(looked.sizes > 0)
+            kept = np.flatnonzero(np.isin(some["physicalOffset"], offsets[: len(rows)]))
             if len(kept) == len(some):
                 yield some, looked
             else:

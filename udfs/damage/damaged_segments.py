@@ -1,6 +1,4 @@
-"""Scans damaged segments past their damage: yields a row for each, and writes a file
-of its ranges.
-"""
+"""Scans damaged segments past their damage: a row for each, and a file of its ranges."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -33,9 +33,7 @@ Entries = npt.NDArray[Any]  # INDEX_ENTRY
 
 @dataclass(frozen=True)
 class CompareIndex:
-    """Yields CONTRADICTED rows: the log's puts against the index files whose numbers arrive in
-    `id`, 0 for the newest file.
-    """
+    """Yields CONTRADICTED rows of the log's puts and the index files in `id`, 0 the newest."""
 
     storage: InputStorage  # that the store is on
     store: str

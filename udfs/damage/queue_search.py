@@ -1,6 +1,4 @@
-"""Searches whole queues for lost positions and for records that are not theirs; the rows in which
-the findings of all tasks come together.
-"""
+"""Searches queues for lost positions and foreign records; the rows in which findings meet."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

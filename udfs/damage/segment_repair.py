@@ -1,6 +1,4 @@
-"""Writes the segments of a repaired log, with fillers in place of damage, and saves the damaged
-bytes in files of their own.
-"""
+"""Writes a repaired log's segments with fillers, and the damaged bytes to files of their own."""
 
 import json
 from collections.abc import Iterator

@@ -166,9 +166,7 @@ def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
 
 @dataclass(frozen=True)
 class ChainRanges:
-    """For each `id` = file * ranges + range, finds the chains of that range; yields
-    CHAINED rows.
-    """
+    """Chains of one range for each `id` = file * ranges + range; yields CHAINED rows."""
 
     files: IndexFiles
 
@@ -190,9 +188,7 @@ class ChainRanges:
 
 @dataclass(frozen=True)
 class MergeRanges:
-    """Writes files from CHAINED rows, of which it gets all of a file in order;
-    yields BUILT rows.
-    """
+    """Writes files from CHAINED rows, all of a file in order; yields BUILT rows."""
 
     files: IndexFiles
 
@@ -210,9 +206,7 @@ class MergeRanges:
 
 @dataclass(frozen=True)
 class BuildWhole:
-    """Builds each file whose number arrives in `id`, with one range of all slots; yields BUILT
-    rows.
-    """
+    """Builds each file in `id`, with one range of all slots; yields BUILT rows."""
 
     files: IndexFiles
 

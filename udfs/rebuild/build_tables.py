@@ -143,9 +143,7 @@ def _by_queue(runs: pa.RecordBatch) -> tuple[list[bytes], Int64s, pa.RecordBatch
 
 @dataclass(frozen=True)
 class _Entries:
-    """Entries of a range, queue by queue. queue: the number of each one's; keys: unsigned
-    queueOffsets; rows: ROCKSDB_ENTRY.
-    """
+    """Entries of a range. queue: each one's number; keys: queueOffsets; rows: ROCKSDB_ENTRY."""
 
     queue: Int64s
     keys: npt.NDArray[np.uint64]

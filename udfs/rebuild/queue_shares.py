@@ -19,9 +19,7 @@ from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, ListRuns
 
 @dataclass(frozen=True)
 class BuildShares:
-    """Builds all files of the queues that fall to each share whose number arrives in `id`; BUILT
-    rows.
-    """
+    """Builds all files of the queues in each share in `id`; yields BUILT rows."""
 
     number: NumberRuns
     shares: int

@@ -1,6 +1,4 @@
-"""Scans splits in tasks: gets their numbers, yields SCANNED rows, and writes entries and puts to
-staging.
-"""
+"""Scans splits in tasks: SCANNED rows for their numbers, entries and puts to staging."""
 
 import threading
 from collections.abc import Iterator
@@ -170,9 +168,7 @@ class RunFiles:
         self._parts += 1
 
     def _safe(self, part: Runs) -> np.ndarray:
-        """Which queues have a topic that can be a folder's name; the others are noted, and left
-        out.
-        """
+        """Which queues have a topic that can be a folder's name; others are noted."""
         safe = np.ones(len(part.queues), np.bool_)
         for i, queue in enumerate(part.queues):
             try:
@@ -200,9 +196,7 @@ class RunFiles:
 
 
 class RunFile:
-    """A file of staging that is made when there is something to write: most of a short split's
-    are not.
-    """
+    """A file of staging, made when there is something to write: mostly there is not."""
 
     def __init__(self, staging: Staging, name: str) -> None:
         self._staging, self._name = staging, name

@@ -217,9 +217,7 @@ class PartReader:
         return at
 
     def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, End]:
-        """Go from the record at `known` to `start` and give the records up to `stop`; returns where
-        the walk ended, and why.
-        """
+        """The records from `known` on that are in [start, stop); returns where it ended and why."""
         at, fault = known, Fault.NONE
         for step in self._walk(NO_CHECKS).steps(at, start):
             at, fault = step.next, step.fault

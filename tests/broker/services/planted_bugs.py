@@ -11,7 +11,7 @@ _RESOLVE, _HOOKS = "broker/services/resolve.py", "store_format/message/hooks.py"
 _LOG, _ADMISSION = "broker/writer/commit_log.py", "broker/writer/admission.py"
 _DELIVERED = ("tests/broker/services/test_deliver.py",)
 _RESOLVED = ("tests/broker/services/test_resolve.py", "-k", "not crash")
-_TIMERS = ("tests/store_format/message/test_timers.py",)
+_TIMERS = ("tests/store_format/message/test_hooks.py",)
 _WRITER = ("tests/broker/writer/test_services.py",)
 
 BUGS: tuple[Bug, ...] = (

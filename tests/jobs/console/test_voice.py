@@ -19,7 +19,6 @@ from reput.jobs import cli
 from reput.jobs.console import voice
 from reput.jobs.console.options import consent
 from reput.jobs.in_place.recover_report import Recovered
-from reput.jobs.outputs.count_text import counted
 from reput.store_format.faults import StoreError
 from tests import golden_stores
 from tests.golden_stores import as_left
@@ -180,12 +179,6 @@ def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
     show(arguments, {}, "done\n  warning   the index is old\n  warning   a\n  warning   a")
     out, errors = capsys.readouterr()
     assert (out, errors) == ("done\n  warning   a\n", "reput: the index is old\n")
-
-
-def test_plurals() -> None:
-    texts = [counted(n, what) for n, what in ((1, "file"), (0, "file"), (7525, "index key"),
-                                              (2, "entry"), (1, "queue entry"))]  # fmt: skip
-    assert texts == ["1 file", "0 files", "7,525 index keys", "2 entries", "1 queue entry"]
 
 
 # --- a terminal -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def copy(part: str) -> tuple[str, ...]:
 
 
 def wire(part: str) -> tuple[str, ...]:
-    return ("tests/jobs/replicating/test_wire.py", "-m", "not long", "-k", part)
+    return ("tests/jobs/replicating/test_from_master.py", "-m", "not long", "-k", part)
 
 
 frames = partial(only, "tests/broker/replication/test_frames.py")

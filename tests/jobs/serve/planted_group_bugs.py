@@ -10,7 +10,7 @@ _LOCKS = _SERVING + "queue_locks.py"
 _CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "consumer_requests.py"
 _TURNS, _PASSING = (
     ("tests/jobs/serve/test_connection.py",),
-    ("tests/jobs/serve/test_consumer_requests.py",),
+    ("tests/broker/serving/test_consumer_requests.py",),
 )
 _GROUPS = ("tests/jobs/serve/test_groups.py",)
 _ACCESS = ("tests/jobs/serve/test_access.py",)

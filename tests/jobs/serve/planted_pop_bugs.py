@@ -46,7 +46,7 @@ BUGS = (
     Bug("a group that nobody knows commits nothing", "broker/serving/offset_requests.py::commit",
         "if not (known and is_group_name(group)):", "if not is_group_name(group):", only("tests/jobs/serve/test_groups.py", "nobody_has_heard")),
     Bug("a member that is not there gets no queue", "broker/serving/assignments.py::assigned",
-        "    if member not in members:\n        return []\n", "    if member not in members:\n        return [queues[0]]\n", ("tests/jobs/serve/test_assignments.py",)),
+        "    if member not in members:\n        return []\n", "    if member not in members:\n        return [queues[0]]\n", ("tests/broker/serving/test_assignments.py",)),
     Bug("a broker's own topics are there", "broker/serving/booted_topics.py::booted_topics",
         "        topic(broker, 1, _BOTH | _INHERIT),\n", "", ("tests/jobs/serve/test_groups.py",)),
     Bug("what the broker gave again is in flight no more", _LISTED + "::_of_check_points",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
-from reput.broker.serving.record_bytes import Piece
+from reput.broker.serving.record_bytes import BodyPiece
 from reput.jobs.serve.connection import _bytes
 from reput.store_format.layouts import (
     MIDDLE_AT,
@@ -72,7 +72,7 @@ def _keyed(info: str) -> tuple[tuple[str, str], str]:
     return (kind, queue), value
 
 
-def _records(pieces: tuple[Piece, ...]) -> list[tuple[int, int, int, str]]:
+def _records(pieces: tuple[BodyPiece, ...]) -> list[tuple[int, int, int, str]]:
     raw = b"".join(bytes(_bytes(each)) for each in pieces)
     found, at = [], 0
     middle = RECORD_HEAD_BYTES + _HOSTS + TIMESTAMP_BYTES

@@ -27,14 +27,15 @@ def same_messages(
 ) -> None:
     """The same messages, as often, with the same keys and bodies; all of them the topic's."""
     assert sorted(ours) == sorted(theirs)
-    of_topic = {unique for name, _, _, unique, _ in made.sent if name == topic}
+    # its producer's id, or the broker's: Rust's client names it by that
+    of_topic = {each for name, _, _, *ids in made.sent if name == topic for each in ids}
     assert {each.id for each in ours} <= of_topic
     assert len({(each.id, each.attempt) for each in ours}) == len(ours)
 
 
 def in_order(made: served.Made, received: Sequence[Received]) -> bool:
     """Whether each queue's messages came one after the other."""
-    places = {unique: (queue, offset) for _, queue, offset, unique, _ in made.sent}
+    places = {each: (queue, offset) for _, queue, offset, *ids in made.sent for each in ids}
     found: dict[int, list[int]] = {}
     for each in received:
         queue, offset = places[each.id]

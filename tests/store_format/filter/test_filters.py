@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reput.store_format.filter.filters import AllOf, EveryMessage, TagFilter, WrongTags, tag_filter
-from reput.store_format.filter.grep import grep_filter
+from reput.store_format.filter.grep import GrepFilter
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.java.strings import hash_text
 from reput.store_format.release.profiles import profile
@@ -62,7 +62,7 @@ def test_the_lower_32_bits_of_tags_code_count() -> None:
     assert hash_text("polygenelubricants") == code
     assert found.may_match(code)
     assert found.may_match(code + (1 << 32))
-    both = AllOf(found, sql_filter("a = 1", profile("5.5.0")), grep_filter("x", 1))
+    both = AllOf(found, sql_filter("a = 1", profile("5.5.0")), GrepFilter("x", 1))
     assert [both.may_match(code), both.may_match(code + 1)] == [True, False]
     assert found.may_match(code - (1 << 32))
     assert not found.may_match(code + 1)

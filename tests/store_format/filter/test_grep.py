@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
-from reput.store_format.filter.grep import WrongPattern, grep_filter
+from reput.store_format.filter.grep import GrepFilter, WrongPattern
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
@@ -80,13 +80,13 @@ MESSAGES = [
 )
 def test_where_an_expression_is_found(tmp_path: Path, pattern: str, numbers: list[int]) -> None:
     with log_of(tmp_path, MESSAGES) as log:
-        assert found(log, grep_filter(pattern, 1 << 20)) == numbers
+        assert found(log, GrepFilter(pattern, 1 << 20)) == numbers
 
 
 def test_windows_are_searched_at_once(tmp_path: Path) -> None:
     with log_of(tmp_path, MESSAGES) as log:
         (step,) = log.steps(0)
-        said = grep_filter("paid", 1 << 20).judge(step, False).tolist()
+        said = GrepFilter("paid", 1 << 20).judge(step, False).tolist()
     # compressed bodies, and properties that are not ASCII or have a separator too many, are asked
     assert said == [2, 2, 2, 2, 2, 2, 0]
 
@@ -95,8 +95,8 @@ def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_pat
     body = zlib.compress(b"a" * 5000 + b"needle")
     with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
         reported: list[str] = []
-        enough = grep_filter("needle", 5006, reported.append)
-        short = grep_filter("needle", 5005, reported.append)
+        enough = GrepFilter("needle", 5006, reported.append)
+        short = GrepFilter("needle", 5005, reported.append)
         assert found(log, enough) == [0]
         assert reported == []
         assert found(log, short) == []
@@ -106,13 +106,13 @@ def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_pat
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"\1", "a{2,1}", "(?=x)"])
 def test_a_wrong_expression_is_refused_with_the_reason(pattern: str) -> None:
     with pytest.raises(WrongPattern, match=r"regular expression: \S"):
-        grep_filter(pattern, 1)
+        GrepFilter(pattern, 1)
 
 
 def test_no_expression_takes_long(tmp_path: Path) -> None:
     """It would take Python's `re` longer than the sun will shine."""
     with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
-        assert found(log, grep_filter("(a*)*b", 1)) == []
+        assert found(log, GrepFilter("(a*)*b", 1)) == []
 
 
 @given(
@@ -122,7 +122,7 @@ def test_no_expression_takes_long(tmp_path: Path) -> None:
 def test_any_properties(tmp_path_factory: pytest.TempPathFactory, raw: list[bytes], p: str) -> None:
     made = [Message(properties=b"a\x01" + one + b"\x02" + one, body=one[:3]) for one in raw]
     with log_of(tmp_path_factory.mktemp("any"), made) as log:
-        found(log, grep_filter(p, 100))
+        found(log, GrepFilter(p, 100))
 
 
 def test_with_other_filters(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_with_other_filters(tmp_path: Path) -> None:
         Message(body=b"x", properties=b"TAGS\x01%s\x02n\x01%d\x02" % (b"AB"[n % 2 :][:1], n))
         for n in range(300)
     ]
-    both = AllOf(tag_filter("A"), sql_filter("n >= 250 OR n = 7.0", NEW), grep_filter("x", 9))
+    both = AllOf(tag_filter("A"), sql_filter("n >= 250 OR n = 7.0", NEW), GrepFilter("x", 9))
     with log_of(tmp_path, messages) as log:
         assert found(log, both) == list(range(250, 300, 2))
         (step,) = log.steps(0)

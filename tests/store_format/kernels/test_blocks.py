@@ -10,13 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.kernels.blocks import (
-    BLOCK,
-    copy_bytes,
-    find_byte,
-    first_unlike,
-    same_bytes,
-)
+from reput.store_format.kernels.blocks import BLOCK, copy_bytes, find_byte, first_unlike, same_bytes
 from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
-from benchmarks.further_rows import (
-    against,
-    bare_rebuild,
-    cold_cache,
-    huge_bodies,
-    in_session,
-)
+from benchmarks.further_rows import against, bare_rebuild, cold_cache, huge_bodies, in_session
 from benchmarks.limits import a_split_more, fewer_queues, installed, queues
 from benchmarks.process_tree import run
 from benchmarks.rocksdb import in_rocksdb

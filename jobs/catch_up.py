@@ -81,6 +81,7 @@ def _to_output(
 ) -> "CaughtUp":
     from reput.jobs.in_place.catch_up_set import catch_up_set
     from reput.jobs.opening.plan import make_plan
+    from reput.jobs.opening.queue_kind import refuse_rocksdb
     from reput.jobs.outputs.output import Output, inputs_of
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
@@ -89,6 +90,7 @@ def _to_output(
     from reput.store_format.storage.listing import listed
 
     storage, store = source.storage, source.path
+    refuse_rocksdb(storage, store)
     plan = make_plan(source, discover(source))
     refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
@@ -113,10 +115,12 @@ def _in_place(
     from reput.jobs.in_place.catch_up_store import catch_up_in_place
     from reput.jobs.opening.change_refusals import refuse_log_elsewhere
     from reput.jobs.opening.plan import make_plan
+    from reput.jobs.opening.queue_kind import refuse_rocksdb
     from reput.store_format.discover.store import discover
 
     with _held(store, dry_run) as held:
         at = held.at(rocketmq, settings)
+        refuse_rocksdb(at.storage, at.path)
         discovered = discover(at)
         discovered.refuse_contradicted()
         if discovered.torn:

@@ -74,7 +74,6 @@ class DumpError(StoreError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "file", metavar="FILE", help="a file of a store, or a folder with a RocksDB"
     )

@@ -6,14 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.older_words import add_older
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_store,
-    engine_for,
-    options_of_job,
-    show,
-)
+from reput.jobs.console.options import DAMAGE, DONE, add_store, engine_for, options_of_job, show
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.console.voice import OlderForms
 from reput.jobs.engines.engine import Engine

@@ -71,7 +71,6 @@ _HEADING = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_asked_store(parser)
     parser.add_argument("--topic", metavar="T", help="messages of this topic")
     parser.add_argument("--key", metavar="K", help="a key of --topic: one of KEYS or the UNIQ_KEY")

@@ -10,16 +10,7 @@ from reput.store_format import layouts, names
 from reput.store_format.faults import REASONS
 from reput.store_format.release import profiles
 from tests import golden_stores
-from tests.format_pages import (
-    FIELD_ROW,
-    FOLDER,
-    LINE,
-    QUEUE_LOGS,
-    Block,
-    fields,
-    parts,
-    text_of,
-)
+from tests.format_pages import FIELD_ROW, FOLDER, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
 

@@ -23,13 +23,7 @@ from reput.store_format.disk.exchange import NotDurable, put_in_place
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import add_folders, read_small
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    CHECKPOINT,
-    CONFIG,
-    CONSUME_QUEUE,
-    INDEX,
-)
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.release.foreign_files import CURRENT, ROCKSDB_QUEUES, STORE_DB
 
 # With queues in RocksDB, CONSUME_QUEUE has its files, or the second of ROCKSDB_QUEUES.

@@ -7,11 +7,7 @@ the log and not its last file only (#9580).
 
 from typing import NamedTuple, Protocol
 
-from reput.broker.replication.ha_frames import (
-    ProtocolError,
-    ReportReader,
-    encode_header,
-)
+from reput.broker.replication.ha_frames import ProtocolError, ReportReader, encode_header
 from reput.broker.replication.slave import HEARTBEAT_SECONDS, HOUSEKEEPING_SECONDS
 from reput.broker.replication.switch_frames import (
     MasterHello,

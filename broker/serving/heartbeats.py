@@ -9,13 +9,7 @@ from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
-from reput.broker.serving.consumers import (
-    TAG,
-    Client,
-    Group,
-    Subscription,
-    TooManyClients,
-)
+from reput.broker.serving.consumers import TAG, Client, Group, Subscription, TooManyClients
 from reput.broker.serving.fields import text
 from reput.broker.serving.subscriptions import compiled, is_tags
 from reput.store_format.filter.parser import WrongExpression

@@ -8,13 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from reput.broker.pop.handles import (
-    ORDER_QUEUE,
-    BadHandle,
-    Handle,
-    parse_handle,
-    real_topic,
-)
+from reput.broker.pop.handles import ORDER_QUEUE, BadHandle, Handle, parse_handle, real_topic
 from reput.broker.pop.in_flight import TooManyInFlight
 from reput.broker.pop.order import ILLEGAL
 from reput.broker.remoting.codes import RequestCode, ResponseCode

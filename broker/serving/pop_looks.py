@@ -7,14 +7,7 @@ from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number
-from reput.broker.serving.pop_checks import (
-    Asked,
-    checked,
-    has_due,
-    has_fresh,
-    polling,
-    pop_offset,
-)
+from reput.broker.serving.pop_checks import Asked, checked, has_due, has_fresh, polling, pop_offset
 from reput.broker.serving.pull import take
 from reput.broker.serving.record_bytes import BodyPiece
 from reput.broker.serving.subscriptions import EVERYTHING

@@ -19,18 +19,12 @@ from reput.store_format.faults import StoreError
 from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.message import Message, check_sendable
 from reput.store_format.message.message_types import check_types
-from reput.store_format.message.refusals import (
-    PUT_OK,
-    BatchIllegal,
-)
+from reput.store_format.message.refusals import PUT_OK, BatchIllegal
 from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, refuse_unsupported
-from reput.store_format.release.writer_settings import (
-    WriterSettings,
-    refuse_other_folders,
-)
+from reput.store_format.release.writer_settings import WriterSettings, refuse_other_folders
 
 DEFAULT_RELEASE = "5.3.3"
 DEFAULT_HOST = "127.0.0.1:10911"

@@ -248,6 +248,10 @@ def _next(pair: Comparison, names: Names) -> Iterator[str]:
     lost = [found.count("only") for found in pair.found]
     if all(lost):
         yield "  next      --messages FILE lists what either choice loses, message by message"
+        yield (
+            f"  next      reput convert {pair.ours.path} --merge {pair.theirs.path} "
+            "--meet renumber --output DIR keeps what either has"
+        )
     elif any(lost):
         kept = 0 if lost[0] else 1
         yield f"  next      keep {names[kept]}: it has all that {names[1 - kept]} has"

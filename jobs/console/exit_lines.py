@@ -13,13 +13,7 @@ import traceback
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.console.streams import complain, discard
 from reput.jobs.console.voice import is_verbose
-from reput.store_format.faults import (
-    DamageFound,
-    PeerFailed,
-    StoreChanged,
-    StoreError,
-    WrongFilter,
-)
+from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError, WrongFilter
 from reput.store_format.message.refusals import Unavailable, WriterFailed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError

@@ -12,12 +12,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.udfs.convert.measure_splits import measured_records
 from reput.udfs.convert.placed_records import OldLog, Piece, placed
-from reput.udfs.convert.write_segments import (
-    SEGMENT_WRITTEN,
-    NewSegment,
-    Part,
-    WriteSegments,
-)
+from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part, WriteSegments
 
 
 class NewLog(NamedTuple):

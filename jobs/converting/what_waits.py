@@ -7,11 +7,7 @@ from reput.store_format.convert.changes import TRANSACTIONS, WHOLE, Changes, Fat
 from reput.store_format.fate.fate_rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
-from reput.store_format.message.message import (
-    ROCKSDB_HALF_TOPIC,
-    ROCKSDB_OP_TOPIC,
-    TIMER_TOPIC,
-)
+from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
 
 
 def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:

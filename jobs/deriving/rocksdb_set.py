@@ -16,13 +16,7 @@ from reput.jobs.pipeline.index_tables import IndexTables
 from reput.store_format.names import CONSUME_QUEUE
 from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
-from reput.store_format.rocksdb.keys import (
-    CHECKPOINT_KEY,
-    ENTRIES,
-    MAX,
-    OFFSETS,
-    offset_key,
-)
+from reput.store_format.rocksdb.keys import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key
 from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
 from reput.udfs.rebuild.new_table import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of

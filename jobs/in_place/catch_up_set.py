@@ -36,11 +36,7 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.names import (
-    CHECKPOINT,
-    INDEX,
-    is_queue_folder,
-)
+from reput.store_format.names import CHECKPOINT, INDEX, is_queue_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import InputStorage, StagingStorage

@@ -19,13 +19,7 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.names import (
-    ABORT,
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
-    INDEX,
-    QueuePath,
-)
+from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
 from reput.store_format.notes import Notes
 
 

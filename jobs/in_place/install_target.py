@@ -26,6 +26,8 @@ class Target:
         self.path = local_path(store)
         parent, self.name = os.path.split(self.path)
         about = os.lstat(self.path)
+        if stat.S_ISLNK(about.st_mode):
+            raise StoreError(f"{self.path}: is a link: say where it leads to")
         if not stat.S_ISDIR(about.st_mode):
             raise StoreError(f"{self.path}: is not a folder")
         if about.st_dev != os.stat(parent).st_dev:

@@ -33,16 +33,9 @@ from reput.jobs.opening.broker_start import dispatched_again_from
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
-from reput.store_format.derived.expiry import (
-    begins_expired,
-    expired_puts,
-)
+from reput.store_format.derived.expiry import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, read_header
-from reput.store_format.derived.queue_entries import (
-    decode_entries,
-    is_batch,
-    layout_of,
-)
+from reput.store_format.derived.queue_entries import decode_entries, is_batch, layout_of
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.names import (
     ABORT,

@@ -14,13 +14,7 @@ from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.proven_names import proven_names
 from reput.store_format.log.record_rules import RecordRules, record_rules
-from reput.store_format.log.segments import (
-    Finding,
-    Segment,
-    Splits,
-    find_segments,
-    list_segments,
-)
+from reput.store_format.log.segments import Finding, Segment, Splits, find_segments, list_segments
 from reput.store_format.names import COMPACTION, COMPACTION_LOG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era

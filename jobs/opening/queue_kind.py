@@ -1,9 +1,14 @@
 """Which kind of queues and index is derived of a store: files, or a RocksDB."""
 
+from contextlib import closing
+
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from reput.store_format.rocksdb.queues import queues_folder
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.protocol import InputStorage
+from reput.store_format.storage.rocksdb import RocksDBError
 from reput.store_format.storage.rocksdb_tables import require_library
 
 FILES, ROCKSDB = "files", "rocksdb"
@@ -53,3 +58,22 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
             f"built: --queues files, or --queues rocksdb"
         )
     return ROCKSDB
+
+
+def refuse_rocksdb(storage: InputStorage, store: str) -> None:
+    """Raise StoreError where a store's queues are in RocksDB; says up to where these hold the log.
+
+    One that cannot be read is refused with the plan.
+    """
+    folder = queues_folder(storage, store)
+    if folder is None:
+        return
+    try:
+        with closing(RocksDBQueues(storage, store, folder)) as queues:
+            end = queues.dispatched_to()
+    except RocksDBError:
+        return
+    raise StoreError(
+        f"{folder}: its queues hold the log up to {end:,}; a broker goes on there as it starts. "
+        f"This command changes no RocksDB: reput rebuild builds them (docs/howto/rocksdb.md)"
+    )

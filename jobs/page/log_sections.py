@@ -11,16 +11,7 @@ from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
-from reput.jobs.page.pictures import (
-    BARS_MOST,
-    COLOURS,
-    Bar,
-    Span,
-    bars,
-    drawable,
-    grid,
-    over_time,
-)
+from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.phrases import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes

@@ -7,14 +7,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.udfs.rebuild.build_queues import refuse_first
 from reput.udfs.rebuild.build_tables import TABLE, BuildTables
-from reput.udfs.rebuild.table_ranges import (
-    COUNTED,
-    SHARED,
-    CountRuns,
-    ShareRuns,
-    cuts_of,
-    merged,
-)
+from reput.udfs.rebuild.table_ranges import COUNTED, SHARED, CountRuns, ShareRuns, cuts_of, merged
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 
 # So many entries of 28 bytes, with their keys, are what a task holds; their table has about 30 MB.

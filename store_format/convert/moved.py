@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.convert.looked import store_host_bytes
-from reput.store_format.kernels.blocks import same_bytes
+from reput.store_format.kernels.blocks import copy_bytes, same_bytes
 from reput.store_format.kernels.ints import get_i32, get_i64, put_i32, put_i64
 from reput.store_format.kernels.jit import inlined, kernel, unlocked
 from reput.store_format.layouts import (
@@ -59,8 +59,7 @@ def prepared_offsets(buf: Bytes, rows: Rows, prepared: Numbers) -> int:
 @kernel
 def _copy(out: Bytes, at: int, source: Bytes, start: int, end: int) -> int:
     """Copy source[start:end] to `at`; returns where that ends."""
-    for i in range(end - start):
-        out[at + i] = source[start + i]
+    copy_bytes(out, at, source, start, end - start)
     return at + end - start
 
 

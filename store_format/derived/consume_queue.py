@@ -7,11 +7,7 @@ the logical byte offset of its first position.
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY_BYTES,
-    PRE_BLANK,
-    QUEUE_ENTRY_BYTES,
-)
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY_BYTES
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -118,7 +118,7 @@ class DiskFiles:
             descriptor = os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise StoreError(f"{at}: is a link") from None
+                raise StoreError(f"{at}: is a link: put what it leads to in its place") from None
             if error.errno in (errno.EISDIR, errno.ENXIO):
                 raise StoreError(f"{at}: is not a regular file") from None
             raise

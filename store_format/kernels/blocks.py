@@ -67,6 +67,19 @@ def _first_unlike(_context: Any, buf: Any, _at: Any, other: Any, _other_at: Any)
 
 
 @intrinsic
+def _copy_block(_context: Any, out: Any, _at: Any, source: Any, _start: Any) -> Any:
+    """(out, at, source, start): put a block of source into out."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        block = _load_block(context, builder, signature.args[2:], values[2:])
+        place = pointer(context, builder, signature.args[:2], values[:2], _BYTES)
+        builder.store(block, place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, source, types.int64), build
+
+
+@intrinsic
 def ascii_sum(_context: Any, buf: Any, _at: Any, _skipped: Any) -> Any:
     """(buf, at, skipped): what the bytes of a block add to String.hashCode.
 
@@ -89,6 +102,20 @@ def ascii_sum(_context: Any, buf: Any, _at: Any, _skipped: Any) -> Any:
         return builder.select(some, _WORD(-1), total)
 
     return types.int64(buf, types.int64, types.int64), build
+
+
+@kernel
+def copy_bytes(out: Bytes, at: int, source: Bytes, start: int, length: int) -> None:
+    """Copy source[start:][:length] to out[at:]; they do not overlap. numba's loop copies a byte at
+    a time.
+    """
+    if length >= BLOCK:
+        for i in range(0, length - BLOCK, BLOCK):
+            _copy_block(out, at + i, source, start + i)
+        _copy_block(out, at + length - BLOCK, source, start + length - BLOCK)
+        return
+    for i in range(length):
+        out[at + i] = source[start + i]
 
 
 @inlined

@@ -14,14 +14,7 @@ import numpy.typing as npt
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.records import (
-    RECORD_ROW,
-    Bytes,
-    RecordRules,
-    Rows,
-    frame,
-    read_record,
-)
+from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, frame, read_record
 
 Numbers = npt.NDArray[np.int64]
 

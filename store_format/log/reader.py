@@ -24,12 +24,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
-from reput.store_format.log.record_rules import (
-    RecordRules,
-    entry,
-    head_bytes,
-    store_timestamp_at,
-)
+from reput.store_format.log.record_rules import RecordRules, entry, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Bytes, InputStorage, Reader
 

@@ -33,13 +33,7 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V2,
 )
 from reput.store_format.log.records import needs_v2
-from reput.store_format.message.hooks import (
-    DELAY,
-    TIMERS,
-    DelayRules,
-    delay_level,
-    place_delayed,
-)
+from reput.store_format.message.hooks import DELAY, TIMERS, DelayRules, delay_level, place_delayed
 from reput.store_format.message.message import (
     NAME_END,
     VALUE_END,

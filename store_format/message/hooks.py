@@ -10,11 +10,7 @@ import numpy as np
 
 from reput.store_format.java.strings import parse_integer
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC
-from reput.store_format.message.refusals import (
-    DelayInvalid,
-    TimerDisabled,
-    TimerIllegal,
-)
+from reput.store_format.message.refusals import DelayInvalid, TimerDisabled, TimerIllegal
 
 DELAY = "DELAY"
 _SECONDS, _MILLISECONDS, _DELIVER = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"

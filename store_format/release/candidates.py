@@ -8,11 +8,7 @@ differs.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reput.store_format.release.profiles import (
-    RELEASES,
-    profile,
-    release_key,
-)
+from reput.store_format.release.profiles import RELEASES, profile, release_key
 
 # The rules that decide bytes of queues and index in a log that is sound. Others are no such rules:
 # a broker writes its checkpoint anew at its next flush; only logs of new releases have IPv6 hosts

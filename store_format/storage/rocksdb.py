@@ -6,6 +6,7 @@ write-ahead log. That folder is gone as soon as all of it is open, and a broker 
 database open meanwhile: what that has not flushed is not seen.
 """
 
+import errno
 import os
 import re
 import tempfile
@@ -192,8 +193,18 @@ def is_local(storage: Any) -> bool:
     return isinstance(storage, LocalStorage)
 
 
+def refuse_full_disk(error: Exception, path: str) -> None:
+    """Raise OSError where the library found no room. path: where it would have written."""
+    if os.strerror(errno.ENOSPC) in str(error):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path) from None
+
+
 def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
-    """What the library says, on one line, of the database's own files by their names."""
+    """What the library says, on one line, of the database's own files by their names.
+
+    Raises OSError where it found no room for its own.
+    """
+    refuse_full_disk(error, ours)
     said = " ".join(str(error).split()).replace(f"{ours}/", "").replace(ours, folder)
     for pattern, short in _SHORTER:
         said = pattern.sub(short, said)

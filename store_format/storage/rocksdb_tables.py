@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.rocksdb import INSTALL, RocksDBMissing
+from reput.store_format.storage.rocksdb import INSTALL, RocksDBMissing, refuse_full_disk
 
 DEFAULT = "default"
 _BLOCK_BYTES, _METADATA_BLOCK_BYTES = 32 << 10, 4 << 10
@@ -111,6 +111,8 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
 
 
 def _failed(path: str, error: Exception) -> StoreError:
+    """Raises OSError where there was no room."""
+    refuse_full_disk(error, path)
     return StoreError(
         f"{path}: the RocksDB cannot be written: {' '.join(str(error).split())[:300]}"
     )

@@ -6,6 +6,7 @@ import hashlib
 import multiprocessing
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -203,8 +204,12 @@ def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Pa
     assert tree(held / "consumequeue") == before
 
 
-def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path) -> None:
-    before = tree(store)
+def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
+    before, end = tree(store), made(store, tmp_path / "out").log_end
+    with pytest.raises(
+        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"
+    ):
+        catch_up(str(store), rocketmq="5.3.3", dry_run=True)
     commands: list[Callable[[], Any]] = [
         lambda: catch_up(str(store), rocketmq="5.3.3"),
         lambda: recover(Session(), str(store), rocketmq="5.3.3"),
@@ -267,6 +272,40 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
         ):
             install_set(str(store), str(tmp_path / "out"), dry_run)
         assert {k: v for k, v in tree(tmp_path).items() if k != "store/lock"} == before
+
+
+NO_ROOM = """
+import errno, subprocess, sys, tempfile
+from reput.jobs.install import install_set
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
+
+store, output, full = sys.argv[1:]
+tempfile.tempdir, named = full, 0
+for kib in (4, 8, 12, 16, 20, 24):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", full], check=True)
+    for work in (
+        lambda: open_database(LocalStorage(), store + "/config/subscriptionGroups"),
+        lambda: install_set(store, output, dry_run=True),
+    ):
+        try:
+            work()
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+            named += error.filename is not None
+assert named
+"""
+
+
+def test_no_room_for_temporary_files_is_no_damage(store: Path, tmp_path: Path) -> None:
+    made(store, tmp_path / "out", queues="files")
+    before = tree(store)
+    (full := tmp_path / "full").mkdir()
+    words = [sys.executable, "-c", NO_ROOM, str(store), str(tmp_path / "out"), str(full)]
+    if subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
+        pytest.skip("this user may not mount anything")
+    subprocess.run(["unshare", "-rm", *words], check=True)
+    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
 
 
 def test_an_index_whose_only_table_is_lost_is_no_empty_one(tmp_path: Path) -> None:

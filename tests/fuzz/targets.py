@@ -22,12 +22,7 @@ from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, sca
 from reput.store_format.describe.file_kinds import describe_checkpoint, describe_queue
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.faults import DamageFound, Fault
-from reput.store_format.names import (
-    UnsafeName,
-    check_topic,
-    parse_index_name,
-    parse_segment_name,
-)
+from reput.store_format.names import UnsafeName, check_topic, parse_index_name, parse_segment_name
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage import storage_for

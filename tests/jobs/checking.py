@@ -6,12 +6,7 @@ from reput.jobs.check import check
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from tests.damaged import Damaged
-from tests.in_process import (
-    STORE,
-    Session,
-    as_text,
-    storage_of,
-)
+from tests.in_process import STORE, Session, as_text, storage_of
 from tests.memory_storage import MemoryStorage
 
 

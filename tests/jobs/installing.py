@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.change.install import (
-    DERIVED,
-)
+from reput.broker.change.install import DERIVED
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer
 from tests.faults.killing import contents

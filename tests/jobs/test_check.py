@@ -22,15 +22,7 @@ from reput.store_format.storage.protocol import FileState
 from tests import golden_stores
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.golden_stores import as_left
-from tests.in_process import (
-    OUTPUT,
-    STORE,
-    Session,
-    as_text,
-    rebuild_log,
-    run,
-    storage_of,
-)
+from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.jobs.checking import checked, run_check
 from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage

@@ -169,3 +169,31 @@ def test_the_new_log_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("reput.jobs.pipeline.pipeline.Pipeline.scan", read)
     assert converted(log)[1].files == wanted
+
+
+@pytest.mark.parametrize("chunk", [200, 700, 4096])
+def test_a_segment_may_be_written_in_any_pieces(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = plain([Message("A", n % 3, n // 3, b"x" * (n * 7 % 400), properties(("KEYS", f"k{n}")))
+                 for n in range(80)])  # fmt: skip
+    words = {"to_settings": {"mappedFileSizeCommitLog": "9000"}, "rename": {"A": "B"}}
+    wanted = converted(log, **words)[1].files
+    monkeypatch.setattr("reput.udfs.convert.write_segments._CHUNK_BYTES", chunk)
+    assert converted(log, **words)[1].files == wanted
+
+
+@pytest.mark.long
+def test_spark_writes_the_same(spark: object, tmp_path: Path) -> None:
+    golden = golden_stores.unpack("mixed_5.3.3")
+    made = []
+    for engine in (spark, Session()):
+        out = tmp_path / f"out{len(made)}"
+        summary = convert(
+            engine, str(golden.input), str(out), rocketmq="5.3.3", settings=golden.settings,
+            to_settings={"mappedFileSizeCommitLog": "300000"},
+        )  # fmt: skip
+        assert summary.messages > 1000
+        files = (path for path in out.rglob("*") if path.is_file() and path.name != "manifest.json")
+        made.append({str(path.relative_to(out)): path.read_bytes() for path in files})
+    assert made[0] == made[1]

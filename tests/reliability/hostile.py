@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.damaged import SEGMENT, SETTINGS, messages
-from tests.logs.encoder import (
-    MAGIC_BLANK,
-    Message,
-    build_log,
-    encode,
-    key_with_hash,
-    properties,
-)
+from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, key_with_hash, properties
 
 COUNT = 90  # messages of the store that is spoilt
 SPOILT = 10  # the message that is

@@ -22,14 +22,7 @@ from reput.udfs import range_files
 from reput.udfs.damage import damaged_segments
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
-from tests.in_process import (
-    OUTPUT,
-    STORE,
-    Session,
-    as_text,
-    run,
-    storage_of,
-)
+from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.jobs.checking import run_check
 from tests.seeds import seeds
 from tests.store_format.damage.salvaged import check_queues

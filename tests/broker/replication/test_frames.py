@@ -21,11 +21,7 @@ from reput.broker.replication.ha_frames import (
 )
 from reput.broker.replication.master import DefaultConnection, MasterLog, SwitchConnection
 from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
-from reput.broker.replication.slave_requests import (
-    decode_answer,
-    encode_question,
-    runtime_info,
-)
+from reput.broker.replication.slave_requests import decode_answer, encode_question, runtime_info
 from reput.broker.replication.switch_frames import (
     MasterHello,
     SlaveHello,

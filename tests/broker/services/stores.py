@@ -13,10 +13,7 @@ from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import delays
 from reput.store_format.fate.fate_rows import gathered_delays
-from reput.store_format.message.message import (
-    HALF_TOPIC,
-    Message,
-)
+from reput.store_format.message.message import HALF_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.notes import Notes

@@ -63,6 +63,14 @@ def test_logs_that_part_name_both_records() -> None:
     assert [side.count("only") for side in found.found] == [9, 29]
 
 
+def test_a_message_at_another_position_of_its_queue_is_not_the_same() -> None:
+    ours = [message(41, sender="B"), message(42, sender="B")]
+    moved = replace(ours[1], queue_offset=41)
+    (found,) = compared(pair([*COMMON[:41], *ours], [*COMMON[:41], moved])).pairs
+    assert [side.count("again") for side in found.found] == [1, 1]
+    assert [side.count("only") for side in found.found] == [1, 0]
+
+
 def test_a_message_that_was_sent_again_is_lost_by_neither_choice() -> None:
     again = message(44, sender="B")
     ours = [*COMMON[:41], message(41, sender="C"), again]

@@ -8,16 +8,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.compare import compare
 from reput.jobs.console.compare_text import details, text
-from tests.jobs.comparing.pairs import (
-    COMMON,
-    MASTER,
-    SLAVE,
-    compared,
-    message,
-    pair,
-    places,
-    store,
-)
+from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, compared, message, pair, places, store
 from tests.logs.encoder import Message, encode
 from tests.store_format.log.epoch_files import file_of
 
@@ -47,6 +38,8 @@ def test_the_summary_says_what_either_choice_loses() -> None:
     )
     assert lines[6] == "  keep      slave: 9 messages would be lost that only master has (Pay 9)"
     assert f"behind {at} where the logs part: it would keep bytes that differ" in lines[9]
+    assert lines[-2].startswith("  next      reput convert ")
+    assert lines[-2].endswith(" --meet renumber --output DIR keeps what either has")
     assert all(line.isprintable() for line in (*lines, *details(report)))
     assert any(
         "master only: Pay/0, 9 messages, queueOffsets 41 to 49" in d for d in details(report)

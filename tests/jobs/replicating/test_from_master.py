@@ -17,11 +17,7 @@ import pytest
 from reput.broker.remoting.command import Command
 from reput.broker.remoting.frames import frame as remoting_frame
 from reput.broker.replication.ha_frames import encode_header, encode_report
-from reput.broker.replication.waits import (
-    FLUSH_SLAVE_TIMEOUT,
-    PUT_OK,
-    SLAVE_NOT_AVAILABLE,
-)
+from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK, SLAVE_NOT_AVAILABLE
 from reput.jobs import cli
 from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating import from_master as replica_wire

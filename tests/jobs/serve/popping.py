@@ -8,12 +8,7 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.record_bytes import BodyPiece
 from reput.jobs.serve.connection import _bytes
-from reput.store_format.layouts import (
-    MIDDLE_AT,
-    RECORD_AT,
-    RECORD_HEAD_BYTES,
-    TIMESTAMP_BYTES,
-)
+from reput.store_format.layouts import MIDDLE_AT, RECORD_AT, RECORD_HEAD_BYTES, TIMESTAMP_BYTES
 from tests.jobs.serve.asked import TOPIC, Asked
 
 _RETRY_TOPIC = re.compile(rb"%RETRY%[\w-]+?([_+])")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.kernels.blocks import BLOCK, find_byte, first_unlike, same_bytes
+from reput.store_format.kernels.blocks import BLOCK, copy_bytes, find_byte, first_unlike, same_bytes
 from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
 
 
@@ -92,3 +92,14 @@ read(np.ones(4, np.uint8), {at})
         check=False,
     )
     assert "IndexError" in ran.stderr
+
+
+def test_bytes_are_copied_and_no_others() -> None:
+    source = np.arange(300, dtype=np.uint8)
+    for length in (*range(100), 200):
+        for at, start in ((0, 0), (7, 50), (300 - length, 300 - length)):
+            out = np.full(300, 255, np.uint8)
+            wanted = out.copy()
+            wanted[at : at + length] = source[start : start + length]
+            copy_bytes(out, at, source, start, length)
+            assert np.array_equal(out, wanted)

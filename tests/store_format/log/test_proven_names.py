@@ -6,15 +6,7 @@ from reput.jobs.check import check
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.jobs.repair import repair
 from reput.store_format.release.settings import SettingError
-from tests.in_process import (
-    OUTPUT,
-    STORE,
-    Session,
-    as_text,
-    rebuild_log,
-    run,
-    storage_of,
-)
+from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import Hurt, generate
 

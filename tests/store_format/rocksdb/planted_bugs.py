@@ -19,6 +19,7 @@ referred = partial(only, "tests/jobs/deriving/test_rocksdb_reference.py")
 expired = partial(only, "tests/jobs/deriving/test_expired_queues.py")
 converted = partial(only, "tests/jobs/in_place/test_convert_config.py")
 attacked = partial(only, "tests/attack/test_rocksdb.py")
+engines = partial(only, "tests/jobs/deriving/test_rocksdb_engines.py")
 
 BUGS = (
     Bug("timers in RocksDB are delivered from the time on that was read", _SERVICES + "::read_timers",
@@ -42,6 +43,14 @@ BUGS = (
     Bug("entries of a queue in RocksDB end at its max row", _QUEUES + "::RocksDBQueue.rows",
         "stop = self._last + 1 if stop is None else min(stop, self._last + 1)",
         "stop = self._last + 9 if stop is None else min(stop, self._last + 9)", judged("does_not_read")),
+    Bug("a lost message is a hole in RocksDB, and no missing row", _JUDGED + "::_Comparison._fillers",
+        "found[some] = positions[some] != record.queue_offset", "pass", engines("local and salvage")),
+    Bug("an index whose only table is lost is no empty one", "jobs/judging/rocksdb_index.py::compare_index",
+        "    if not has_database(there, folder):", "    if not has_rows(there, folder):", attacked("only_table")),
+    Bug("no room for temporary files is no damaged database", _LIBRARY + "::_error",
+        "    refuse_full_disk(error, ours)\n", "", attacked("no_room")),
+    Bug("of a config that cannot be read a copy is put back, not a rebuild's", _LIBRARY + "::_remedy",
+        "if above == CONFIG:", "if not above:", attacked("what_to_do")),
     Bug("what is dispatched again is no difference", _JUDGED + "::_Comparison._missing",
         'again = int(wanted[first]["physicalOffset"]) >= self.again_from', "again = False", judged("only_behind")),
     Bug("times of entries in RocksDB are compared", _JUDGED + "::_Comparison.compare",

@@ -5,16 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format import layouts
-from tests.format_pages import (
-    FIELD_ROW,
-    HEX_BLOCK,
-    LINE,
-    QUEUE_LOGS,
-    Block,
-    fields,
-    parts,
-    text_of,
-)
+from tests.format_pages import FIELD_ROW, HEX_BLOCK, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 from tests.store_format.storage.queue_log_archive import unpack
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MOST_POINTS = 100_000  # check points of all groups: a pop makes one for each queue
 MOST_OF_GROUP = 20_000  # and of one group in a topic; a broker has no limit
-_SPLIT = 2  # times these, where a client takes a part of what was popped together, and comes again
+_SPLIT = 2  # times these, where a client is given a part of what was popped together
 _SPAN_MOST = 1 << 12  # positions between the first and the last of one check point
 _HEAP_SLACK = 64
 
@@ -100,7 +100,7 @@ class InFlight:
         self.changes = 0  # how often something was popped or acknowledged
 
     def has_room(self, group: str, topic: str, times: int = 1) -> bool:
-        """Whether one more check point is taken; times: so many times as many as there may be."""
+        """Whether one more check point is taken, below `times` the usual limits."""
         popped = self._of.get((group, topic))
         own = 0 if popped is None else len(popped.points)
         return own < times * MOST_OF_GROUP and self._count < times * MOST_POINTS

@@ -52,6 +52,9 @@ LOCAL_SETTINGS = {
     "spark.jars.excludes": _LEFT_OUT,
     # Delta has 50 tasks for each look at a table, by default.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Each message is a row here: interpreted, it takes several times as long.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 _COMMITS_LOOKED_AT = 1000  # ours is the newest one, unless somebody tends the table (OPTIMIZE)
 _ADDED_UP = ("physicalOffset", "bodyCRC", "size")

@@ -23,7 +23,7 @@ from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.rocketmq.replicas import SLAVE, until
-from tests.rocketmq.two_brokers import VERSION, ends, is_master, stopped, two_brokers
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 _ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
@@ -101,9 +101,9 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     with master_and_slave(tmp_path) as (first, second, client):
         both = acknowledged(client, messages(3000))
         assert until(lambda: ends(second) == ends(first))
-        with stopped(second):
-            late = acknowledged(client, large(300, 3000))
-            first.driver.kill()
+        with killed_behind(first, second, client, large(300, 3000)) as sent:
+            pass
+        late = {each[_ID] for each in sent}
         second.driver.kill()
     report, lines = found_by(master, slave)
     assert report.pairs[0].verdict == BEHIND
@@ -138,9 +138,9 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
         (master_store,) = {tmp_path / "0", tmp_path / "1"} - {slave_store}
         both = acknowledged(client, messages(3000))
         assert until(lambda: ends(slave) == ends(master))
-        with stopped(slave):
-            late = acknowledged(client, large(300, 3000))
-            master.driver.kill()
+        with killed_behind(master, slave, client, large(300, 3000)) as sent:
+            pass
+        late = {each[_ID] for each in sent}
         assert until(lambda: is_master(slave), 120)
         after = acknowledged(client, messages(1500, first=5000))
         slave.driver.kill()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client
+from tests.rocketmq.live import QUEUES, Broker, Client
 from tests.rocketmq.replicas import until
 
 VERSION = "5.3.3"
@@ -32,7 +34,27 @@ def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
 
 
 @contextmanager
-def stopped(broker: Broker) -> Iterator[None]:
+def killed_behind(
+    master: Broker, slave: Broker, client: Client, some: list[dict[str, Any]]
+) -> Iterator[list[list[Any]]]:
+    """Messages that the master acknowledges while its slave does nothing; then it is killed.
+
+    The list has what was sent once this has ended. Until then the client, whose end asks each
+    broker to forget it, waits for the slave, for longer than the controller waits for it.
+    """
+    sent: list[list[Any]] = []
+    with _stopped(slave):
+        before = _dispatched(master)
+        client.driver.tell("send", namesrv=client.namesrv, messages=some, queues=QUEUES)
+        assert until(lambda: _dispatched(master) == before + len(some))
+        time.sleep(1)  # the last acknowledgement is on its way
+        yield sent
+        master.driver.kill()
+    sent += client.driver.answer("send", timeout=300)["sent"]
+
+
+@contextmanager
+def _stopped(broker: Broker) -> Iterator[None]:
     """It does nothing meanwhile: for less than the 10 s after which its controller gives it up."""
     process = broker.driver.pid
     assert process
@@ -49,3 +71,7 @@ def is_master(broker: Broker) -> bool:
 
 def ends(broker: Broker) -> int:
     return int(broker.status()["max_offset"])
+
+
+def _dispatched(broker: Broker) -> int:
+    return int(broker.status()["dispatched"])

@@ -177,7 +177,7 @@ def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | N
 
 @pytest.mark.parametrize(
     ("splits", "ranges", "partitions"),
-    [pytest.param(2, 16, 1, marks=pytest.mark.both), (7, 7, None), (64, 2, 7)],
+    [(2, 16, 1), (7, 7, None), (64, 2, 7)],
 )
 def test_cuts_on_an_engine(
     engine: Engine, tmp_path: Path, splits: int, ranges: int, partitions: int | None

@@ -29,6 +29,7 @@ def ran(name: str, work: Path) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_notebook_rebuilds_verifies_and_draws(tmp_path: Path) -> None:
     said = ran("rebuild_store.py", tmp_path)
     assert re.search(r"^messages .*\n-+ .*\n *3,750 +19 ", said, re.M)

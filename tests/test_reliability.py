@@ -29,7 +29,7 @@ from tests.reliability.inputs import (
 )
 from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
 
-SELECTED = 13  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
+SELECTED = 29  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
 
 # A wrong queueOffset or queueId that nothing covers may move its queue's next position above
 # the offsets that follow, which are then skipped: RocketMQ's rule (derive/queue_runs.number_run).

@@ -16,7 +16,7 @@ SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
 PLANTED = ("pandas", "numpy", "numba", "pyarrow", "pyspark", "py4j", "json", "jobs", "udfs",
            "store_format", "logging", "pathlib", "socket", "struct", "runpy", "pkgutil", "typing",
            "reput", "psutil", "yaml", "cloudpickle", "multiprocessing")  # fmt: skip
-SPARK_TOO = (pytest.mark.spark, pytest.mark.both)
+ON_SPARK = (pytest.mark.spark, pytest.mark.long)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_commands_without_spark(planted: Path, words: list[str]) -> None:
 
 
 @pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=SPARK_TOO)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=ON_SPARK)])
 def test_a_rebuild_with_all_its_processes(planted: Path, tmp_path: Path, engine: str) -> None:
     store, words = unpack("broker_clean_5.3.3").root / "input", ("--engine", engine)
     done = run(planted, REPUT, "rebuild", store, "--output", tmp_path / "out", *SIZES, *words)

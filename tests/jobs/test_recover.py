@@ -71,7 +71,6 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
     assert tree(store) == state
 
 
-@pytest.mark.both
 def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     store, golden = copy("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")

@@ -16,7 +16,7 @@ from tests.rocketmq.flipped import flip
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 
-pytestmark = pytest.mark.rocketmq
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 COUNT, DAMAGED, SAVED_AT = 50, 10, 3
 # the byte of the record whose lowest bit is flipped, by the name of its field
@@ -43,12 +43,8 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
         return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
-def _cases() -> list[Any]:
-    cases = [("5.3.3", "totalSize")]
-    cases += [(v, f) for v in VERSIONS for f in BYTES if (v, f) != cases[0]]
-    return [
-        pytest.param(*case, marks=[pytest.mark.long] if i else []) for i, case in enumerate(cases)
-    ]
+def _cases() -> list[tuple[str, str]]:
+    return [(version, field) for version in VERSIONS for field in BYTES]
 
 
 @pytest.mark.parametrize(("version", "field"), _cases())

@@ -13,6 +13,7 @@ from tests.jobs.sources.reading import write
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_local_session_has_delta_and_reads_back_what_it_wrote(tmp_path: Path) -> None:
     log = damaged(messages(60))
     store, to = write(log.log, tmp_path / "store"), tmp_path / "out"

@@ -82,6 +82,7 @@ def test_given_settings_go_over_ours() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_session_is_silent_and_leaves_nothing_also_after_one_that_failed(tmp_path: Path) -> None:
     """A failed task is reported in its own words."""
     done = run(tmp_path)

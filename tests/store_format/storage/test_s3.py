@@ -332,6 +332,7 @@ def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is a folder" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     about = battery.golden()
     done = subprocess.run(

@@ -6,6 +6,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from tests.ledger import code
+
 ROOT = Path(__file__).parents[2]
 _HERE = "tests/ledger/"
 _PACKAGES = r"(?:reput|tests|scripts|benchmarks)"
@@ -64,7 +66,7 @@ class Tree:
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self.blobs = blobs(root)
+        self.blobs = code.names(root, blobs(root))
         self._modules = {_module(path): path for path in self.blobs if path.endswith(".py")}
         self._locked = [path for path in self.blobs if path.endswith(".lock")]
         self.digest = cache(self._digest)

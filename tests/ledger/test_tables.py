@@ -10,6 +10,7 @@ import pytest
 
 from tests.ledger import budget, covers, due, explore, records
 from tests.ledger.__main__ import slowest, tell
+from tests.ledger.code import code
 from tests.ledger.projects import git, project
 from tests.ledger.records import Run
 from tests.ledger.sources import ROOT, Tree
@@ -180,8 +181,25 @@ def test_a_change_of_what_a_test_uses_changes_its_digest(tmp_path: Path) -> None
     assert Tree(tmp_path).digest("tests/test_a.py") != first
     (tmp_path / "store_format/b.py").write_text("x = 1\n")
     assert Tree(tmp_path).digest("tests/test_a.py") == first
+    (tmp_path / "store_format/b.py").write_text('"""Of b."""\n\nx = 1  # why\n')
+    assert Tree(tmp_path).digest("tests/test_a.py") == first
     (tmp_path / "tests/test_a.py").write_text(files["tests/test_a.py"] + "def test(others): ...\n")
     assert "jobs/other.py" in Tree(tmp_path).closure("tests/test_a.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("x = 1  # why\n\n\n# more\ny = 2\n", "x = 1\ny = 2\n"),
+        ('def f():\n    """Two.\n\n    More.\n    """\n    return 1\n', "def f():\n    return 1\n"),
+        ('"""Of all."""\nx = """a\n\n# no comment\n"""\n', 'x = """a\n\n# no comment\n"""\n'),
+        ('"""Of all."""\nprint(__doc__)\n', '"""Of all."""\nprint(__doc__)\n'),
+        ('x = 1\n"""no docstring"""\n', 'x = 1\n"""no docstring"""\n'),
+        ('class A:\n    """Of A."""\n    x = "#"  # \u00e4\n', 'class A:\n    x = "#"\n'),
+    ],
+)  # fmt: skip
+def test_code_is_what_python_runs(text: str, runs: str) -> None:
+    assert code(text) == runs
 
 
 def test_a_seed_that_fails_is_written_with_the_line_that_repeats_it(

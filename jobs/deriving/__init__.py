@@ -1,1 +1,1 @@
-"""A set of derived files, from a log to its place."""
+"""Derive a set of files from a log and publish it."""

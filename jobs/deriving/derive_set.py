@@ -1,4 +1,4 @@
-"""Derive a store's files, and publish them as a set: what a rebuild is, and a repair ends with."""
+"""Derive a store's files and publish them as a set: a whole rebuild, and a repair's last step."""
 
 import time
 from collections.abc import Mapping
@@ -47,11 +47,11 @@ def derive_set(  # noqa: PLR0913 (a user's options)
 ) -> Summary:
     """Scan the log, build queues and index from it, and publish them in `target`.
 
-    on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. no_room: of a
-    repaired log, the lost positions that have no filler (QueueDamage). queues, index: whether they
-    are to be in FILES or in ROCKSDB. expired: the ends of queues without a live message, where the
-    store's own files do not have them. Raises StoreError, of which DamageFound and StoreChanged are
-    two; nothing is left behind then.
+    on_damage, index_start_name, ranges: as for `reput.jobs.rebuild.rebuild`.
+    no_room: for a repaired log, the lost positions that have no filler (QueueDamage).
+    queues, index: FILES or ROCKSDB. expired: last entries of the queues without a live message,
+    if the store's own files lack them. Raises StoreError (also its subclasses DamageFound and
+    StoreChanged); a failed run leaves no files.
     """
     with found.publishing(target) as (job, cleaned):
         planned = time.monotonic()
@@ -81,8 +81,8 @@ def derive_files(
     job: Pipeline, linked: Linked, summary: Summary, *, queues: str, index: str,
     expired: Mapping[Queue, LastEntry] | None, index_start_name: str | None = None,
 ) -> list[Built]:  # fmt: skip
-    """Build queues and index in staging from a log that is scanned and linked; BUILT rows with
-    their paths in a set. The summary gets counts and warnings; the rest is as for derive_set.
+    """Build queues and index in staging from a scanned and linked log. Adds counts and warnings to
+    the summary. Returns BUILT rows with their paths in a set; other parameters as for derive_set.
     """
     built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
     indexed = index_tables(job, linked) if index == ROCKSDB else None
@@ -108,7 +108,7 @@ def derive_files(
 
 
 def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
-    """Move what was derived in a folder of staging into the set at `target`."""
+    """Move the derived files from a folder of staging into the set at `target`."""
     for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
         if each:
             storage.make_folders(f"{target}/{each}")
@@ -116,7 +116,7 @@ def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> 
 
 
 def _live(built: list[Built]) -> set[tuple[str, int]]:
-    """The queues that have files."""
+    """(topic, queueId) of the queues that have files."""
     paths = (row["folder"].split("/") for row in built if row["folder"] != INDEX)
     return {(topic, int(queue_id)) for _, topic, queue_id in paths}
 
@@ -124,7 +124,7 @@ def _live(built: list[Built]) -> set[tuple[str, int]]:
 def _in_rocksdb(
     job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
 ) -> list[Built]:
-    """The files of the database of queues, in staging."""
+    """Make the RocksDB of queues in staging; its BUILT rows."""
     live = {(row["topic"], row["queue_id"]) for row in tables}
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
@@ -153,7 +153,7 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
 
 
 def _skipped(built: list[Built]) -> list[str]:
-    """One warning for each queue that does not hold all of its messages."""
+    """One warning for each queue that lacks some of its messages."""
     skipped: dict[str, int] = {}
     for row in built:
         if row["skipped"]:

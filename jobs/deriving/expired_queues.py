@@ -1,7 +1,8 @@
-"""Queues of a store whose messages have all expired: the log tells nothing of them.
+"""Queues of a store whose messages have all expired, so that the log has no record of them.
 
-A broker must know where they end, else it would number their next messages from 0. Files that a
-store has are kept by `install`; a RocksDB gets their ends here, and files are made of those.
+A broker must know their last positions, else it would number their next messages from 0. `install`
+keeps a store's own queue files. This module adds the last entries to a new RocksDB, and makes
+queue files from the last entries in an old RocksDB.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +26,9 @@ Queue = tuple[str, int]
 
 
 class LastEntry(NamedTuple):
-    """The last entry of a queue: physicalOffset and queueOffset, and if they are known the rest.
+    """The last entry of a queue: physicalOffset (place), queueOffset (position), size, tagsCode.
 
-    size: that of the shortest record, where nobody knows it any more.
+    size: of the shortest possible record if the true size is unknown.
     """
 
     place: int
@@ -37,8 +38,8 @@ class LastEntry(NamedTuple):
 
 
 def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
-    """The ends of the store's queues that have no live message. live: the others; warnings: gets
-    a line where a RocksDB that would tell cannot be read. Raises RocksDBMissing.
+    """The last entries of the store's queues without a live message. live: all other queues.
+    warnings: gets a line if the RocksDB of queues cannot be read. Raises RocksDBMissing.
     """
     log_start = plan.segments[0].start
     if not log_start:
@@ -74,7 +75,7 @@ def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]
             try:
                 last = queue.last()
             except BadQueue:
-                continue  # a rebuild may be why it is called: what can be read counts
+                continue  # the queue may be damaged, which is why it is rebuilt
             finally:
                 queue.close()
             if last is not None and last.position == queue.maximum() - 1:
@@ -88,7 +89,7 @@ def _last(entry: QueueEntry) -> LastEntry:
 def files_of_expired(
     plan: Plan, staging: Staging, live: set[Queue], length: int, warnings: list[str]
 ) -> list[Built]:
-    """A queue file in staging for each expired queue of a store that has queues in RocksDB alone;
+    """Make a queue file in staging for each expired queue if the store has queues in RocksDB;
     BUILT rows. length: bytes of a file; warnings: as for expired_queues.
     """
     if queues_folder(plan.storage, plan.store) is None:
@@ -97,7 +98,7 @@ def files_of_expired(
 
 
 def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int) -> list[Built]:
-    """A queue file in staging for each of these queues, with its last entry; BUILT rows."""
+    """Make a queue file in staging with the last entry of each queue in `ends`; BUILT rows."""
     built = []
     for (topic, queue_id), last in sorted(ends.items()):
         number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)

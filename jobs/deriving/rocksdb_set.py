@@ -1,7 +1,7 @@
-"""Makes the RocksDB of a set: the tables that tasks have built, and what a broker asks first.
+"""Makes the RocksDB of a set from the tables that tasks have built, and the rows a broker needs.
 
-Of each queue the row `max` (RocksDBConsumeQueueOffsetTable), and one row that says up to where the
-log is dispatched, so that the next broker begins there.
+These are the row `max` of each queue (RocksDBConsumeQueueOffsetTable), and a row with the physical
+offset up to which the log is dispatched, where the next broker begins.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ def queues_database(
 ) -> list[Built]:
     """Make the database of queues in staging; BUILT rows with their paths below the set.
 
-    tables: TABLE rows; expired: the ends of queues that have no live message: a broker goes on
-    there.
+    tables: TABLE rows.
+    expired: last entries of queues without a live message; a broker numbers on from them.
     """
     lasts, end = dict(expired), log_start
     names: dict[str, int] = {}
@@ -60,8 +60,8 @@ def index_database(staging: Staging, tables: IndexTables) -> list[Built]:
 def _database(
     staging: Staging, kind: str, families: dict[str, tuple[list[str], dict[bytes, bytes]]]
 ) -> list[Built]:
-    """Make a database in staging; kind: its folder in the set; families: by name the tables that
-    are there, and further rows, whose keys are in none of their ranges.
+    """Make a database in staging. kind: its folder in the set. families: name -> (tables,
+    further rows); the keys of the further rows lie outside the key ranges of the tables.
     """
     with _room(staging) as (folder, name):
         made = f"{folder}/{name}"
@@ -85,7 +85,7 @@ def _long(value: int) -> bytes:
 
 
 class _room:  # noqa: N801 (a context manager)
-    """(a local folder, the name of a new one in it): that of staging, or a temporary one."""
+    """(a local folder: that of staging, or a temporary one; the name of a new folder in it)."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
@@ -104,7 +104,7 @@ class _room:  # noqa: N801 (a context manager)
 
 
 def _local_path(staging: Staging, folder: str, name: str) -> str:
-    """Where a table is on a local disk, copied there if it is elsewhere."""
+    """The path of a table on a local disk; a table that is elsewhere is copied there."""
     path = f"{folder}/{name}"
     if local_folder(staging) is None:
         with open(path, "xb") as copy:
@@ -114,7 +114,7 @@ def _local_path(staging: Staging, folder: str, name: str) -> str:
 
 
 def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Built:
-    """The row of a finished file; where staging is elsewhere, it is copied there."""
+    """The BUILT row of a finished file, which is copied to staging if staging is not local."""
     length, digest = os.path.getsize(path), _digest(path)
     name = f"{folder}/{file}"
     if local_folder(staging) is None:

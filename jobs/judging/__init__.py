@@ -1,1 +1,1 @@
-"""The verdict on a store's files, for check, verify and recover."""
+"""Judge a store's derived files, for check, verify and recover."""

@@ -1,7 +1,7 @@
-"""The entries of a batch queue compared one by one, whatever place they stand at.
+"""Compares the entries of a batch queue one by one, wherever they stand in its files.
 
-They say their own positions, and a rebuilt queue begins in file 0: where a queue's first messages
-have expired, the same entries stand elsewhere in RocketMQ's files.
+A batch entry has its own queueOffset, and a rebuilt queue begins in file 0. If a queue's first
+messages have expired, the same entries stand at other places in RocketMQ's files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ BatchEntryAt = tuple[str, int, Any]  # a file, an offset in it, the entry there 
 def batch_entries(
     storage: InputStorage, files: Iterable[tuple[str, int]]
 ) -> Iterator[BatchEntryAt]:
-    """The entries of batch queue files. files: each with the bytes from its start that are used."""
+    """The entries of batch queue files. files: (path, number of used bytes from its start)."""
     for path, used in files:
         entries = decode_entries(read_part(storage, path, 0, used), True)
         for number, entry in enumerate(entries):
@@ -28,10 +28,10 @@ def batch_entries(
 def first_difference(
     wanted: Iterable[BatchEntryAt], there: Iterable[BatchEntryAt], last: str, log_start: int
 ) -> tuple[Difference, int] | None:
-    """The first difference, and the physicalOffset that it is about; None where there is none.
+    """(the first difference, physicalOffset of its entry); None if there is no difference.
 
-    Only entries of live messages count, those from log_start on. last: the path that lacks what is
-    missing at the end.
+    Only entries of live messages count: physicalOffset >= log_start.
+    last: path of the last file, to name in the difference if entries are missing at the end.
     """
     live = (each for each in there
             if is_message(each[2]) and each[2]["physicalOffset"] >= log_start)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a check found, as the console shows it and --json prints it."""
+"""The report of a check, for the console and --json."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,43 +12,43 @@ from reput.store_format.log.segments import Finding
 
 @dataclass
 class CheckReport:
-    """What a check found. Offsets are physical, sizes in bytes, times in seconds."""
+    """The findings of a check. Offsets are physical, sizes in bytes, times in seconds."""
 
     store: str
     rocketmq: str
     log_start: int
-    log_end: int  # where the last live record ends
+    log_end: int  # end of the last live record
     segment_bytes: int
-    segments: list[int]  # first offsets
+    segments: list[int]  # the physical offset of each segment's start
     messages: int
     damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
     findings: list[Finding] = field(default_factory=list)
-    derived_files: int | None = None  # compared; None: the store has none, nor a RocksDB of queues
-    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there
+    derived_files: int | None = None  # compared files; None: the store has no derived files at all
+    in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what is no fault
-    behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
-    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    looks_like: str = ""  # another release, by whose rules the store is sound
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
-    releases: str = ""  # those that write the same, as a text
-    of_group: bool = False  # the log is a DLedger group's, which no command changes
+    notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    looks_like: str = ""  # another release by whose rules the store is sound
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
+    of_group: bool = False  # the log is that of a DLedger group, which no command changes
     seconds: float = 0.0
 
     @property
     def sound(self) -> bool:
-        """No damage, nothing wrong with a file, and derived files as the log gives them."""
+        """Whether there is no damage, no finding, and no difference of a derived file."""
         return not (self.findings or self.differences or self.damage["range_count"])
 
     @property
     def only_derived_differ(self) -> bool:
-        """Whether nothing is wrong but that derived files are not as the release makes them."""
+        """Whether the log is sound but derived files are not as the release makes them."""
         return bool(self.differences) and not (self.findings or self.damage["range_count"])
 
     @property
     def assumed(self) -> bool:
-        """Whether the store's files do not show the release."""
+        """Whether the release is assumed, as the store's files do not show it."""
         return self.releases.endswith("assumed")
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A check: the whole log read with every CRC, and the derived files compared with it."""
+"""A check: read the whole log with every CRC, and compare the derived files with it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,17 +25,17 @@ from reput.store_format.storage.protocol import Storage
 def check_store_of(
     found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
 ) -> CheckReport:
-    """Check a store that was found with `tolerant`; what is wrong with its files is a finding.
+    """Check a store that was found with `tolerant`; faults of its files become findings.
 
-    staging_folder, storage: where files are derived that are only compared; ranges: gets every
-    range and every gap as JSON lines. Raises StoreError, StoreChanged, OSError.
+    staging_folder, storage: where files are derived for the comparison.
+    ranges: gets every range and gap as JSON lines. Raises StoreError, StoreChanged, OSError.
     """
     report = _check(found, staging_folder, storage, ranges)
     if report.only_derived_differ:
         for other in _of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
             if another.sound:
-                if found.plan.discovered.others:  # nobody has said that it is of the first one
+                if found.plan.discovered.others:  # the user has not named the release
                     report = another
                 else:
                     report.looks_like = other.plan.profile.release
@@ -47,7 +47,7 @@ def check_store_of(
 def _check(
     found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
 ) -> CheckReport:
-    """Read the log and compare, by the rules of the release that the plan says."""
+    """Read the log and compare, by the rules of the plan's release."""
     plan = found.plan
     with found.temporarily("reput-check", staging_folder, storage) as job:
         job.check_every_crc()
@@ -58,7 +58,7 @@ def _check(
         if ranges:
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
-        # a checkpoint that knows of queue entries: the store had queues, and has lost them
+        # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.storage, plan.store)
         if had_queues or in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
@@ -77,10 +77,10 @@ _TRIED_MOST = 3
 
 
 def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
-    """The same store as found by other releases that its files do not rule out, newest first.
+    """The same store found by other releases that its files do not rule out, newest first.
 
-    One of each that derive the same files; those of the given release are left out, unless the
-    store is of several releases and the given one cannot be the last.
+    Of releases that derive the same files only one is tried. Releases that derive the same files
+    as the given release are left out.
     """
     plan = found.plan
     clues = clues_of(

@@ -1,4 +1,4 @@
-"""How a derived file differs from what the log gives."""
+"""How a derived file differs from the file that the log gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ ONE_TOO_MANY = "one entry too many"
 
 @dataclass
 class Difference:
-    """The first difference of one file: where, which field, what is there and should be."""
+    """The first difference of one file.
+
+    offset: bytes in the file; there, wanted: the field's value in the file, and by the log.
+    """
 
     path: str
     offset: int
@@ -30,8 +33,8 @@ class Difference:
 
 
 def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
-    """What was compared, for people. shown: the number of files, as a text that is left out where
-    there are rows alone; in_rocksdb: the same of each kind of rows.
+    """A text of what was compared. files: number of files; shown: the text for them, left out if
+    only rows of RocksDB were compared; in_rocksdb: a text for each kind of rows.
     """
     rows = f"{', '.join(in_rocksdb)} in RocksDB" if in_rocksdb else ""
     return ", ".join(filter(None, (shown if files or not rows else "", rows)))

@@ -1,4 +1,4 @@
-"""The log's end: is the last of it whole, and does something in the store know of more?"""
+"""The log's end: whether its last records are whole, and whether other files point past it."""
 
 import json
 from collections.abc import Iterator
@@ -32,10 +32,10 @@ _SHOWN = 20
 
 
 def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:
-    """Add to the ranges the records in the last segment that a crash has torn in their text.
+    """Add the records of the last segment whose topic or properties a crash has torn.
 
-    Lengths and body CRC are right there, so that RocketMQ and a rebuild take them as they read;
-    recover and the writer end the log before the first.
+    Lengths and body CRC of such a record are right, so RocketMQ and a rebuild accept it. `recover`
+    and the writer end the log before the first torn record.
     """
     segment, end = job.plan.segments[found.in_use - 1], found.linked.end
     row = found.mapped.get(found.in_use - 1)
@@ -64,9 +64,9 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
 def past_the_end(
     job: "Pipeline", linked: Linked, known: Checkpoint | None, differences: list[Difference]
 ) -> list[Finding]:
-    """What points past the log's end: queues, index files, checkpoint and consumers' offsets.
+    """Findings of what points past the log's end: queues, index, checkpoint, consumer offsets.
 
-    Where a log's last segment is gone, nothing in the log itself shows it.
+    If the last segment of a log is gone, nothing in the log itself shows the loss.
     """
     storage, store = job.plan.storage, job.plan.store
     return [
@@ -82,7 +82,7 @@ def past_the_end(
 def _derived(
     storage: InputStorage, store: str, end: int, differences: list[Difference]
 ) -> Iterator[tuple[str, str]]:
-    """(path, what is said) of the first queue and the last index file that point past the end."""
+    """(path, text) of the first queue file and the last index file that point past the end."""
     past = [d for d in differences if d.field.endswith(PAST_END)]
     whole = [d for d in differences if d.field == NO_SUCH_FILE]
     for each in past[:1] or whole[:_SHOWN]:
@@ -99,7 +99,7 @@ def _derived(
 
 
 def _first_entry(storage: InputStorage, path: str) -> int | None:
-    """Where the first entry of a queue's file points to."""
+    """The physicalOffset of a queue file's first entry; None if it has no entry."""
     if path.split("/")[-4:-3] != [CONSUME_QUEUE]:
         return None
     entries = decode_entries(read_head(storage, path, QUEUE_ENTRY_BYTES) or b"")
@@ -123,10 +123,11 @@ def _checkpoint(
 
 
 def _newest(job: "Pipeline", linked: Linked) -> int:
-    """When the newest record of the last segment in use was stored.
+    """The greatest storeTimestamp in the last segment in use.
 
-    Looked for only where the last record of no split is new enough: a clock was set back then, or
-    records are gone. A checkpoint is of the last moments before it was written.
+    It is searched only if the last record of every split is older than the checkpoint: then a
+    clock was set back, or records are gone. The last segment is enough, as a checkpoint's times
+    are those of the last messages before it was written.
     """
     segments = job.plan.segments
     segment = next((s for s in reversed(segments) if s.start < linked.end), segments[0])
@@ -145,7 +146,7 @@ def _time(milliseconds: int) -> str:
 
 
 def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
-    """Groups that have read further than a queue goes; a queue that is not there is none."""
+    """(path, text) of queues that a group has read past their end; absent queues do not count."""
     path = f"{job.plan.store}/{_CONSUMERS}"
     read = _consumed(job.plan.storage, path)
     if not read:
@@ -170,7 +171,7 @@ def _consumed(storage: InputStorage, path: str) -> dict[tuple[str, int], int]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}  # of another shape; it is a second opinion, no more
+        return {}  # the file has another shape; it is only a second opinion
     read: dict[tuple[str, int], int] = {}
     for topic, queue, offset in saved:
         read[topic, queue] = max(read.get((topic, queue), 0), offset)

@@ -1,8 +1,9 @@
-"""Compares an index in RocksDB with the rows that the log gives, by key.
+"""Compares the rows of an index in RocksDB with the rows that the log gives, by key.
 
-Of these nothing is said: rows of expired messages, which stay until a compaction; rows of the
-newest message and behind it, which a broker writes again when it starts (lastOffsetPy); messages
-before the first one that has a row, as the index may have been switched on late.
+Not judged are
+- rows of expired messages, which stay until a compaction;
+- rows from the newest message on, which a broker writes again when it starts (lastOffsetPy);
+- messages before the first message with a row, as the index may have been switched on late.
 """
 
 from contextlib import closing
@@ -30,22 +31,22 @@ _MISSING = "are missing in RocksDB"
 
 @dataclass
 class ComparedIndex:
-    """What was found of the index in one RocksDB."""
+    """The result of comparing the index in one RocksDB."""
 
     rows: int = 0
     notes: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
-    behind: list[Difference] = field(default_factory=list)  # the broker goes on there
+    behind: list[Difference] = field(default_factory=list)  # rows that a broker will add
 
     def what(self) -> list[str]:
-        """A line of what was compared; none where nothing could be."""
+        """A line with the number of compared rows; none if nothing was compared."""
         return [f"{counted(self.rows, 'row')} of the index"] if self.rows else []
 
 
 def compare_index(
     job: Pipeline, linked: Linked, there: InputStorage, against: str
 ) -> ComparedIndex | None:
-    """Compare the index in RocksDB below `against`; None where there is none."""
+    """Compare the index in RocksDB below `against`; None if there is none."""
     folder, found = f"{against}/{STORE_DB}", ComparedIndex()
     if not has_database(there, folder):
         return None
@@ -55,7 +56,7 @@ def compare_index(
             if not index.has_rows:
                 return None
             _compare(job, linked, there, index, found)
-    except RocksDBMissing as error:  # there may be timers alone, and index files that are judged
+    except RocksDBMissing as error:  # the database may have rows of timers only
         if not has_rows(there, folder):
             return None
         found.notes.append(f"{error}: it is not compared")
@@ -96,7 +97,7 @@ def _compare(
 
 
 def _sum(compared: list[dict[str, Any]], kind: str) -> tuple[int, int]:
-    """(how many rows there are of a kind of difference, the first message that has one)."""
+    """(number of rows with this kind of difference, physical offset of the first such message)."""
     there = [row for row in compared if row[kind]]
     first = min((row[f"first_{kind}"] for row in there), default=-1)
     return sum(row[kind] for row in there), first

@@ -1,12 +1,11 @@
-"""Compares queues in RocksDB with those that the log gives, entry by entry, by key.
+"""Compares queues in RocksDB with the queues that the log gives, entry by entry, by key.
 
-RocksDB's files are never the same twice; its rows are determined by the log but for these, of
-which nothing is said:
+RocksDB's files are never the same twice. Its rows follow from the log, but these are not judged:
 
-- rows before a queue's first live message, and behind its max row, which a broker does not read;
-- rows that a broker writes again when it starts: from the dispatch checkpoint on;
-- of several records with one queueOffset any may be there: which is left depends on the batches
-  in which they were dispatched (RocksDBConsumeQueueStore.putMessagePosition0).
+- rows before a queue's first live message, and after its max row, which a broker does not read;
+- rows from the dispatch checkpoint on, which a broker writes again when it starts;
+- which of several records with one queueOffset has the row, as that depends on the batches in
+  which they were dispatched (RocksDBConsumeQueueStore.putMessagePosition0).
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +39,7 @@ from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")
 _CHUNK = 1 << 16  # entries compared at a time
-_TIMES_MOST = 1 << 22  # entries whose times are compared by one pass through the log
+_TIMES_MOST = 1 << 22  # entries whose times are compared in one pass through the log
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 _SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
 NO_ROW, ONE_TOO_MANY = "the row is missing in RocksDB", "the log gives no such row in RocksDB"
@@ -52,15 +51,15 @@ Numbers = Any  # int64 arrays
 
 @dataclass
 class Compared:
-    """What was found of the queues in one RocksDB."""
+    """The result of comparing the queues in one RocksDB."""
 
     queues: int = 0
     entries: int = 0
     differences: list[Difference] = field(default_factory=list)
-    behind: list[Difference] = field(default_factory=list)  # the broker goes on there
+    behind: list[Difference] = field(default_factory=list)  # rows that a broker will add
 
     def what(self) -> list[str]:
-        """A line of what was compared; none where nothing could be."""
+        """A line with the number of compared entries; none if nothing was compared."""
         if not self.queues:
             return []
         entries = counted(self.entries, "entry")
@@ -71,9 +70,10 @@ def compare_rocksdb(
     job: Pipeline, named: Iterable[Built], log_end: int, there: InputStorage, against: str,
     deleted: Any = lambda topic: False,
 ) -> Compared | None:  # fmt: skip
-    """Compare the RocksDB below `against` with derived queue files; None where there is none.
+    """Compare the RocksDB below `against` with derived queue files; None if there is no RocksDB.
 
-    deleted: whether a topic was deleted. Raises RocksDBMissing without the library.
+    named: BUILT rows of the derived files; deleted: topic -> whether it was deleted.
+    Raises RocksDBMissing without the library.
     """
     folder = queues_folder(there, against)
     if folder is None:
@@ -108,10 +108,10 @@ class _Comparison:
         self.job, self.queues, self.compared = job, queues, compared
         self.log = LogReader(plan.storage, plan.segments, plan.record_rules, end=log_end)
         self.log_start, self.log_end = plan.segments[0].start, log_end
-        self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
+        self.again_from = max(queues.dispatched_to(), 0)  # a broker rewrites the rows from there on
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
         self.waiting, self.split_properties = 0, plan.profile.split_properties
-        # a broker that has only queues of lite topics there
+        # with this setting RocksDB has only the queues of lite topics
         self.some_topics = plan.discovered.settings.get(_SELECTIVE) == "true"
 
     def compare(self, named: list[Built], deleted: Any) -> None:
@@ -171,12 +171,13 @@ class _Comparison:
     def _fillers(
         self, topic: str, queue_id: int, positions: Numbers, wanted: Entries, there: Numbers
     ) -> Numbers:
-        """One bool for each entry: it has no row, and stands in a file for a lost message alone,
-        of which RocksDB has a hole: it is the entry of the message behind.
+        """One bool for each entry: whether it only fills the position of a lost message.
+
+        In a file such a position has the entry of the next message; in RocksDB it has no row.
         """
         found = np.zeros(len(positions), np.bool_)
         at = wanted["physicalOffset"]
-        again = np.append(at[1:] == at[:-1], True)  # the last ones' neighbour is not known here
+        again = np.append(at[1:] == at[:-1], True)  # the last entry's neighbour is not known here
         lacks = np.flatnonzero(again & ~np.isin(positions, there))
         places, of_place = np.unique(wanted[lacks]["physicalOffset"], return_inverse=True)
         for number, place in enumerate(places.tolist()):
@@ -193,7 +194,7 @@ class _Comparison:
         self, topic: str, queue_id: int, where: str, positions: Numbers, wanted: Entries,
         there: Numbers,
     ) -> bool:  # fmt: skip
-        """Whether an entry is not there, and the queue is done with."""
+        """Whether an entry is missing, which ends the comparison of the queue."""
         lacks = np.flatnonzero(~np.isin(positions, there))
         if not len(lacks):
             return False
@@ -209,7 +210,7 @@ class _Comparison:
         self, topic: str, queue_id: int, where: str, positions: Numbers, wanted: Entries,
         there: Entries,
     ) -> bool:  # fmt: skip
-        """Whether an entry is another than the log gives."""
+        """Whether an entry differs from that of the log."""
         other = np.zeros(len(wanted), np.bool_)
         for name in _FIELDS:
             other |= wanted[name] != there[name]
@@ -219,9 +220,9 @@ class _Comparison:
             if place != int(wanted[number]["physicalOffset"]) and self._is_at(
                 place, topic, queue_id, position
             ):
-                continue  # of several records with this queueOffset it is another one
+                continue  # the row is that of another record with the same queueOffset
             if max(place, int(wanted[number]["physicalOffset"])) >= self.again_from:
-                continue  # it is written again
+                continue  # a broker writes it again
             name = next(n for n in _FIELDS if wanted[number][n] != there[number][n])
             self.compared.differences.append(
                 Difference(
@@ -261,8 +262,8 @@ class _Comparison:
         return True
 
     def _too_many(self, topic: str, queue_id: int) -> None:
-        """A queue that no file is derived of: multi-dispatch may put it into RocksDB alone
-        (combineCQUseRocksdbForLmq, or of a name without %LMQ%), if its messages say so.
+        """Judge a queue that has no derived file. Multi-dispatch may put a queue into RocksDB alone
+        (combineCQUseRocksdbForLmq, or a name without %LMQ%) if its messages name it.
         """
         queue, where = self.queues.open(topic, queue_id, False), self._folder(topic, queue_id)
         for entry in queue.entries(0):
@@ -278,7 +279,7 @@ class _Comparison:
                     return
 
     def _wanted(self, rows: list[Built]) -> Iterator[tuple[Numbers, Entries]]:
-        """(positions, QUEUE_ENTRY) of the entries in a queue's derived files, some at a time."""
+        """(positions int64, QUEUE_ENTRY array): the entries of a queue's files, by chunks."""
         staging = self.job.staging
         for row in rows:
             start = parse_segment_name(row["path"].rpartition("/")[2]) // QUEUE_ENTRY_BYTES
@@ -302,7 +303,7 @@ class _Comparison:
             self._compare_times()
 
     def _compare_times(self) -> None:
-        """Compare the times that were kept, in one pass through the log."""
+        """Compare the kept storeTimestamps with the records, in one pass through the log."""
         if not self.times:
             return
         places = np.unique(np.concatenate([each[2] for each in self.times]))
@@ -327,7 +328,7 @@ class _Comparison:
         self.times, self.waiting = [], 0
 
     def _minima(self) -> None:
-        """A min row that a broker would believe must not pass over live messages."""
+        """Report each min row that a broker would believe and that skips live messages."""
         for (topic, queue_id), (place, position) in self.queues.offsets(MIN):
             if place < self.log_start or (topic, queue_id) not in self.queues.maxima:
                 continue

@@ -1,13 +1,13 @@
-"""The verdict on a store's derived files: what is wrong with them, and what only looks so.
+"""The verdict on a store's derived files: what is wrong with them, and what only looks wrong.
 
-All commands that judge a store ask here, so that they say the same of it. Not wrong are
+All commands that judge a store use this module, so that their verdicts agree. Not wrong are
 
-- files of messages that have expired, or that begin with some: RocketMQ deletes the log's first
-  segments, and the other files later and only whole (reput.store_format.derived.expiry);
-- files that end before the log does, where the store's broker runs or was killed: it dispatches
-  the rest as it goes on, or when it starts (CommitLog.recoverAbnormally);
-- the next file of a queue, prepared and not written to;
-- a topic without files that was deleted (AdminBrokerProcessor.deleteTopic).
+- files that hold or begin with expired messages: RocketMQ deletes the log's first segments, and
+  derived files later and only whole (reput.store_format.derived.expiry);
+- files that end before the log does, if the store's broker runs or was killed: it dispatches the
+  rest while it runs, or when it starts (CommitLog.recoverAbnormally);
+- the next file of a queue, prepared but not yet written to;
+- missing files of a topic that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
 from collections.abc import Collection, Iterable
@@ -68,20 +68,20 @@ _FILE_QUEUES = (f"{CONSUME_QUEUE}/", f"{BATCH_CONSUME_QUEUE}/")
 
 @dataclass
 class Verdict:
-    """What was found. Paths have the folder that was judged before them."""
+    """The result. Paths begin with the judged folder."""
 
     named: list[Built]  # the derived files, each with its path below a store
     differences: list[Difference] = field(default_factory=list)
-    behind: list[Difference] = field(default_factory=list)  # where the store's broker goes on
-    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    deleted_topics: list[str] = field(default_factory=list)  # the log has messages of them
+    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    deleted_topics: list[str] = field(default_factory=list)  # whose messages the log still has
     expired_index: int = 0  # index files before the first that was derived
-    files: int = 0  # those derived files that were compared, or should have been there
-    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there, with its number
-    rocksdb: list[str] = field(default_factory=list)  # what was not
+    files: int = 0  # derived files that were compared, or that should have been there
+    in_rocksdb: list[str] = field(default_factory=list)  # numbers of compared rows, as texts
+    rocksdb: list[str] = field(default_factory=list)  # why rows were not compared
 
     def notes(self) -> list[str]:
-        """What is no fault, for people: neutral lines."""
+        """Neutral lines about what is no fault."""
         lines = list(self.rocksdb)
         if self.behind:
             lines.append(
@@ -101,7 +101,7 @@ class Verdict:
 def judge(job: Pipeline, linked: Linked, there: InputStorage, against: str) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
-    there: the storage that it is on. Raises StoreError.
+    there: the storage of that folder. Raises StoreError.
     """
     judging = _Judging(job, linked, there, against)
     return judging.verdict()
@@ -118,8 +118,8 @@ class _Judging:
         self.again_from = NEVER
         if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
-        self.topics: Collection[str] | None = None  # those of config/topics.json
-        if own:  # the plan says what is wrong with that file
+        self.topics: Collection[str] | None = None  # the topics of config/topics.json
+        if own:  # faults of that file are in the plan already, so the notes are dropped
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:
@@ -211,9 +211,9 @@ class _Judging:
     # --- the index ---------------------------------------------------------------------------
 
     def _expired_index(self, index: list[str]) -> tuple[int, PutsBefore]:
-        """How many index files hold expired messages only; with which the next one begins.
+        """(number of index files with expired messages only, expired puts in the file after them).
 
-        A file that begins with an expired message is followed by ones that do not, or by none.
+        Only the last file that begins with an expired message may also have live messages.
         """
         if not self.log_start or not self.job.plan.settings.message_index_enable:
             return 0, NO_PUTS
@@ -238,13 +238,13 @@ class _Judging:
         return partly, PutsBefore(run, count)
 
     def _written_since(self, path: str) -> bool:
-        """Whether a file was begun by a broker after the job was."""
+        """Whether a broker began the file after the job began."""
         if not self.growing:
             return False
         return self._index_header(path).begin_offset >= self.log_end
 
     def _holds_the_mark(self, path: str, index: list[str]) -> bool:
-        """Whether it is the last file, and only there to hold a writer's mark."""
+        """Whether it is the last file, and holds a writer's mark but no entries."""
         return path == index[-1] and has_mark_only(self._index_header(path))
 
     def _index_header(self, path: str) -> IndexHeader:
@@ -254,7 +254,7 @@ class _Judging:
     # --- queues ------------------------------------------------------------------------------
 
     def _missing(self, verdict: Verdict, row: Built) -> None:
-        """A file that is not there: deleted with its topic, not made yet, or lost."""
+        """Judge a missing file: deleted with its topic, not made yet, or lost."""
         path = row["path"]
         topic = path.split("/")[1]
         if row["folder"] != INDEX and self._deleted(topic):
@@ -266,7 +266,7 @@ class _Judging:
         (verdict.behind if behind else verdict.differences).append(found)
 
     def _deleted(self, topic: str) -> bool:
-        """Whether the store has a list of its topics without this one, and no file of it."""
+        """Whether the store's list of topics lacks the topic, and it has no queue file either."""
         if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
@@ -275,7 +275,7 @@ class _Judging:
         )
 
     def _first_place(self, row: Built) -> int:
-        """The first physicalOffset in a derived file; the log's end where it has none."""
+        """The first physicalOffset in a derived file; the log's end if it has no entry."""
         staging = self.job.staging
         path, storage = staging.path(row["name"]), staging.storage
         if row["folder"] == INDEX:
@@ -290,10 +290,9 @@ class _Judging:
         return int(decode_entries(raw, batch)[0]["physicalOffset"])
 
     def _streams(self, named: Iterable[Built], there: set[str]) -> set[str]:
-        """Batch queues to be compared entry by entry, not place by place.
+        """Folders of the batch queues that are compared entry by entry, not place by place.
 
-        Their entries say their own positions, and a rebuilt queue begins in file 0: where the
-        first ones have expired, the same entries stand at other places.
+        The reason is in batch_queues.py: after an expiry the same entries stand at other places.
         """
         if not self.log_start:
             return set()
@@ -304,7 +303,7 @@ class _Judging:
     def _compare_batches(
         self, verdict: Verdict, folder: str, rows: list[Built], queues: set[str]
     ) -> None:
-        """Compare a batch queue's entries, from the first of a live message on."""
+        """Compare a batch queue's entries, from that of the first live message on."""
         paths = sorted(path for path in queues if path.rpartition("/")[0] == folder)
         queues.difference_update(paths)
         size = self.job.queue_bytes(folder)
@@ -331,7 +330,7 @@ class _Judging:
         (verdict.behind if behind else verdict.differences).append(difference)
 
     def _left(self, verdict: Verdict, paths: set[str]) -> None:
-        """Queue files that the log gives none of."""
+        """Judge the queue files that have no derived counterpart."""
         if not paths:
             return
         rows = [{"path": p, "folder": p.rpartition("/")[0]} for p in sorted(paths)]
@@ -362,7 +361,7 @@ class _Judging:
 
 
 def _prepared(path: str, last: str | None, size: int) -> bool:
-    """Whether a file of zeros is the one that follows a queue's last file with entries."""
+    """Whether a file of zeros directly follows its queue's last file with entries."""
     try:
         start = parse_segment_name(path.rpartition("/")[2])
         return last is None or start == parse_segment_name(last.rpartition("/")[2]) + size

@@ -1,4 +1,4 @@
-"""What a verify found, as the console shows it and --json prints it."""
+"""The report of a verify, for the console and --json."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,23 +14,23 @@ _SHOWN = 3
 
 @dataclass
 class Report:
-    """What a verify found; `same` where there is no difference."""
+    """The result of a verify. log_end: a physical offset; seconds: the time it took."""
 
     store: str
     against: str
     rocketmq: str
     log_end: int
     end_reason: str
-    files: int = 0  # compared
-    in_rocksdb: list[str] = field(default_factory=list)  # what was compared there
+    files: int = 0  # number of compared files
+    in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what is no fault
-    behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
-    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
-    releases: str = ""  # those that write the same, as a text
+    notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
 
     @property
     def same(self) -> bool:
@@ -66,9 +66,9 @@ class Report:
 def manifest_differences(
     against: str, manifest: dict[str, Any], damage: DamageMap | None
 ) -> list[Difference]:
-    """A difference where a salvaged set's manifest names other lost messages than the log shows.
+    """A difference if a salvaged set's manifest names other lost messages than the log shows.
 
-    The set's queues keep positions for lost messages, so that the two must agree.
+    The set's queues keep the positions of lost messages, so manifest and log must agree.
     """
     known = manifest.get("damage")
     if not known or damage is None:

@@ -1,1 +1,1 @@
-"""Damage: searched, mapped, judged, and a log repaired."""
+"""Search a log for damage, map and judge it, and repair the log."""

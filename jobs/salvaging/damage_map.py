@@ -1,4 +1,4 @@
-"""What is damaged in a log, as reports show it: each range, its place, cause and witnesses."""
+"""The damaged ranges of a log as reports show them: place, cause and witnesses of each range."""
 
 import json
 from bisect import bisect_right
@@ -22,16 +22,17 @@ from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
-RANGES_LISTED = 1000  # that the report names; it sums up the rest by cause
+RANGES_LISTED = 1000  # ranges that the report names; it only counts the others by cause
 RANGES_SHOWN = 20
-MISSING_SHOWN = 20  # gaps named at each range that they may belong to
+MISSING_SHOWN = 20  # gaps named for each range that may have held their messages
 
 
 @dataclass
 class DamageMap:
-    """What was found. Offsets are physical, lengths in bytes.
+    """The damage of a log. Offsets are physical, lengths in bytes.
 
-    linked: the live log, in pieces, and its end; mapped: the MAPPED rows of damaged segments.
+    linked: the pieces of the live log, and its end.
+    mapped: the MAPPED row of each damaged segment, by the segment's number.
     """
 
     linked: Linked
@@ -39,23 +40,23 @@ class DamageMap:
     segments: list[Segment]
     segment_bytes: int
     findings: list[Finding]
-    in_use: int  # segments before those of zeros only, with which a log may end
+    in_use: int  # number of segments, without those of zeros only at the log's end
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
-    more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
-    strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
-    testimony: list[Testimony] = field(default_factory=list)  # of queues, of single records
+    more: list[Damage] = field(default_factory=list)  # ranges not in staging: holes, zeros, torn
+    strays: list[Damage] = field(default_factory=list)  # records without a place in their queue
+    testimony: list[Testimony] = field(default_factory=list)  # what queues know of single records
     count: int = 0
     bytes_lost: int = 0
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
     gaps: list[Gap] = field(default_factory=list)  # the first ones
     gaps_unlisted: int = 0
-    gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
+    gap_lines: list[str] = field(default_factory=list)  # files of staging that list all gaps
     messages_missing: int = 0
-    renumberings: int = 0  # places where queueOffsets are outvoted, see damage/openings and chain
+    renumberings: int = 0  # queueOffsets outvoted by their neighbours, see damage/openings, chain
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:
-        """What a person must read of it: findings, and the first ranges in a line each."""
+        """The lines that people must read: all findings, the first ranges, all warnings."""
         lines = [f"{each.path}: {each.reason}" for each in self.findings]
         lines += [range_text(describe(damage, self)) for damage in self.ranges[:RANGES_SHOWN]]
         if self.count > RANGES_SHOWN:
@@ -63,7 +64,7 @@ class DamageMap:
         return lines + self.warnings
 
     def as_json(self) -> dict[str, Any]:
-        """What a manifest and --json have of it: ranges and gaps listed up to a bound."""
+        """The damage for a manifest and --json; the lists of ranges and gaps are bounded."""
         return {
             "ranges": [describe(damage, self) for damage in self.ranges],
             "range_count": self.count,
@@ -93,14 +94,14 @@ def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, len
 
 
 def add_range(found: DamageMap, damage: Damage) -> None:
-    """Add a range that no segment's scan has found, and that loses nothing."""
+    """Add a range that no segment's scan has found; its bytes are not counted as lost."""
     count_ranges(found, damage.kind, int(damage.fault), 1, damage.length)
     found.more.append(damage)
     found.ranges = sorted([*found.ranges, damage])[:RANGES_LISTED]
 
 
 def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
-    """Every range, in the log's order; read from staging bit by bit."""
+    """Every range, in the log's order; staging is read piece by piece."""
     more = sorted(found.more)
     for n in range(found.in_use):
         run = found.mapped[n]["run"] if n in found.mapped else ""
@@ -112,7 +113,7 @@ def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
 
 
 def write_ranges(staging: Staging, found: DamageMap, output: BinaryIO) -> None:
-    """Every range and every gap as JSON lines, for `--ranges`: a bounded part of them at a time."""
+    """Write every range and gap as JSON lines, for `--ranges`; few are in memory at a time."""
     for damage in all_ranges(staging, found):
         output.write(json.dumps({"type": "range", **_describe(damage, found)}).encode() + b"\n")
     for name in found.gap_lines:
@@ -120,14 +121,14 @@ def write_ranges(staging: Staging, found: DamageMap, output: BinaryIO) -> None:
 
 
 def field_of(kind: str, fault: int) -> tuple[str, str]:
-    """The field at fault, and what is wrong with it."""
+    """(the field at fault, what is wrong with it)."""
     if kind == DamageKind.STALE and fault == Fault.NONE:
         return "storeTimestamp/queueOffset", "is of an earlier time: stale"
     return REASONS.get(Fault(fault), ("", ""))
 
 
 def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
-    """A range with the names that reports use: where it is, what is wrong, what follows."""
+    """A range as a dict with the names that reports use."""
     missing = (vars(gap) for gap in found.gaps if gap.after < damage.offset < gap.before)
     return {**_describe(damage, found), "missing": list(islice(missing, MISSING_SHOWN))}
 
@@ -154,10 +155,10 @@ def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
 
 
 def harms(shown: dict[str, Any]) -> bool:
-    """Whether a range would stop a broker, or cost other messages.
+    """Whether a range stops a broker, or makes it lose other messages.
 
-    A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
-    does one of which a field is doubted that neither a CRC nor a queue depends on.
+    A record that has no place in its queue is whole, and harms no other record. Neither does a
+    record with a doubtful field that no CRC and no queue depends on.
     """
     if shown["kind"] == DamageKind.CONTENT:
         return shown["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
@@ -173,8 +174,10 @@ def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segm
 def read_places(
     storage: InputStorage, found: DamageMap, places: Iterable[int]
 ) -> Iterator[tuple[int, Segment, Read]]:
-    """Each place that is in a segment, with what reads that segment; its bytes are padded. Places
-    ascend; one segment is open at a time. Raises StoreChanged.
+    """(place, its segment, reader of that segment) of each place that lies in a segment.
+
+    The reader pads bytes after the file's end. places: ascending physical offsets. One segment is
+    open at a time. Raises StoreChanged.
     """
     held = groupby(places, lambda at: segment_of(found.segments, found.segment_bytes, at))
     for segment, there in held:
@@ -187,5 +190,5 @@ def read_places(
 
 
 def is_tail(damage: Damage, found: DamageMap) -> bool:
-    """Whether nothing live follows: the log ends before it."""
+    """Whether a range lies after the log's end, so that nothing live follows it."""
     return damage.offset >= found.linked.end

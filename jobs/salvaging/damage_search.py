@@ -1,7 +1,7 @@
-"""The damage map: what of a log is sound, what is damaged, stale or missing, and what is lost.
+"""Search a log for ranges that are damaged, stale or missing, and for the messages lost in them.
 
-The ordinary scan walks each segment for itself; those that do not end as they should are
-scanned again, one task each, past their damage (reput.store_format.damage.tolerant).
+The ordinary scan walks each segment by itself. A segment whose walk ends at a fault is scanned
+again past its damage, in a task of its own (reput.store_format.damage.tolerant).
 """
 
 import json
@@ -37,11 +37,11 @@ def map_damage(
     gaps_listed: int = GAPS_LISTED,
     gap_lines: bool = False,
 ) -> DamageMap:
-    """Scan a whole log, past all its damage.
+    """Scan a whole log past all its damage.
 
-    The driver keeps the first ranges and gaps, and sums by cause, however many there are; what is
-    behind ranges_a_segment in a segment counts as damaged, with a warning. gap_lines: all gaps
-    are kept in staging, for `write_ranges`.
+    However many ranges and gaps there are, the driver keeps the first ones and sums by cause.
+    ranges_a_segment: the rest of a segment after this many ranges counts as damaged (a warning).
+    gap_lines: whether all gaps are kept in staging, for `write_ranges`.
     """
     walks, scanned = job.scan_segments()
     in_use = _in_use(job, walks, scanned)
@@ -69,7 +69,7 @@ def map_damage(
     )
     _add_ranges(job, found)
     add_queue_damage(job, found, gaps_listed, gap_lines)
-    if found.count:  # of a sound log the index files themselves would be what is wrong
+    if found.count:  # if the log is sound, a contradicting index file is what is wrong
         from reput.jobs.salvaging.index_witness import index_contradictions
 
         for damage in index_contradictions(job, found):
@@ -78,11 +78,11 @@ def map_damage(
 
 
 def _in_use(job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned]) -> int:
-    """How many segments there are before those of zeros only, with which a log may end."""
+    """The number of segments, without those of zeros only at the log's end."""
     segments, limit = job.plan.segments, job.plan.splits.limit
     n = len(segments)
     while n > 1 and limit is not None and segments[n - 1].start >= limit:
-        n -= 1  # written to while the job runs
+        n -= 1  # a broker writes to it while the job runs
     while n > 1 and n - 1 in walks and walks[n - 1].end == segments[n - 1].start:
         if not _ends_in_zeros(job, scanned, walks[n - 1], n - 1):
             break
@@ -93,7 +93,7 @@ def _in_use(job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, S
 def _ends_in_zeros(
     job: "Pipeline", scanned: dict[int, Scanned], walk: SegmentWalk | None, number: int
 ) -> bool:
-    """Whether nothing but zeros follows the segment's walk."""
+    """Whether only zeros follow the last record of a segment's walk."""
     if walk is None or walk.fault != Fault.ZEROS or not walk.accepted[-1]["rest_is_zero"]:
         return False
     last = walk.accepted[-1]["split"]
@@ -128,8 +128,8 @@ def _map_segments(
             segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
         time = times.get(number)
         behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
-        # a time that the segments before and behind say was earlier has a flipped bit; stale
-        # records begin no segment (evidence.judge_stretch)
+        # a time later than that of the next segment, which agrees with the one before, has a
+        # flipped bit; stale records never begin a segment (evidence.judge_stretch)
         if time is not None and (last is None or behind is None or not last <= behind < time):
             last = time
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
@@ -149,7 +149,7 @@ def _map_segments(
 
 
 def _last_time(walk: SegmentWalk | None) -> int | None:
-    """The storeTimestamp of the last record of a segment's walk."""
+    """The storeTimestamp of the last record of a segment's walk; None without a record."""
     accepted = walk.accepted if walk else []
     return next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), None)
 
@@ -157,7 +157,7 @@ def _last_time(walk: SegmentWalk | None) -> int | None:
 def _unread(
     job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
 ) -> Iterator[tuple[int, int]]:
-    """(split, bytes) of what stands behind the accepted records of a segment, up to the next."""
+    """(split, bytes) of the rest of each segment after its last accepted record."""
     segments, splits = job.plan.segments, job.plan.splits
     for n, (segment, following) in enumerate(pairwise(segments[:in_use])):
         walk = walks.get(n)
@@ -170,7 +170,7 @@ def _unread(
 
 
 def _add_ranges(job: "Pipeline", found: DamageMap) -> None:
-    """Fill in the ranges, and what is lost; one after the live log's end loses nothing."""
+    """Fill in the ranges and the losses; a range after the live log's end loses nothing."""
     segments = job.plan.segments
     losses: list[SegmentLoss] = []
     for n in range(found.in_use):
@@ -189,7 +189,10 @@ def _add_ranges(job: "Pipeline", found: DamageMap) -> None:
 def _add_loss(
     found: DamageMap, losses: list[SegmentLoss], start: int, row: Scanned | None, more: list[Damage]
 ) -> None:
-    """Count a segment's ranges by cause, and note what is lost in it."""
+    """Count a segment's ranges by cause, and note the bytes lost in it.
+
+    row: MAPPED row of the segment; more: its ranges that are not in that row.
+    """
     end = found.linked.end
     lost = 0
     live_end = row["live_end"] if row else -1
@@ -208,7 +211,7 @@ def _add_loss(
 
 
 def _zeros(segment: Segment, row: Scanned, found: DamageMap) -> list[Damage]:
-    """The zeros to a segment's end that live records in a later one follow."""
+    """The zeros up to a segment's end, if live records follow in a later segment."""
     start, end = row["next"], min(segment.start + found.segment_bytes, segment.end)
     if Fault(row["fault"]) != Fault.ZEROS or start >= min(end, found.linked.end):
         return []
@@ -216,7 +219,7 @@ def _zeros(segment: Segment, row: Scanned, found: DamageMap) -> list[Damage]:
 
 
 def _hole(segments: list[Segment], n: int, segment_bytes: int) -> list[Damage]:
-    """The segments that are missing before number `n`, as one range."""
+    """The missing segments before segment `n`, as one range."""
     if n == 0:
         return []
     start, end = segments[n - 1].start + segment_bytes, segments[n].start

@@ -1,4 +1,4 @@
-"""Records of a damaged log of which the store's own index files say something else."""
+"""Records of a damaged log that contradict the store's own index files."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
-    """A range of kind content for each record, in the log's order."""
+    """A range of kind CONTENT for each contradicted record, in the log's order."""
     if not job.plan.settings.builds_index or not job.plan.has_index:
         return []
     try:
         rows = _ask(job, found.linked)
     except BadIndex:
-        return []  # a foreign file among them: whoever compares index files tells of it
+        return []  # a foreign file is among them; the comparison of index files reports it
     unlike = {row["place"]: row["fault"] for row in rows}
     for damage in all_ranges(job.staging, found) if unlike else ():
-        unlike.pop(damage.offset, None)  # it is named already
+        unlike.pop(damage.offset, None)  # its range is known already
     return list(_ranges(job, found, unlike))
 
 
 def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
-    """CONTRADICTED rows: records of which the store's own index files say something else."""
+    """CONTRADICTED rows: the records that contradict the store's own index files."""
     plan = job.plan
     files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
     puts = index_files(plan, job.staging, linked, 1)
-    # A run without records begins where the one before does.
+    # A run without records gets the first offset of the run before it.
     firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
     task = CompareIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
     with job.stages.by_tasks("asked what is missing", files, "index files"):

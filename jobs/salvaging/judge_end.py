@@ -1,4 +1,4 @@
-"""Why a log ends where it does, and whether live records follow: then that is refused."""
+"""Why a log ends where it does; an end with live records after it is refused."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from reput.udfs.staged_runs import QUEUE_KEY
 
 
 class Crash(NamedTuple):
-    """The store was not stopped cleanly. checkpoint: None where there is none."""
+    """The store was not stopped cleanly. checkpoint: None if the store has no such file."""
 
     checkpoint: Checkpoint | None
 
@@ -25,10 +25,10 @@ def judge_end(
     job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None,
     salvages: bool = True,
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """(why the log ends where it does, warnings). Raises DamageFound where live records follow.
+    """(why the log ends where it does, warnings). Raises DamageFound if live records follow.
 
-    crash: given by a recovery only. Records behind a fault that were not durable before the crash
-    are then no live ones, but what the crash left. salvages: whether the command can salvage.
+    crash: given by a recovery only; records after a fault then count as live only if they were
+    durable before the crash. salvages: whether the command has `--on-damage salvage`.
     """
     linked.firsts = on_damage
     blanks = _judge_blanks(job, linked, on_damage, crash, salvages)
@@ -37,7 +37,7 @@ def judge_end(
 
 
 def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
-    """Whether the record at offset `live`, behind a fault, was not durable before the crash."""
+    """Whether the record at offset `live`, after a fault, was not durable before the crash."""
     if crash is None:
         return False
     plan = job.plan
@@ -47,13 +47,13 @@ def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
 
 
 def _choices(salvages: bool, truncate: str) -> str:
-    """What --on-damage can do about damage before live records."""
+    """The choices of --on-damage, as the end of an error message."""
     goes_on = "salvage goes on there, " if salvages else ""
     return f"--on-damage {goes_on}truncate {truncate}"
 
 
 def _plain_damage(plan: Plan, broke: Break, salvages: bool, truncate: str) -> str:
-    """Damage before live records for people: what is wrong, where, what to do."""
+    """The plain error message for damage that live records follow."""
     why = "checksum does not match"
     if broke.fault not in CRC_FAULTS:
         name, reason = REASONS[broke.fault]
@@ -70,9 +70,9 @@ def _plain_damage(plan: Plan, broke: Break, salvages: bool, truncate: str) -> st
 def _judge_blanks(
     job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
 ) -> list[str]:
-    """Warnings of BLANKs that are not as long as what is left of their segments.
+    """Warnings of BLANKs whose size is not the rest of their segment.
 
-    RocketMQ goes on with the next segment at each, whatever it jumps over.
+    At each such BLANK RocketMQ goes on with the next segment, even if records lie between.
     """
     warnings = []
     for number, row in enumerate(linked.accepted):
@@ -139,10 +139,11 @@ def describe_break(plan: Plan, linked: Linked) -> str:
 
 
 def first_live_record(job: Pipeline, linked: Linked) -> int | None:
-    """The physical offset of the first record of a live queue after the break; None if none is.
+    """The physical offset of the first record of a live queue after the break, or None.
 
-    What counts are sound records in their own places, stored no earlier than the log's last one. A
-    queue is live if one of them has a queueOffset that it does not have yet.
+    Only sound records at their own physical offset count, if stored no earlier than the log's last
+    record. A queue is live if such a record has a greater queueOffset than the queue before the
+    break.
     """
     broke = linked.broke
     assert broke is not None

@@ -1,4 +1,4 @@
-"""Read the log as `on_damage` says: up to its end, or past its damage."""
+"""Read the log up to its first damage or past all damage, depending on `on_damage`."""
 
 from typing import BinaryIO, NamedTuple
 
@@ -11,7 +11,7 @@ from reput.store_format.faults import SALVAGE
 
 
 class LogRead(NamedTuple):
-    """The log as it counts: its pieces, why it ends where it does, what was passed over."""
+    """The log as read: its pieces, why it ends where it does, and the damage passed over."""
 
     linked: Linked
     reason: str
@@ -20,7 +20,7 @@ class LogRead(NamedTuple):
 
 
 def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> LogRead:
-    """Scan the log. Raises DamageFound where live records follow damage, and that is refused."""
+    """Scan the log. Raises DamageFound if live records follow damage and on_damage is REFUSE."""
     if on_damage != SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)

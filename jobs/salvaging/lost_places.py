@@ -1,4 +1,4 @@
-"""Which damaged range keeps which lost positions of queues."""
+"""Assigns the lost positions of queues to the damaged ranges whose fillers keep them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ from reput.udfs.staging import Staging
 def place_lost(
     staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
 ) -> dict[int, list[LostPositions]]:
-    """The lost positions that each range keeps: its offset -> positions, in the order of queues.
+    """The lost positions that each range keeps: range offset -> positions, in queue order.
 
-    spare_crc: where room is short, fillers may do without the `__CRC32#` that others have.
+    spare_crc: whether fillers may lack the `__CRC32#` property if room is short.
 
-    Where several ranges lie between two messages of a queue nothing tells which of them took
-    the messages between; any will do, as a queue's order is all that its positions show.
+    If several ranges lie between two messages of a queue, nothing shows which range held the lost
+    messages between them. Any range will do, as positions only show a queue's order.
     """
     pieces = list(_pieces(staging, found))
     placed, left = _place(pieces, found.gaps, crc_property)
     if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
         crc_property = False
         placed, left = _place(pieces, found.gaps, crc_property)
-    if left:  # what a queue lacks before its first message displaces nobody, so it comes last
+    if left:  # gaps before a queue's first message need no fillers, so they come last
         inner = [gap for gap in found.gaps if not _begins(gap)]
         begins = [gap for gap in found.gaps if _begins(gap)]
         placed, left = _place(pieces, inner, crc_property, begins)
@@ -46,8 +46,8 @@ def place_lost(
 
 
 def _begins(gap: Gap) -> bool:
-    """Whether a queue has nothing before a gap. RocketMQ takes a queue's first queueOffset as it
-    is, so that such a gap needs no fillers; but where it has some, they reach to its end.
+    """Whether a gap precedes its queue's first message. RocketMQ accepts any first queueOffset, so
+    such a gap needs no fillers; if it gets some, they are those at the gap's end.
     """
     return gap.after < 0
 
@@ -55,10 +55,10 @@ def _begins(gap: Gap) -> bool:
 def _place(
     pieces: list[tuple[int, int]], gaps: list[Gap], crc_property: bool, last: Sequence[Gap] = ()
 ) -> tuple[dict[int, list[LostPositions]], list[Gap]]:
-    """The positions by the range that has room for them, and the gaps that are left.
+    """(range offset -> the positions that it has room for, the gaps without room).
 
-    The gap that ends first takes the first range that it may have: what is left then can still be
-    taken by those that end later. last: gaps that take what room the others leave.
+    The gap that ends first takes the first range between its neighbours, as gaps that end later
+    can still use later ranges. last: gaps that only get the room which the others leave.
     """
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
@@ -89,7 +89,7 @@ def _end(gap: Gap) -> int:
 
 
 def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
-    """(offset, room) of each range that is lost; a hole of several segments one by one."""
+    """(offset, room in bytes) of each lost range, which is split where a segment ends."""
     size = found.segment_bytes
     read = places_in(staging)
     losses = found.linked.lost.segments

@@ -1,4 +1,4 @@
-"""What damage did to queues: the positions that they lost, and the records that are not theirs."""
+"""What damage did to queues: their lost positions, and the records that do not belong to them."""
 
 from typing import TYPE_CHECKING
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
 
 _RENUMBERINGS_LISTED = 100
-_SURELY_MISSED = 10  # entries for each place where a queue does not go on, in a damaged log
-_MISSED_ASKED = 1000  # messages missing where nothing is lost: the first of them are looked for
+_SURELY_MISSED = 10  # entries per break in a queue that make its gaps sure in a damaged log
+_MISSED_ASKED = 1000  # messages missing where no bytes are lost; only so many are looked for
 
 
 def add_queue_damage(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> None:
-    """Fill in the lost positions of queues, and the findings of queueOffsets that cannot be.
+    """Fill in the lost positions of queues, and the findings about impossible queueOffsets.
 
-    A record that has no place in the queue that it names counts as lost: its bytes may be those of
-    a message that another queue misses. So the queues are searched again then. The store's own
-    queue files are asked only of a log that is suspect without them.
+    A record without a place in the queue that it names counts as lost, as it may be the message
+    that another queue misses; the queues are then searched again. The store's own queue files are
+    asked only if the log looks damaged without them.
     """
 
     def search(ask_queues: bool = False) -> QueueFindings:
@@ -64,16 +64,16 @@ def add_queue_damage(job: "Pipeline", found: DamageMap, listed: int, lines: bool
 
 
 def _is_suspect(findings: QueueFindings) -> bool:
-    """Whether queues alone, in a log without damaged ranges, show that something is wrong."""
+    """Whether the queues of a log without damaged ranges show that a record is wrong."""
     outvoted = any(not each.opens for each in findings.of(Renumbering))
     return bool(outvoted or findings.of(StrayRecord) or findings.of(UnexplainedGap))
 
 
 def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> None:
-    """Add the records that are in no queue, or not in theirs, and who says where they belong."""
+    """Add the records without a place in the queue they name, and testimony of their true queue."""
     displaced = displaced_records(findings, loss_reader(found.linked.lost, job.staging))
     displaced = list({record.place: (record, gap) for record, gap in displaced}.values())
-    # of one record several findings may speak: it is lost once
+    # several findings may be about one record, which is lost only once
     lost = {r.place: r for r in (*findings.of(StrayRecord), *(r for r, _ in displaced))}
     claims = {r.place: (r, c) for r, c in claimed_records(findings) if r.place not in lost}
     claimed = list(claims.values())
@@ -90,7 +90,7 @@ def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> N
         *(_one_record(r.place, r.size, Fault.ELSEWHERE, r.queue_offset) for r, _ in claimed),
         *_false_transactions(job, found, findings),
     ])  # fmt: skip
-    if found.count:  # of a log without other damage a queue file alone says nothing
+    if found.count:  # if the log is otherwise sound, the queue file may be what is wrong
         for record in findings.of(ContradictedRecord):
             if record.tag_only:
                 tag = _one_record(record.place, record.size, Fault.TAG, None)
@@ -108,9 +108,9 @@ def _one_record(place: int, size: int, fault: Fault, value: int | None) -> Damag
 
 
 def _false_transactions(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> list[Damage]:
-    """The records whose transaction type keeps them out of a queue that misses just them.
+    """The records that a queue misses, as their transaction type keeps them out of it.
 
-    In a log without other damage only a long queue that goes on everywhere else is a witness.
+    In a log without other damage only a long queue with few breaks is a witness.
     """
     missed = tuple(
         Missed(gap.topic, gap.queue_id, offset, gap.after, gap.before)
@@ -133,7 +133,9 @@ def _false_transactions(job: "Pipeline", found: DamageMap, findings: QueueFindin
 
 
 def _lose(found: DamageMap, ranges: list[Damage]) -> None:
-    """Count ranges that no segment's scan has found as lost, so that queues may miss messages."""
+    """Add ranges that no segment's scan has found, and count them as lost bytes, which explain
+    missing messages of queues.
+    """
     places: dict[int, list[tuple[int, int]]] = {}  # by segment
     for damage in ranges:
         add_range(found, damage)

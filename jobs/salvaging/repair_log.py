@@ -1,4 +1,4 @@
-"""Copy a store's log and configuration, with fillers for what is damaged."""
+"""Copy a store's log with fillers in place of damaged ranges, and copy its configuration."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _PIECE_BYTES = 1 << 20
 def repair_segments(
     job: Pipeline, found: DamageMap, summary: RepairSummary
 ) -> list[dict[str, Any]]:
-    """Write the log's segments anew in staging; their REPAIRED rows, in the log's order."""
+    """Write the repaired segments in staging; their REPAIRED rows, in the log's order."""
     crc_property = uses_crc_property(job.plan, found)
     spare_crc = crc_property and not job.plan.settings.force_verify_prop_crc
     lost = place_lost(job.staging, found, summary, crc_property, spare_crc)
@@ -37,7 +37,7 @@ def repair_segments(
 
 
 def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
-    """Whether fillers need a `__CRC32#`: by the settings, or because the last record has one."""
+    """Whether fillers need a `__CRC32#`: the settings ask for it, or the last record has it."""
     settings = plan.settings
     if not plan.profile.property_crc:
         return False
@@ -98,7 +98,7 @@ def _task(
 def move_segments(
     staging: Staging, target: str, rows: list[dict[str, Any]], summary: RepairSummary
 ) -> None:
-    """Give segments and damaged bytes their names below `target`; the summary gets them."""
+    """Move segments and damaged bytes to their names below `target`; adds them to the summary."""
     storage = staging.storage
     for folder in (COMMIT_LOG, DAMAGED):
         storage.make_folders(f"{target}/{folder}")
@@ -123,7 +123,7 @@ def move_segments(
 def copy_folder(
     plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
-    """Copy a folder's regular files, and the RocksDBs in it; anything else is said and left out."""
+    """Copy a folder's regular files and RocksDBs; anything else is left out, with a warning."""
     try:
         listed = plan.storage.list(f"{plan.store}/{folder}")
     except (FileNotFoundError, NotADirectoryError):

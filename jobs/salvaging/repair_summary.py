@@ -1,4 +1,4 @@
-"""What a repair did, as the console shows it, --json prints it and the copy's manifest holds it."""
+"""The summary of a repair: for the console, --json and the copy's manifest."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ _SHORT, _SHOWN = 2, 20  # without -v and with it
 
 @dataclass
 class RepairSummary:
-    """What a repair did. Sizes in bytes, times in seconds, offsets physical."""
+    """The result of a repair. Sizes in bytes, times in seconds, offsets physical."""
 
     store: str
     output: str
@@ -22,31 +22,31 @@ class RepairSummary:
     log_start: int
     log_end: int
     damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
-    messages: int = 0  # in the repaired log, fillers that a queue takes included
+    messages: int = 0  # in the repaired log, with the fillers that have a queue entry
     fillers: int = 0
-    corrected: int = 0  # records that only failed a CRC and keep their place
+    corrected: int = 0  # records with only a wrong CRC, which stay where they are
     restored: list[dict[str, Any]] = field(default_factory=list)  # see restore.Patch.as_json
-    filled: list[dict[str, Any]] = field(default_factory=list)  # lost positions that fillers keep
-    not_filled: list[dict[str, Any]] = field(default_factory=list)  # for which there was no room
+    filled: list[dict[str, Any]] = field(default_factory=list)  # lost positions with a filler
+    not_filled: list[dict[str, Any]] = field(default_factory=list)  # gaps without room for fillers
     segments: list[OutputFile] = field(default_factory=list)
-    saved: list[OutputFile] = field(default_factory=list)  # damaged bytes, and where they are
+    saved: list[OutputFile] = field(default_factory=list)  # files with the damaged bytes
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
-    on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
+    on_damage: str = REFUSE  # by which the files were derived; `verify` of the copy needs it
     warnings: list[str] = field(default_factory=list)
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
-    releases: str = ""  # those that write the same, as a text
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
-        """All of it, as manifest.json holds it; without the time it took."""
+        """The content of manifest.json: all fields but the time, the output and `releases`."""
         whole = {"format": REPAIR_FORMAT, **asdict(self)}
         del whole["seconds"], whole["output"], whole["releases"]
-        whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
+        whole["repaired"] = whole.pop("damage")  # damage of the store that was read, not the copy
         return whole
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints: counts instead of the lists of files."""
+        """The content of --json: counts instead of the lists of files."""
         whole = asdict(self)
         for name in ("segments", "saved", "derived"):
             whole[name] = len(whole[name])

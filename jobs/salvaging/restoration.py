@@ -1,4 +1,4 @@
-"""Fields of damaged records that witnesses know; the store, read as if they were put back."""
+"""Restores fields of damaged records from witnesses, and reads the store with these fields."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
     from reput.jobs.pipeline.pipeline import Pipeline
 
-_MOST_RESTORED = 10_000  # records looked at
-_MOST_BYTES = 1 << 16  # of a record; every bit of it is tried against its checksum
+_MOST_RESTORED = 10_000  # records examined
+_MOST_BYTES = 1 << 16  # of a record, as each of its bits is flipped and the checksum tried
 _BY_LOG = (Fault.PROPERTY_CRC, Fault.BAD_MAGIC, Fault.PLACE)
 
 
 def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
-    """The fields that witnesses know, in the log's order."""
+    """A patch for each field that a witness knows, in the log's order."""
     by_place: dict[int, Damage | Testimony] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
         by_log = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
@@ -78,7 +78,7 @@ def _of(said: Damage | Testimony, record: bytes, parts: Parts, behind: bytes) ->
 
 
 def restored(plan: "Plan", found: DamageMap, patches: list[Patch]) -> "Plan":
-    """The plan of the same store, read with these fields put back."""
+    """The plan with a storage that reads the patched fields."""
     overlays: dict[str, list[Overlay]] = {}
     for patch in patches:
         segment = segment_of(found.segments, found.segment_bytes, patch.at)

@@ -1,1 +1,1 @@
-"""Changes of a store in place: recover, catch-up, expire, services, install."""
+"""Change a store in place: recover, catch-up, expire, services, install."""

@@ -1,4 +1,4 @@
-"""Copies of files that are to go, in a folder or at a URL, compared before anything is deleted."""
+"""Copies of files before they are deleted, in a folder or at a URL, each compared with its file."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -19,27 +19,27 @@ _PART = ".part"
 
 @dataclass(frozen=True)
 class Archive:
-    """Where copies are kept, by the paths that the files have below the store."""
+    """Where copies are kept. A copy has its file's path below the store, here below `folder`."""
 
     storage: Storage
     folder: str
-    inputs: tuple[Input, ...]  # whose files the copies are of
+    inputs: tuple[Input, ...]  # the stores whose files are copied
 
     def check(self, paths: Iterable[str] = ()) -> None:
-        """Raise OverlapsInput where the copies of some files would lie among these files.
+        """Raise OverlapsInput if copies would lie among the files of the inputs.
 
-        Also folders below the archive's are asked: a link there may lead back, and then a file
-        would be taken for a copy of itself.
+        paths: files to be copied. Their folders below the archive are checked too: a link there
+        may lead back into the store, so that a file would be taken for its own copy.
         """
         folders = dict.fromkeys(path.rpartition("/")[0] for path in paths)
         for folder in (self.folder, *(f"{self.folder}/{each}" for each in folders)):
             refuse_overlap(self.storage, folder, self.inputs)
 
     def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
-        """Copy a file, read the copy back and compare; its SHA-256. A copy that is there stays.
+        """Copy a file, read the copy back and compare; its SHA-256. An existing copy stays.
 
-        done: gets how many bytes are copied. Raises StoreError where something else has its
-        name, StoreChanged where the copy reads otherwise than what was written.
+        done: called with the number of bytes of each copied piece. Raises StoreError if another
+        file has the copy's name, StoreChanged if the copy differs from what was written.
         """
         target = f"{self.folder}/{path}"
         wanted = _digest(_pieces_of(files, path))
@@ -56,7 +56,7 @@ class Archive:
     def _copy(self, files: Files, path: str, target: str, done: Callable[[int], None]) -> None:
         storage = self.storage
         storage.make_folders(target.rpartition("/")[0])
-        # where files are there whole or not at all, or have no second name, no other is needed
+        # a ManifestLast storage shows a file only when it is whole, or cannot rename it
         part = target if isinstance(storage, ManifestLast) else target + _PART
         if part != target:
             storage.remove(part)

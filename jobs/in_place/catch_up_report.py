@@ -1,4 +1,4 @@
-"""What a catch-up found and did, as values."""
+"""The report of a catch-up."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,26 +9,26 @@ from reput.jobs.outputs.summary import found_lines
 
 @dataclass
 class CaughtUp:
-    """What the log had that the derived files lacked. Offsets are physical."""
+    """The messages that the derived files lacked, and whether they were added. Physical offsets."""
 
     store: str
-    output: str  # the set that was written, '' where the store's own files went on
+    output: str  # the set that was written; '' if the store's own files were extended
     rocketmq: str
-    start: int  # from where on the log was read
+    start: int  # offset from which the log was read
     log_end: int
     end_reason: str
-    messages: int = 0  # read; those at the start the queues may have had
-    entries: int = 0  # queue entries that were new
-    queues: int = 0  # queues that got any
+    messages: int = 0  # messages read; the queues may have had the first of them
+    entries: int = 0  # new queue entries
+    queues: int = 0  # queues with new entries
     index_keys: int = 0
     needed: bool = False
     done: bool = False
-    resumed: bool = False  # an earlier catch-up was killed, and this one went on
+    resumed: bool = False  # whether this run finished an earlier catch-up that was killed
     left_out: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)  # queues without messages that the log has
+    lacking: list[str] = field(default_factory=list)  # queues that lack older messages of the log
     warnings: list[str] = field(default_factory=list)
     discovered: dict[str, dict[str, Any]] = field(default_factory=dict)
-    releases: str = ""  # those that write the same, as a text
+    releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""A catch-up that writes a set of its own: the store's derived files, gone on with elsewhere."""
+"""A catch-up that writes a new set: copies of the store's derived files, extended there."""
 
 import tempfile
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ _PREFIX = "reput-catch-up"
 
 
 def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
-    """Publish the store's derived files, with what its log has behind them, as a set at `target`.
+    """Publish the store's derived files, extended to its log's end, as a set at `target`.
 
-    The store is only read. Raises StoreError, OSError; nothing is left behind then.
+    The store is only read. Raises StoreError, OSError; a failed run leaves no files.
     """
     target.check()
     remove_leftovers(target.storage, target.path, target.inputs)
@@ -89,7 +89,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
 
 
 def _derived(storage: InputStorage, store: str) -> Iterator[str]:
-    """The derived files below a store or set; what a broker does not read is left out."""
+    """The derived files below a store or set, without files that a broker does not read."""
     for path in files_there(storage, store):
         parts = path.split("/")
         if parts[0] == INDEX or is_queue_folder(parts[2]):
@@ -109,7 +109,7 @@ def _copy(source: InputStorage, path: str, to: StagingStorage, target: str) -> N
 
 
 def _stage(local: InputStorage, work: str, path: str, staging: Staging) -> Built:
-    """Copy one finished file to staging; a row as `publish` wants it."""
+    """Copy a finished file to staging; its BUILT row."""
     folder = path.rpartition("/")[0]
     row: Built = {"path": path, "folder": folder, "name": queue_file_name(), "entries": 0}
     if path == CHECKPOINT:

@@ -1,4 +1,4 @@
-"""Catch-up of one store: opened, asked what is new, and changed in place or written anew."""
+"""Catch-up of one store in place: find the new messages of its log, and write their entries."""
 
 import time
 from collections.abc import Callable, Collection
@@ -24,15 +24,15 @@ from reput.store_format.notes import Notes
 
 
 def rules_of(plan: Plan) -> Rules:
-    """The rules of a plan's releases and settings. By those of the older ones only the records are
-    looked at to which the files point: what is new is of the last one (`discover`).
+    """The rules of a plan's releases and settings. New records are of the last release. Rules of
+    older releases only apply to the records to which the files point (`discover`).
     """
     scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 
 
 def topics_of(plan: Plan) -> Collection[str] | None:
-    """Those of the broker's list, where the store has one; the plan tells what is wrong with it."""
+    """The topics of topics.json, None without it; its faults are in the plan already."""
     return configured_topics(plan.storage, plan.store, Notes())
 
 
@@ -45,10 +45,10 @@ def catch_up_in_place(
     held: HeldStore, plan: Plan, progress: Progress, confirm: Callable[[str], None],
     *, growing: bool = False, settled: bool = True,
 ) -> CaughtUp:  # fmt: skip
-    """Bring the derived files of a held store up to its log's end. Raises StoreError, OSError.
+    """Extend the derived files of a held store to its log's end. Raises StoreError, OSError.
 
-    growing: the log is being copied, and what stands at its end is not judged; settled: nothing of
-    it has changed for a while.
+    growing: whether the log is still being copied, so that its end is not judged.
+    settled: whether the log has not changed since the last round.
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
@@ -75,7 +75,7 @@ def catch_up_in_place(
             if files.exists(NOTE):
                 catching.settle()
             return about
-        catching.index.folder.remove_staged()  # a killed run's, with second names of index files
+        catching.index.folder.remove_staged()  # a killed run leaves hard links of index files there
         _refuse_links(files, held.path, new)
         if not resumed:
             confirm(
@@ -99,9 +99,9 @@ def catch_up_in_place(
 
 
 def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -> Position:
-    """Where a catch-up stood that was killed; what it wrote behind that is cut off.
+    """The position of a killed catch-up; the entries that it wrote after that position are cut.
 
-    Raises StoreError where none was, or nobody agrees.
+    Raises StoreError if the store's crash was not that of a catch-up, or the user does not agree.
     """
     note = read_note(held.files)
     if note is not None and held.dry_run:
@@ -123,7 +123,7 @@ def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -
 
 
 def report(plan: Plan, new: New) -> CaughtUp:
-    """What there is to do, or was done."""
+    """The report of what there is to do, or was done."""
     ahead = new.ahead
     reason = REASONS[ahead.fault][1] if ahead.fault in REASONS else "the last segment's end"
     if ahead.fault not in (Fault.NONE, Fault.BLANK, Fault.ZEROS):
@@ -140,7 +140,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
 
 
 def _refuse_links(files: Files, store: str, new: New) -> None:
-    """Raise StoreError where what is written to is a link, or has a second name elsewhere."""
+    """Raise StoreError if a file or folder to be written to is a link, or has a second name."""
     folders = [INDEX]
     for key in new.queues:
         kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE

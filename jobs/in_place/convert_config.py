@@ -1,9 +1,9 @@
-"""Topics, groups and offsets of a store whose queues become of another kind.
+"""Converts topics, groups and offsets when a store's queues change between files and RocksDB.
 
-With storeType=defaultRocksDB a broker keeps them in RocksDBs of their own below config/, else in
-JSON files (BrokerController.initializeMetadata). A 5.2.0 broker takes over nothing of what the
-other kind has, later ones only what they take for newer (RocksDBTopicConfigManager.merge), and
-none goes back: without this, a broker would begin without topics, or consumers from older offsets.
+With storeType=defaultRocksDB a broker keeps each of them in a RocksDB below config/, else in JSON
+files (BrokerController.initializeMetadata). A 5.2.0 broker takes over nothing from JSON files,
+a later broker only what looks newer (RocksDBTopicConfigManager.merge), and no broker takes over
+from RocksDB to JSON: it would begin without topics, or with older consumer offsets.
 """
 
 import hashlib
@@ -41,12 +41,12 @@ _TABLES = {
 _OFFSETS = "consumerOffset.json"
 _OF_FAMILY = {"timer": "timerRocksDBEnable", "trans": "transRocksDBEnable"}
 _V2 = "rdb"  # configManagerVersion=v2 is there with either kind of queues
-# DataVersion: a broker takes over JSON of which the counter is above that of its RocksDB.
+# DataVersion: a broker takes over a JSON file if its counter is above that of its RocksDB.
 _VERSION = {"stateVersion": 0, "timestamp": 0, "counter": 1}
 
 
 class Conversion(NamedTuple):
-    """What is to be converted: by JSON file the name of the RocksDB that has the same."""
+    """What is to be converted. names: JSON file -> the RocksDB with the same content."""
 
     to_rocksdb: bool
     names: dict[str, str]
@@ -60,7 +60,7 @@ class Conversion(NamedTuple):
 
 
 def to_convert(store: str, to_rocksdb: bool) -> Conversion:
-    """What of config/ is converted when a set with queues of that kind is installed."""
+    """What of config/ must be converted if queues are installed in RocksDB (else in files)."""
     storage, names = LocalStorage(), {}
     for file, databases in CONFIG_DBS.items():
         there = config_in_rocksdb(storage, store, file)
@@ -73,7 +73,7 @@ def to_convert(store: str, to_rocksdb: bool) -> Conversion:
 
 
 def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
-    """Convert into a folder of our own. Raises RocksDBError, OSError."""
+    """Convert into `folder`. Raises RocksDBError, OSError."""
     about = to_convert(store, to_rocksdb)
     os.mkdir(f"{folder}/{CONFIG}")
     for file, name in about.names.items():
@@ -115,7 +115,7 @@ def _to_json(store: str, file: str, name: str, to: str) -> None:
 
 
 def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
-    """What a file of config/ has, from the RocksDB in a folder. Raises RocksDBError."""
+    """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(storage, folder)) as database:
         table = config_rows(database, file)
     if file == _OFFSETS:

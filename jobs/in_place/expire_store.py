@@ -1,4 +1,4 @@
-"""What of a store has expired and may go, and its deletion."""
+"""Finds the files of a store that have expired and that nobody needs, and deletes them."""
 
 import os
 from collections.abc import Callable
@@ -37,16 +37,16 @@ _SHOWN = 20
 
 @dataclass
 class Expired:
-    """What expires of a store, or has gone. Lengths in bytes, offsets physical."""
+    """What expires of a store, or was deleted. Lengths in bytes, offsets physical."""
 
     store: str
     rocketmq: str
-    occasion: str  # why a broker would delete now; '' where it would not
-    log_start: int  # after the deletion
+    occasion: str  # why a broker would delete now; '' if it would not
+    log_start: int  # offset after the deletion
     segments: list[Going] = field(default_factory=list)
-    files: list[Going] = field(default_factory=list)  # of queues and index
-    kept: list[Needed] = field(default_factory=list)  # who needs a segment that has expired
-    kept_segments: int = 0  # expired, and needed
+    files: list[Going] = field(default_factory=list)  # files of queues and index
+    kept: list[Needed] = field(default_factory=list)  # who needs an expired segment
+    kept_segments: int = 0  # number of segments that have expired but are needed
     archive: str = ""
     done: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -94,17 +94,17 @@ class Expired:
 
 
 def disk_used(path: str) -> float:
-    """The share of its disk that is used, as UtilAll.getDiskPartitionSpaceUsedPercent has it."""
+    """The used share of a path's disk, as in UtilAll.getDiskPartitionSpaceUsedPercent."""
     return DiskFiles(path).used_share()
 
 
 def plan_expiry(
     held: HeldStore, at: StoreAt, discovered: Discovered | None = None
 ) -> tuple[Plan, ExpirySettings]:
-    """A held store's segments, and the settings by which they expire.
+    """The plan of a held store, and the settings by which its segments expire.
 
-    at: the store, with what the user says of it; discovered: what it shows, where that is known
-    already. Raises StoreError where files of it must not be deleted, SettingError, UnknownRelease.
+    at: the store with the user's release and settings; discovered: if known already.
+    Raises StoreError if files of the store must not be deleted, SettingError, UnknownRelease.
     """
     check_no_links(held.files, "")
     if held.crashed:
@@ -113,25 +113,25 @@ def plan_expiry(
         )
     discovered = discovered or discover(at)
     discovered.refuse_contradicted()
-    # entries of a RocksDB that expire with the log a broker's compaction removes
+    # a broker's compaction removes the expired entries of a RocksDB
     plan = make_plan(at, discovered, even_rocksdb=True)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 
 
 class When(NamedTuple):
-    """When a store expires."""
+    """The time and disk use by which a store expires."""
 
-    any_hour: bool  # not only at the hour of deleteWhen
-    now: int  # milliseconds
-    used: Callable[[str], float]  # the share of a path's disk that is used
+    any_hour: bool  # whether to expire at other hours than deleteWhen too
+    now: int  # milliseconds since 1970
+    used: Callable[[str], float]  # path -> the used share of its disk
 
 
 def expire_store(
     held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, archive: Archive | None,
     when: When, progress: Progress, confirm: Callable[[str], None],
 ) -> Expired:  # fmt: skip
-    """Delete what has expired of a held store. Raises StoreError, OSError."""
+    """Delete the expired files of a held store. Raises StoreError, OSError."""
     plan, settings = planned
     segments = [
         AgedSegment(
@@ -171,7 +171,7 @@ def _choose(
     about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[AgedSegment],
     expired: list[Going], progress: Progress,
 ) -> None:  # fmt: skip
-    """Which segments go: those that have expired, up to the first that somebody needs."""
+    """Choose the segments to delete: the expired ones before the first that somebody needs."""
     end = segments[len(expired) - 1].end
     wanted = needed(
         held.at(plan.profile.release, plan.discovered.settings), plan.profile.release, even,

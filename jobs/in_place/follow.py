@@ -1,7 +1,7 @@
-"""A catch-up that goes on while a log is copied in, round after round.
+"""Catches up in rounds while a log is being copied in.
 
-What has been done stands in the derived files alone, so each round begins as a first one does, and
-a kill at any point costs nothing but the round (docs/decisions/0014-catch-up-in-place.md).
+Progress is kept in the derived files alone. So each round begins like the first, and a kill costs
+at most one round (docs/decisions/0014-catch-up-in-place.md).
 """
 
 import time
@@ -26,22 +26,22 @@ LogListing = tuple[tuple[str, str, FileState], ...]  # folder, name and state of
 
 
 class Rounds(NamedTuple):
-    """How a catch-up goes on while the log grows."""
+    """How rounds of catch-up follow each other."""
 
-    every: float  # seconds from one round to the next
-    idle: float | None  # seconds without anything new after which it ends; None: never
-    said: Callable[[CaughtUp], None]  # is given the report of each round that wrote anything
+    every: float  # seconds between two rounds
+    idle: float | None  # ends after so many seconds without growth of the log; None: never
+    said: Callable[[CaughtUp], None]  # called with the report of each round that wrote something
 
 
 def one_round(
     held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
     before: LogListing = (),
 ) -> tuple[CaughtUp | None, LogListing]:  # fmt: skip
-    """Catch up with what is there of a log that grows; None where none of it is there yet.
+    """Catch up with a growing log: (report, listing of the log); no report without a segment.
 
-    at: the held store, with what the user says of it. before: what the round before has seen of the
-    log. Where it is as then, the last record counts as all there. Returns what this round has seen
-    as well. Raises StoreError, SettingError, UnknownRelease, OSError.
+    at: the held store with the user's release and settings. before: the listing of the round
+    before; if it is unchanged, the last record counts as completely copied.
+    Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     folders = commit_log_folders(held.path, settings_from(at.settings))
     seen = tuple(
@@ -59,13 +59,13 @@ def one_round(
 
 
 def growing_plan(at: StoreAt) -> Plan:
-    """The plan of the segments that are there without a hole, the last perhaps in part."""
+    """The plan of the segments before the first hole; the last may be incomplete."""
     plan = make_plan(at, discover(at), tolerant=True)
     size = plan.settings.mapped_file_size_commit_log
     kept: list[Segment] = []
     for number, segment in enumerate(plan.segments):
         if kept and segment.start != kept[-1].start + size:
-            break  # one before it is still to come
+            break  # a segment before it is not copied yet
         if segment.state.size > size:
             raise StoreError(
                 f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog is "
@@ -73,7 +73,7 @@ def growing_plan(at: StoreAt) -> Plan:
             )
         kept.append(segment._replace(state=segment.state._replace(mtime=ANY_TIME)))
         if number in plan.odd:
-            break  # the rest of it is still to come
+            break  # its rest is not copied yet
     plan.segments[:] = kept
     refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
     return plan
@@ -83,7 +83,7 @@ def follow(
     held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
     rounds: Rounds,
 ) -> CaughtUp | None:  # fmt: skip
-    """Catch up again and again; the last round's report. Raises as one_round does."""
+    """Catch up in rounds; the last report. Raises as one_round does."""
     since, about = time.monotonic(), None
     seen: LogListing = ()
     while True:
@@ -102,4 +102,4 @@ def follow(
 
 
 def consented(_: str) -> None:
-    """Consent is asked for once."""
+    """Stands in for `confirm` once the user has consented."""

@@ -1,6 +1,6 @@
-"""`--follow` as a Structured Streaming query: its source says that the log has grown, and each
-batch is one round of catch-up. The checkpoint says what was seen; what was done stands in the
-derived files, so that a batch that is repeated after a kill finds its work done.
+"""`--follow` as a Structured Streaming query: each growth of the log gives a batch, and each batch
+is one round of catch-up. The query's checkpoint keeps the growth seen. Progress itself is kept in
+the derived files, so a batch repeated after a kill finds its work done.
 """
 
 import threading
@@ -30,8 +30,8 @@ def follow_stream(
 ) -> None:  # fmt: skip
     """Catch up with each growth of a held store's log.
 
-    checkpoint: the query's, outside of the store. at: the held store, with what the user says of
-    it. Raises as one_round does.
+    checkpoint: folder of the query's checkpoint, outside the store.
+    at: the held store with the user's release and settings. Raises as one_round does.
     """
     from reput.jobs.in_place.log_growth import NAME, LogGrowth
 
@@ -74,7 +74,7 @@ def follow_stream(
         while query.isActive:
             time.sleep(_LOOK_SECONDS)
             if time.monotonic() - last >= rounds.every + _LOOK_SECONDS:
-                catch_up()  # no batch comes any more, and the last record waits for this
+                catch_up()  # without growth no batch comes, but the last record counts only now
             if rounds.idle is not None and time.monotonic() - last >= rounds.idle:
                 break
     finally:

@@ -1,4 +1,4 @@
-"""A store where a set is installed: held meanwhile, and what killed installations left there."""
+"""The store in which a set is installed: its lock, and the leftovers of killed installations."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.volumes import VolumeStorage
 
-_DATABASE_LOCK = "LOCK"  # a RocksDB's; it is locked as a store's lock file is
+_DATABASE_LOCK = "LOCK"  # RocksDB's lock file, locked like that of a store
 
 
 class Target:
@@ -39,7 +39,7 @@ class Target:
 
 
 def local_path(path: str) -> str:
-    """The absolute path of a path or file: URL. Raises StoreError for a URL of elsewhere."""
+    """The absolute path of a path or file: URL. Raises StoreError for any other URL."""
     storage = storage_for(path)
     if not isinstance(storage, LocalStorage) or isinstance(storage, VolumeStorage):
         raise StoreError(f"{path}: a set is installed from a local folder into a local store")
@@ -48,7 +48,7 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def locked(target: Target, dry_run: bool) -> Iterator[None]:
-    """Hold the store's lock; for a dry run only ask for it. Raises StoreInUse."""
+    """Hold the store's lock; a dry run only checks that it is free. Raises StoreInUse."""
     holder = LocalStorage().lock_holder(target.path)
     if holder is not None:
         by = holder_text(holder)
@@ -61,7 +61,7 @@ def locked(target: Target, dry_run: bool) -> Iterator[None]:
 
 
 def _refuse_open_databases(store: str) -> None:
-    """Raise StoreInUse where a process has a RocksDB of the store open: it would write on in it."""
+    """Raise StoreInUse if a process has a RocksDB of the store open, and so may write to it."""
     config = {name for names in CONFIG_DBS.values() for name in names}
     for folder in (*ROCKSDB_QUEUES, STORE_DB, *(f"{CONFIG}/{name}" for name in config)):
         holder = lock_holder(f"{store}/{folder}/{_DATABASE_LOCK}")
@@ -73,7 +73,7 @@ def _refuse_open_databases(store: str) -> None:
 
 
 def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:
-    """Bring killed installations to their end, or undo them: which there were, and warnings."""
+    """Finish or undo killed installations: (their paths, warnings)."""
     found = (
         unfinished(target.files, target.name) if dry_run else clean_up(target.files, target.name)
     )
@@ -87,10 +87,10 @@ def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:
 
 
 def finish_killed(store: str, dry_run: bool = False) -> list[str]:
-    """End killed installations, or undo them: which there were. Raises StoreError, OSError."""
+    """Finish or undo killed installations; their paths. Raises StoreError, OSError."""
     parent, name = os.path.split(local_path(store))
     if not unfinished(DiskFiles(parent.rstrip("/")), name):
-        return []  # it need not be a store at all
+        return []  # checked first, as the path need not be that of a store
     target = Target(store)
     with locked(target, dry_run):
         cleaned, _ = finish_first(target, dry_run)
@@ -98,6 +98,6 @@ def finish_killed(store: str, dry_run: bool = False) -> list[str]:
 
 
 def foreign_installs(store: str) -> list[str]:
-    """What is named like what a killed install leaves, and is not this user's alone."""
+    """Paths named like leftovers of an install that are links, or not this user's alone."""
     parent, name = os.path.split(local_path(store))
     return [os.path.join(parent, found) for found in foreign(DiskFiles(parent.rstrip("/")), name)]

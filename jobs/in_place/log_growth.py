@@ -1,8 +1,8 @@
-"""A streaming source that says how far a log's files have grown: a row for each growth.
+"""A streaming source with a row for each growth of a log's files.
 
-Its offsets are what Structured Streaming keeps in the checkpoint: how many bytes the log's files
-have, and when the newest of them changed. Records are not read here: whoever gets a row goes on
-from what the derived files hold.
+Its offsets, which Structured Streaming keeps in the checkpoint, are the size of the log's files in
+bytes and the last time that one of them changed. It reads no records: a catch-up continues from
+the derived files.
 """
 
 import sys
@@ -20,7 +20,7 @@ _NONE = {"bytes": 0, "changed": 0}
 
 
 class LogGrowth(DataSource):
-    """The source; option `folders`: where segments are, a path or URL a line."""
+    """The source. Option `folders`: the folders of segments, one path or URL per line."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,13 +34,13 @@ class LogGrowth(DataSource):
 
 
 def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Spark ends the process that runs the reader by closing its pipe, which is no error."""
+    """Spark ends the reader's process by closing its pipe, which is no error."""
     if not issubclass(kind, (BrokenPipeError, EOFError)):
         sys.__excepthook__(kind, error, trace)
 
 
 class GrowthReader(DataSourceStreamReader):
-    """Asks the folders how large their files are."""
+    """Lists the folders for the sizes and times of their files."""
 
     def __init__(self, folders: list[str]) -> None:
         self.folders = folders

@@ -1,6 +1,6 @@
-"""Which messages of a log somebody still needs: consumer groups, delays, transactions.
+"""The messages of a log that consumer groups, delays or transactions still need.
 
-A broker deletes all of these in silence when their segments expire.
+A broker deletes such messages without a warning when their segments expire.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,19 +28,19 @@ _OPEN_TRANSACTIONS = ("pending", "abandoned")
 
 
 class Needed(NamedTuple):
-    """The first record that somebody needs: its physical offset, and who needs it."""
+    """A record that somebody needs. offset: physical; who: text that names the reader."""
 
     offset: int
     who: str
 
 
 class Even(NamedTuple):
-    """What may go although it is needed."""
+    """What may be deleted although it is needed."""
 
     unread: bool = False
     delayed: bool = False
     pending: bool = False
-    groups: frozenset[str] = frozenset()  # consumer groups that nobody asks any more
+    groups: frozenset[str] = frozenset()  # consumer groups that no longer count
 
 
 def needed(
@@ -50,10 +50,10 @@ def needed(
     progress: Progress,
     note: Callable[[str], None],
 ) -> list[Needed]:
-    """What is needed of a store's log, for each who needs it the first record, lowest first.
+    """The first needed record of each reader, in ascending physical offset.
 
-    The log is read once for delays and transactions. Raises StoreError where config/ cannot be
-    read, so that nobody knows what is unread.
+    The log is read once for delays and transactions.
+    Raises StoreError if config/ cannot be read, as it is then unknown what is unread.
     """
     found: list[Needed] = []
     if not even.unread:
@@ -76,16 +76,16 @@ def needed(
 
 
 def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
-    """Of each group and queue the first message that it has not read.
+    """The first unread message of each group in each queue.
 
-    Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
+    If a group reads a topic, a queue of it without an offset counts as unread. Raises BadQueue.
     """
     folder = f"{opened.path}/{POP_DB}"
     if has_rows(opened.storage, folder):
         raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
     offsets = consumer_offsets(opened.storage, opened.path, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
-    for group, _ in list(asked):  # each group reads what is to be sent to it again
+    for group, _ in list(asked):  # each group also reads its own retry topic
         asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
     for (group, topic), read in sorted(asked.items()):
         queues = opened.queues.of(topic)
@@ -103,7 +103,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
 
 
 def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
-    """The physical offset of a queue's first message from a position on that is still there."""
+    """The physical offset of the first live message at or after a position of a queue."""
     for entries in queue.arrays(max(position, 0)):
         live = np.flatnonzero(entries["physicalOffset"] >= log_start)
         if len(live):
@@ -112,7 +112,7 @@ def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
 
 
 def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
-    """Where the log goes on behind the queues: nobody can have read that."""
+    """The first record after the end of all queues, which no group can have read."""
     queues = [
         opened.queue(topic, queue_id, batch)
         for topic in opened.queues.topics() for queue_id, batch in opened.queues.of(topic)

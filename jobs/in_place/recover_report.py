@@ -1,4 +1,4 @@
-"""What a recovery did, as the console shows it and --json prints it."""
+"""The report of a recovery, for the console and --json."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,25 +9,25 @@ from reput.jobs.outputs.summary import found_lines
 
 @dataclass
 class Recovered:
-    """What a recovery did, or would do. Offsets are physical, sizes in bytes, times in seconds."""
+    """What a recovery did or would do. Offsets are physical, sizes in bytes, times in seconds."""
 
     store: str
     rocketmq: str
     log_end: int
     end_reason: str
     done: bool = False
-    crashed: bool = False  # abort was there
-    cut_bytes: int = 0  # bytes after the end that were not zero
-    cut_kept: str = ""  # the folder where they are kept
-    written: list[str] = field(default_factory=list)  # derived files that were behind or wrong
-    removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
-    checkpoint: bool = False  # it is written anew
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
-    releases: str = ""  # those that write the same, as a text
+    crashed: bool = False  # whether the file `abort` was there
+    cut_bytes: int = 0  # nonzero bytes after the log's end
+    cut_kept: str = ""  # the folder that keeps the cut bytes
+    written: list[str] = field(default_factory=list)  # derived files that were incomplete or wrong
+    removed: list[str] = field(default_factory=list)  # derived files that the log does not give
+    checkpoint: bool = False  # whether the checkpoint is written anew
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what is no fault
-    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
 
     @property
     def needed(self) -> bool:
@@ -49,7 +49,7 @@ class Recovered:
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
 
     def steps(self) -> str:
-        """What is changed, in that order; empty where nothing is."""
+        """The changes in their order, as a text; empty if there are none."""
         steps = (
             (self.cut_bytes, f"cut {counted(self.cut_bytes, 'byte')} after {self.log_end:,}"),
             (self.written, f"write {counted(len(self.written), 'derived file')}"),

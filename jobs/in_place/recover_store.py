@@ -1,4 +1,4 @@
-"""One recovery: what is found of a store, and the change that follows from it."""
+"""A recovery: examine a store, and make the change that follows."""
 
 import os
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _PREFIX = ".reput-recover"
 
 @dataclass(frozen=True)
 class Recovery:
-    """What is to be changed so that a store was stopped cleanly; its files are in staging."""
+    """The change that makes a store as if cleanly stopped; the new files are in staging."""
 
     plan: Plan
     log: LogRecovery
@@ -39,7 +39,7 @@ class Recovery:
 
 @contextmanager
 def staged_job(found: FoundStore, held: HeldStore) -> Iterator[Pipeline]:
-    """Yield the job, staged within the store, or for a dry run elsewhere."""
+    """Yield the job with staging inside the store, or for a dry run outside it."""
     remove_abandoned(held.storage, held.path, _PREFIX)
     if held.dry_run:
         with found.temporarily(_PREFIX[1:], storage=held.storage) as job:
@@ -52,7 +52,7 @@ def staged_job(found: FoundStore, held: HeldStore) -> Iterator[Pipeline]:
 def examine(
     found: FoundStore, held: HeldStore, job: Pipeline, on_damage: str
 ) -> tuple[Recovery, Recovered]:
-    """Find the log's end, derive all files, and compare: what to change, and what to say of it.
+    """Find the log's end, derive all files and compare: (the change, its report).
 
     Raises DamageFound, StoreChanged, StoreError.
     """
@@ -89,7 +89,7 @@ def _flushed(old: Checkpoint | None, log_end: int) -> int:
 
 
 def change(held: HeldStore, recovery: Recovery) -> None:
-    """Make the change, the first one to the store. Raises StoreInUse, StoreChanged, OSError."""
+    """Change the store; nothing was changed before. Raises StoreInUse, StoreChanged, OSError."""
     plan, files = recovery.plan, held.files
     held.changed = True
     if held.lock_at_last():
@@ -102,7 +102,7 @@ def change(held: HeldStore, recovery: Recovery) -> None:
 
 
 def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:
-    """Scan the log up to its end; also returns the LogRecovery that can cut its segments there."""
+    """(the log scanned up to its end, the LogRecovery that can cut its segments there)."""
     known = read_checkpoint(held.storage, held.path) or Checkpoint()
     linked = job.scan()
     log = LogRecovery(
@@ -113,10 +113,10 @@ def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Lin
 
 
 def _without_torn(found: FoundStore, job: Pipeline, linked: Linked, log: LogRecovery) -> Linked:
-    """After a crash the log may end earlier: at a record that has lost a sector of its text.
+    """The log without torn records: after a crash it may end at a record that lost a sector.
 
-    Its lengths and CRC are right, so that the scan takes it, and RocketMQ too. What is left is
-    still judged and built by a pipeline that sees all of the log.
+    Lengths and body CRC of such a record are right, so that the scan and RocketMQ accept it. The
+    shorter log is still judged and built by the pipeline of the whole log.
     """
     end = log.find_end().end
     if end >= linked.end:

@@ -1,4 +1,4 @@
-"""Which derived files of a store are written anew, and which go, so that they are its log's."""
+"""Decides which derived files of a store are rewritten or removed so that they match its log."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,14 +21,14 @@ from reput.store_format.names import (
 
 
 class Renewal(NamedTuple):
-    """The files that get new content, and those that go. Paths are below the store."""
+    """The files that get new content, and the files that are removed. Paths are below the store."""
 
     placed: list[StagedFile]
     removed: list[str]
 
 
 class _Compared(NamedTuple):
-    """A store's derived files beside those that its log gives. Paths are below the store."""
+    """A store's derived files and the verdict on them. Paths are below the store."""
 
     held: HeldStore
     log_start: int  # physical
@@ -42,7 +42,7 @@ class _Compared(NamedTuple):
 
 
 def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
-    """What makes a store's derived files those of its log. Raises StoreError where nothing can."""
+    """The renewal that makes derived files match their log. Raises StoreError if none can."""
     compared = _Compared(
         held,
         job.plan.segments[0].start,
@@ -80,10 +80,10 @@ def _queues(compared: _Compared) -> Renewal:
 
 
 def _refuse_expired(compared: _Compared, path: str) -> None:
-    """Raise StoreError where a file that has to go holds entries of expired messages.
+    """Raise StoreError if a file to be removed holds entries of expired messages.
 
-    The log does not have these messages any more, and perhaps nothing but these entries says what
-    their queue's next position is.
+    The log has no records of these messages, so their entries may be the only ones to show the
+    next position of their queue.
     """
     if not path.startswith(f"{CONSUME_QUEUE}/"):
         return
@@ -96,9 +96,9 @@ def _refuse_expired(compared: _Compared, path: str) -> None:
 
 
 def _renewed(compared: _Compared, queues: dict[str, Built]) -> set[str]:
-    """The batch queues that must be written whole.
+    """Folders of the batch queues that must be written as a whole.
 
-    Where messages have expired, the entries that we derive stand at other places in the files.
+    If messages have expired, the derived entries stand at other places in the files.
     """
     if not compared.log_start:
         return set()
@@ -108,9 +108,9 @@ def _renewed(compared: _Compared, queues: dict[str, Built]) -> set[str]:
 
 
 def _index(compared: _Compared) -> Renewal:
-    """The index files from the first wrong one on, since each depends on the one before it.
+    """Renew the index files from the first wrong one on, as each depends on the file before it.
 
-    Files that only hold expired messages stay.
+    Files with expired messages only stay.
     """
     verdict = compared.verdict
     rows = [row for row in verdict.named if row["folder"] == INDEX]
@@ -129,9 +129,9 @@ def _index(compared: _Compared) -> Renewal:
 
 
 def _names_after(kept: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The wanted names, each raised where it would not be above the name before it.
+    """The wanted names, raised where needed so that each is above the name before it.
 
-    kept: names of files that stay; all names of the result are above the last of them.
+    kept: names of files that stay; all names of the result are above the last kept name.
     """
     before = parse_index_name(kept[-1]) if kept else None
     names = []

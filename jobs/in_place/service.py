@@ -1,4 +1,4 @@
-"""A broker's service done as a job: looked at first, agreed to, then done by a writer."""
+"""A broker's service run as a job: planned read-only, confirmed, then done by a writer."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -32,16 +32,17 @@ Planned = TypeVar("Planned")
 
 
 class Look(NamedTuple):
-    """A store as a service looks at it."""
+    """An opened store from which a service makes its plan."""
 
     store: OpenedStore
     notes: Notes
-    # Whether it was stopped cleanly, where the file `abort` does not tell: this job has it open.
+    # Whether the store was stopped cleanly, if a writer of this job has it open and so `abort`
+    # does not show it; else None.
     stopped: bool | None
 
 
 class Service(NamedTuple, Generic[Planned]):
-    """plan: reads only; question: asked before the change, "" for nothing to do; act: does it."""
+    """plan: only reads; question: asked before the change, "" for no change; act: changes."""
 
     plan: Callable[[Look], Planned]
     question: Callable[[Planned], str]
@@ -57,10 +58,11 @@ def run_service(
     progress: Progress,
     tell: Callable[[str], Any],
 ) -> tuple[Planned, Any]:
-    """What was planned, and what `act` gave; None for a dry run, or where nothing was to be done.
+    """(the plan, the result of `act`); None as result of a dry run, or if nothing is to be done.
 
-    The store is looked at without its lock, so that nothing is changed before the answer. It is
-    looked at again where it changed until the lock was held, as by the recovery after a crash.
+    The plan is made without the store's lock, so that nothing changes before the user's answer.
+    If the store changed before the lock was held, as by the recovery after a crash, the plan is
+    made again.
     Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
     """
     store, settings = at.path, at.settings
@@ -100,16 +102,16 @@ def run_service(
 
 
 class OneByOne:
-    """Work on many, one after the other; a signal ends it between two of them."""
+    """Work on many items, one after the other; a signal ends the work between two items."""
 
     def __init__(self, signals: StopSignals, many: int, what: str) -> None:
-        """what: the plural of what is worked on."""
-        self.stopped = 0  # the exit code of the signal that ended it before all were done
+        """many: number of items; what: their noun in the plural."""
+        self.stopped = 0  # exit code of the signal that ended the work early
         self._signals, self._many, self._what = signals, many, what
         self._count = 0
 
     def go_on(self) -> bool:
-        """Called after each; whether the next one is to be begun."""
+        """To be called after each item; whether to begin the next item."""
         self._count += 1
         try:
             self._signals.check()
@@ -118,14 +120,14 @@ class OneByOne:
         return not self.stopped
 
     def done(self) -> Done:
-        """How far it has come."""
+        """The share of items done."""
         share = self._count / self._many if self._many else None
         return Done(share, f"{self._count:,} of {self._many:,} {self._what}")
 
 
 @contextmanager
 def one_by_one(progress: Progress, stage: str, many: int, what: str) -> Iterator[OneByOne]:
-    """Show the work of a stage, and take signals as a wish to end it."""
+    """Show the progress of a stage; a signal ends it after the current item."""
     with StopSignals() as signals:
         work = OneByOne(signals, many, what)
         with progress.stage(stage, work.done):
@@ -133,10 +135,10 @@ def one_by_one(progress: Progress, stage: str, many: int, what: str) -> Iterator
 
 
 def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
-    """Raise StoreError where a part of the log was not read: it might hold what was done before.
+    """Raise StoreError if a part of the log was not read, as it may show work done already.
 
-    A fault with no live record behind it is the log's end, as a crash leaves it, or a broker that
-    cut its log there: the writer goes on from there.
+    A fault that no live record follows is the log's end, left by a crash or by a broker that cut
+    its log. The writer appends there.
     """
     log, rules = opened.log, opened.profile
     for error in gathered.breaks:
@@ -166,7 +168,7 @@ def _refuse(store: str) -> None:
 
 
 def _states(store: str) -> dict[str, tuple[int, int, int]]:
-    """Size, time and inode of all that a plan is made of, by name."""
+    """Path -> (size, mtime in ns, inode) of all files from which a plan is made."""
     return {
         path: (about.st_size, about.st_mtime_ns, about.st_ino)
         for folder in (COMMIT_LOG, CONFIG)

@@ -1,1 +1,1 @@
-"""A store written anew: measured, placed, written, and its configuration carried over."""
+"""Write a store anew: measure its log, place and write records, carry over its configuration."""

@@ -1,7 +1,7 @@
-"""The configuration of a new store: topics, groups, and how far consumers have come.
+"""The configuration of a new store: topics, groups and consumer offsets.
 
-Carried over is what a slave asks its master for (jobs/replicating/config_files). Files in which
-names or offsets change are written anew; others are copied as they are.
+The files are those that a slave fetches from its master (jobs/replicating/config_files). Files in
+which names or offsets change are written anew; other files are copied unchanged.
 """
 
 import json
@@ -23,7 +23,7 @@ from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
 
-# By file: its table, whose keys are `topic` or `topic@group`.
+# File -> its table whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {
     "topics.json": "topicConfigTable",
     "consumerOffset.json": "offsetTable",
@@ -49,13 +49,11 @@ _TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffse
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 
-Config = dict[str, bytes]  # by the file's name, below config/
+Config = dict[str, bytes]  # file name below config/ -> content
 
 
 def positions_of(source: Source) -> Marks:
-    """The positions, of consumers and of the delivery of delayed messages, in queues that may be
-    numbered anew.
-    """
+    """The consumer offsets and the delay offsets in queues that may be numbered anew."""
     plan, changes = source.job.plan, source.changes
     if not changes.selects:
         return {}
@@ -72,7 +70,7 @@ def positions_of(source: Source) -> Marks:
 
 
 def delivered_up_to(plan: Plan) -> dict[int, int]:
-    """By queue of the schedule topic, the position up to which its messages are delivered."""
+    """Queue id of the schedule topic -> the position up to which its messages are delivered."""
     delays = config_table(plan.storage, plan.store, _DELAYED, "offsetTable", Notes()) or {}
     return {
         int(level) - 1: offset for level, offset in delays.items()
@@ -81,7 +79,7 @@ def delivered_up_to(plan: Plan) -> dict[int, int]:
 
 
 def carried_config(source: Source, warnings: list[str]) -> Config:
-    """The files of config/ that the new store gets; what is left out is a warning."""
+    """The files of config/ for the new store. warnings: gets a line for each file left out."""
     files = {}
     for name in (*KINDS, *POSITIONS):
         content = _content(source.job.plan, name, warnings)
@@ -95,7 +93,7 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
 
 
 def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
-    """What the old store has as a file of config/; None where it has none."""
+    """The content of the old store's file of config/, or of its RocksDB; None without either."""
     if name in _IN_ROCKSDB and config_in_rocksdb(plan.storage, plan.store, name) is not None:
         notes = Notes()
         table = config_table(plan.storage, plan.store, name, _IN_ROCKSDB[name], notes)
@@ -116,7 +114,7 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
 
 
 def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
-    """A file with the topics' new names, without those that are left out."""
+    """The content of a file with the topics' new names, and without dropped topics."""
     if name == _CONSUMED:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
@@ -134,7 +132,7 @@ def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
 
 
 def _add_groups(table: Any, source: Source) -> None:
-    """Add positions to an offsetTable, where it has none of that group in that queue."""
+    """Add positions of groups to an offsetTable that has no offset for the group and queue."""
     for (topic, group), queues in source.groups.items():
         own = table.setdefault(f"{topic}{_GROUP}{group}", {})
         for queue, offset in queues.items():
@@ -157,7 +155,7 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
 
 
 def _new_offsets(topic: str, offsets: Mapping[str, Any], source: Source) -> dict[str, int]:
-    """Positions by their queues' new ids, without queues of which nothing is taken."""
+    """New queue id -> new offset, without queues of which no record is taken."""
     found = {}
     for queue, offset in offsets.items():
         if is_queue_id(queue) and isinstance(offset, int):
@@ -169,7 +167,7 @@ def _new_offsets(topic: str, offsets: Mapping[str, Any], source: Source) -> dict
 
 
 def _with_names(about: Any, changes: Changes) -> Any:
-    """What a file says of a topic, with the topic's new name in its fields."""
+    """The value of a topic in a file, with the topic's new name in its fields."""
     if isinstance(about, Mapping):
         return {
             name: changes.renamed(value)
@@ -187,8 +185,8 @@ def batch_topics_in(config: Config) -> list[str]:
 
 
 def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
-    """One configuration of several stores': entries of all; of one entry the first store's, with
-    the most queues of a topic, and of two positions the lower one.
+    """Merge the configurations of several stores. If stores share an entry, that of the first store
+    counts, but with the greatest queue numbers of a topic, and the lowest offsets.
     """
     merged: dict[str, dict[str, Any]] = {}
     for config in configs:
@@ -208,7 +206,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
 
 
 def _joined(name: str, one: Any, other: Any) -> Any:
-    """One entry of two stores'."""
+    """Merge one entry of two stores."""
     if name == _DELAYED:
         return min(one, other)
     if isinstance(one, dict) and isinstance(other, dict):

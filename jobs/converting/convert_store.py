@@ -1,5 +1,5 @@
-"""A store written anew: its log measured, placed and written, its configuration carried over, its
-derived files made by the rebuild's own steps.
+"""Write a store anew: measure, place and write its log, carry its configuration over, and derive
+its files by the steps of a rebuild.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ from reput.udfs.convert.placed_records import PlacedRecords
 from reput.udfs.staging import Staging
 
 _DRY_RUN = "reput-convert-"
-# Of the new store nothing but its root tells where its files are.
+# Path settings are not carried over: all files of the new store are below its root.
 _PLACES = "storepath"
 _DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
 
@@ -67,8 +67,8 @@ class Kinds(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a new store is to be. settings: by RocketMQ's names, over those of the old one; meet:
-    one of MEETS, for queues that several stores have.
+    """The wanted new store. settings: by RocketMQ's names, those of the old store included.
+    meet: one of MEETS, for queues that several stores have.
     """
 
     release: str
@@ -78,14 +78,14 @@ class Wanted(NamedTuple):
 
     @property
     def segment_bytes(self) -> int:
-        """Of each of its segments."""
+        """The bytes of a segment."""
         return settings_from(self.settings).mapped_file_size_commit_log
 
 
 def wanted(
     found: FoundStore, release: str, settings: Mapping[str, str], changes: Changes
 ) -> Wanted:
-    """What is asked for, and else as the old store, the first one. Raises SettingError."""
+    """The wanted store: given settings before those of the old store. Raises SettingError."""
     known = {
         name: value
         for name, value in found.plan.discovered.settings.items()
@@ -97,7 +97,7 @@ def wanted(
 
 
 def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
-    """What a conversion would do. Writes in the folder of temporary files alone."""
+    """The summary of what a conversion would do; only writes temporary files."""
     first = stores[0]
     with first.temporarily(_DRY_RUN, also=all_inputs(stores[1:])) as job:
         summary = _looked_at(_jobs(job, stores), to).summary
@@ -106,9 +106,9 @@ def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
 
 
 def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> ConvertSummary:
-    """Write the new store. place: its inputs are those of all stores.
+    """Write the new store. place: the output, whose inputs are those of all stores.
 
-    Raises StoreError, of which DamageFound is one; nothing is left behind in the output then.
+    Raises StoreError (also DamageFound); a failed conversion leaves nothing in the output.
     """
     first = stores[0]
     for each in stores:
@@ -135,7 +135,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         for row in rows:
             path = f"{COMMIT_LOG}/{segment_name(row['start'])}"
             moves.append((job.staging.path(row["name"]), f"{target}/{path}"))
-            # no digest: it would take a seventh of all time, and records have CRCs of their own
+            # no digest: it would take a seventh of the time, and records have CRCs
             summary.segments.append(OutputFile(path, row["length"], ""))
         storage.move_all(moves)
         _write_config(storage, target, looked.config, summary)
@@ -150,21 +150,21 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
 
 
 def all_inputs(stores: Iterable[FoundStore]) -> tuple[Input, ...]:
-    """What is read of all stores."""
+    """The inputs of all stores."""
     return tuple(each for store in stores for each in store.inputs)
 
 
 def _jobs(job: Pipeline, stores: Sequence[FoundStore]) -> list[Pipeline]:
-    """The job of each store, the first of which is there; all work in one staging folder."""
+    """The jobs of all stores, all with the staging folder of `job`, the first store's."""
     return [job, *(each.job(job.staging) for each in stores[1:])]
 
 
 class _LookedAt(NamedTuple):
-    """What becomes of the stores, before a log is written."""
+    """The plan of a conversion, before a log is written."""
 
     log: NewLog
     config: Config
-    expired: dict[tuple[str, int], LastEntry]  # queues that have no message in the log any more
+    expired: dict[tuple[str, int], LastEntry]  # queues without a message in the log
     summary: ConvertSummary
 
 
@@ -209,7 +209,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
 
 
 def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
-    """The ends of queues without a live message, by their new names: they go on there."""
+    """The last entries of queues without a live message, by new topic and queue id."""
     live = {
         source.new_queue(key) for source in sources
         for key, seen in source.measured.queues.items() if seen.counted
@@ -229,7 +229,7 @@ def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, 
 
 def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Source:
     if changes.merges:
-        # what is delivered is not delivered again: positions before and behind it would mix
+        # delivered messages are left out: a merged queue would mix them with those that wait
         starts = delivered_up_to(job.plan).items()
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
     logs = earlier_logs(earlier)
@@ -245,10 +245,10 @@ def _configured(plan: Plan) -> Iterable[str]:
 
 
 def _refuse_misfits(source: Source, to: Wanted) -> None:
-    """Raise StoreError where the new store's release does not read what is taken."""
+    """Raise StoreError if the new store's release cannot read some of the taken records."""
     plan = source.job.plan
     if to.release == plan.profile.release and not to.changes.store_host:
-        return  # what its own release has written, it has
+        return  # a release reads what it has written
     seen = [
         Seen(to.changes.renamed(key.topic), queue.sys_flags, bool(queue.long),
              key.topic in plan.batch_topics)
@@ -273,12 +273,12 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
 
 
 def _unchecked(to: Wanted) -> dict[str, str]:
-    """The new store's settings, without CRCs of bodies, which were checked as they were read."""
+    """The new store's settings without the check of body CRCs, which were checked in reading."""
     return {**to.settings, "checkCRCOnRecover": "false"}
 
 
 def _rules(to: Wanted, config: Config, kinds: Kinds) -> ScanRules:
-    """By which the new log's records are dispatched."""
+    """The rules by which the new log's records are dispatched."""
     rules, settings = profile(to.release), settings_from(_unchecked(to), release=to.release)
     found = scan_rules(rules, settings, batch_topics_in(config))
     return rocksdb_rules(found, rules, settings) if kinds.of_queues == ROCKSDB else found
@@ -293,7 +293,7 @@ def _derive(
     rules: ScanRules,
     kinds: Kinds,
 ) -> None:
-    """Derive the new log's files into the set. rows: its segments as they were written."""
+    """Derive the new log's files into the set. rows: SEGMENT_WRITTEN rows."""
     cut = replace(found.cut, split_bytes=rows[0]["length"])  # a segment is a split
     made = find_store(
         found.engine, at, cut=cut, progress=found.progress, one_release=True, even_rocksdb=True,

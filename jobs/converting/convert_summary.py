@@ -1,6 +1,4 @@
-"""What a conversion did, or would do, as the console shows it, --json prints it and the new store's
-manifest holds it.
-"""
+"""The summary of a conversion: for the console, --json and the new store's manifest."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,13 +13,13 @@ _SHOWN = 40
 
 @dataclass
 class TopicFate:
-    """What becomes of a topic. least, greatest: queueOffsets in the log that is read; bytes: of the
-    records that are taken, as they become.
+    """What becomes of a topic. least, greatest: queueOffsets in the old log; bytes: total size of
+    the taken records in the new log.
     """
 
     store: str
     topic: str
-    becomes: str  # its new name; '' where nothing of it is taken
+    becomes: str  # its new name; '' if no record of it is taken
     queues: int
     messages: int
     taken: int
@@ -43,7 +41,7 @@ class TopicFate:
 
 
 def topic_fates(source: Source) -> list[TopicFate]:
-    """What becomes of each topic of a store, in the order of their names."""
+    """The TopicFate of each topic of a store, in the order of names."""
     found: dict[str, TopicFate] = {}
     store = source.job.plan.store
     for key, seen in source.measured.queues.items():
@@ -63,18 +61,18 @@ def topic_fates(source: Source) -> list[TopicFate]:
 
 @dataclass
 class ConvertSummary:
-    """What a conversion did. Sizes in bytes, times in seconds, offsets physical."""
+    """What a conversion did or would do. Sizes in bytes, times in seconds, offsets physical."""
 
     stores: list[str]
     output: str  # '' in a dry run
     rocketmq: str  # the release of the new store
-    read_as: str  # the release by whose rules the old one was read
+    read_as: str  # the release by whose rules the first old store was read
     settings: dict[str, str]  # of the new store, by RocketMQ's names
     old_starts: list[int]  # of each store
     old_ends: list[int]
     log_start: int
     log_end: int
-    # of each store, records that one before it has too, byte for byte at the same place
+    # for each store, the number of records that an earlier store has too, at the same offset
     shared: list[int] = field(default_factory=list)
     messages: int = 0
     topics: list[TopicFate] = field(default_factory=list)
@@ -82,26 +80,26 @@ class ConvertSummary:
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     warnings: list[str] = field(default_factory=list)
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
     dry_run: bool = False
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
-        """All of it, as manifest.json holds it; without what differs from run to run."""
+        """The content of manifest.json: all fields but those that differ from run to run."""
         whole = {"format": CONVERT_FORMAT, **asdict(self)}
         del whole["seconds"], whole["output"], whole["cleaned"], whole["dry_run"]
         return whole
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints: counts instead of the lists of files."""
+        """The content of --json: counts instead of the lists of files."""
         whole = asdict(self)
         for name in ("segments", "derived"):
             whole[name] = len(whole[name])
         return whole
 
     def text(self) -> str:
-        """What a person reads at the end."""
+        """The summary for people."""
         stores = ", ".join(self.stores)
         begins = (
             f"would convert {stores}" if self.dry_run else f"converted {stores} -> {self.output}"
@@ -136,7 +134,7 @@ class ConvertSummary:
         return "\n".join([*lines, f"  next      start a broker on {self.output}"])
 
     def details(self) -> list[str]:
-        """What -v shows besides."""
+        """Further lines, for -v."""
         return [
             *(f"  topic     {fate.line()}" for fate in self.topics[_SHOWN:]),
             *found_lines(self.discovered),

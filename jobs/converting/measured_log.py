@@ -1,4 +1,4 @@
-"""Measure a log: walk it in parallel, prove it whole, and learn how long its records become."""
+"""Measure a log: walk it in parallel, prove it whole, and compute its records' new lengths."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _FIRST_THEN = (
 
 
 class QueueKey(NamedTuple):
-    """A queue of the log that is read."""
+    """A queue of the old log."""
 
     topic: str
     queue_id: int
@@ -29,7 +29,7 @@ class QueueKey(NamedTuple):
 
 @dataclass
 class MeasuredLog:
-    """A log that is whole: its MEASURED rows in order, where it ends, and what it has of queues."""
+    """A whole log. rows: MEASURED rows in order; start, end: physical offsets."""
 
     rows: list[Row]
     start: int
@@ -44,7 +44,7 @@ def measure(
 ) -> MeasuredLog:  # fmt: skip
     """Measure a job's log. ordered, waiting, earlier: as for MeasureSplits.
 
-    Raises DamageFound where live records follow damage.
+    Raises DamageFound if live records follow damage.
     """
     job.check_every_crc()
     linked = _linked(job, changes, ordered, waiting, earlier)
@@ -65,7 +65,7 @@ def measure(
 
 
 def _judged(job: Pipeline, end: int) -> list[str]:
-    """What a scan says of how the log ends; the scan also tells what is live behind its end."""
+    """Warnings of a scan about the log's end. Raises DamageFound if live records follow the end."""
     try:
         read = read_log(job, REFUSE)
     except DamageFound as error:

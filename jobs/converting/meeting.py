@@ -1,4 +1,4 @@
-"""Queues of one name that several stores have."""
+"""Decides what becomes of a queue that several stores have."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,14 +13,14 @@ from reput.store_format.notes import Notes
 
 MEET_REFUSE, RENUMBER, APART = "refuse", "renumber", "apart"
 MEETS = (MEET_REFUSE, RENUMBER, APART)
-_JOIN = (SCHEDULE, *WAIT)  # what waits is numbered anew in any case
+_JOIN = (SCHEDULE, *WAIT)  # topics of waiting messages, which are numbered anew in any case
 
 
 def meet(sources: Sequence[Source], how: str) -> None:
-    """Refuse queues that meet, or keep them apart: of a topic that several stores have, a later
-    store's queues get ids above those of the stores before. Raises StoreError.
+    """Refuse queues that several stores have, or keep them apart: a later store's queues then get
+    ids above those of the stores before it. Raises StoreError.
 
-    The queues of what waits are the broker's own: each is one queue of all stores in any case.
+    The queues of waiting messages are internal to the broker, and are always joined.
     """
     if how == APART:
         _part(sources)
@@ -43,7 +43,7 @@ def meet(sources: Sequence[Source], how: str) -> None:
 
 
 def _part(sources: Sequence[Source]) -> None:
-    counts: dict[str, int] = {}  # by a topic's new name: the queues of the stores before
+    counts: dict[str, int] = {}  # a topic's new name -> number of queues of earlier stores
     for source in sources:
         own: dict[str, int] = {}
         for key, queue in source.measured.queues.items():

@@ -1,4 +1,4 @@
-"""Write a new log: give the records of a measured log their places, and write its segments."""
+"""Write a new log: give the records of measured logs their offsets, and write the segments."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part,
 
 
 class NewLog(NamedTuple):
-    """The plan of a new log: the old ones, its segments, and where it ends (a physical offset)."""
+    """The plan of a new log. olds: the logs that it is made of; end: a physical offset."""
 
     olds: tuple[OldLog, ...]
     segments: list[NewSegment]
@@ -24,17 +24,15 @@ class NewLog(NamedTuple):
 
 
 def start_of(log_starts: Iterable[int], segment_bytes: int) -> int:
-    """Where a new log begins: as the old ones, or at the next segment's start.
+    """The start of a new log: that of the last old log, rounded up to a segment's start.
 
-    Not before: what an expired record has left, as a queue's last entry, still points before it.
+    It is not lower, as what remains of expired records (a queue's last entry) must point before it.
     """
     return -(-max(log_starts) // segment_bytes) * segment_bytes
 
 
 def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
-    """The MEASURED_RECORD rows of a MEASURED row. Raises StoreError where one does not fit into a
-    segment.
-    """
+    """The MEASURED_RECORD rows of a MEASURED row. Raises StoreError if one exceeds a segment."""
     records = measured_records(job.staging, row["run"], row["taken"])
     longest = int(records["size"].max())
     if longest + BLANK_BYTES > segment_bytes:
@@ -49,8 +47,8 @@ def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
 
 
 def piece_of(job: Pipeline, row: Row, records: Any, at: int) -> Piece:
-    """The piece that a MEASURED row becomes, with its MEASURED_RECORD rows. at: where the new log
-    ends before.
+    """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: offset in the new log at
+    which the piece begins.
     """
     splits = job.plan.splits
     start = splits.stretch(row["split"]).start
@@ -63,7 +61,7 @@ def piece_of(job: Pipeline, row: Row, records: Any, at: int) -> Piece:
 def old_log(
     job: Pipeline, measured: MeasuredLog, changes: Changes, pieces: Sequence[Piece], ordered: bool
 ) -> OldLog:
-    """What tasks need to know of a log that is written anew."""
+    """The description of an old log for the tasks."""
     return OldLog(
         job.plan.storage, job.rules.records, job.rules.dispatch.split_properties, changes,
         tuple(pieces), measured.start, measured.end, ordered=ordered,
@@ -73,12 +71,12 @@ def old_log(
 def place_records(
     job: Pipeline, measured: MeasuredLog, changes: Changes, segment_bytes: int
 ) -> NewLog:
-    """Give each record its place, in the old log's order. segment_bytes: of the new segments.
+    """Give each record its new offset, in the old log's order. segment_bytes: of a new segment.
 
-    Raises StoreError where a record does not fit into a segment.
+    Raises StoreError if a record does not fit into a segment.
     """
     pieces: list[Piece] = []
-    begins: list[tuple[int, int, int]] = []  # of each segment: its start, a piece, a record in it
+    begins: list[tuple[int, int, int]] = []  # segment's start, number of first piece, of its record
     at = start_of([measured.start], segment_bytes)
     for row in measured.rows:
         if row["taken"]:
@@ -101,9 +99,7 @@ def _segments(begins: list[tuple[int, int, int]], pieces: list[Piece]) -> Iterat
 
 
 def write_log(job: Pipeline, log: NewLog, segment_bytes: int, rules: ScanRules) -> list[Row]:
-    """Write the segments in staging; their SEGMENT_WRITTEN rows, in the log's order. rules: of the
-    new log.
-    """
+    """Write the segments in staging; SEGMENT_WRITTEN rows in order. rules: of the new log."""
     task = WriteSegments(job.staging, log.olds, tuple(log.segments), segment_bytes, rules)
     total = log.end - log.segments[0].start
     with job.stages.by_tasks("written", total, "bytes"):

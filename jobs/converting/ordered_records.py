@@ -1,8 +1,8 @@
-"""Places of records where their order or their queueOffsets must be worked out: records of several
-stores, and queues that lose some of their records or get those of another store too.
+"""Places records whose order or queueOffsets change: records of several stores, and queues that
+lose some of their records or also get those of another store.
 
-The driver goes through what the measuring tasks have staged, 24 bytes a record, in the order of the
-new log; it holds one split of each store.
+The driver reads what the measuring tasks have staged, 24 bytes a record, in the order of the new
+log. It holds one split of each store in memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from reput.udfs.convert.placed_records import NUMBERS, PLACES, OldLog, Piece
 from reput.udfs.convert.write_segments import NewSegment, Part
 
 Numbers = npt.NDArray[np.int64]
-Marks = dict[tuple[str, int], tuple[int, ...]]  # by topic and queue id: queueOffsets
+Marks = dict[tuple[str, int], tuple[int, ...]]  # (topic, queue id) -> queueOffsets
 _Mark = tuple[str, int, int]
 _DONE = -1
 
 
 @dataclass
 class Source:
-    """A store that gives records.
+    """A store whose records are taken.
 
-    groups: positions of groups besides those of its config/, by topic and group and then by queue
-    id; marks: positions in its queues that are carried over; new_marks: what becomes of them.
+    groups: (topic, group) -> queue id -> position, besides the positions in its config/.
+    marks: old positions that are carried over; new_marks: the new position of each mark.
     """
 
     job: Pipeline
@@ -43,21 +43,21 @@ class Source:
     new_marks: dict[_Mark, int | None] = field(default_factory=dict)
 
     def new_queue(self, key: QueueKey) -> QueueKey:
-        """What a queue is called in the new log."""
+        """The queue's topic and id in the new log."""
         decision = self.changes.of_queue(*key)
         return QueueKey(self.changes.renamed(key.topic), key.queue_id + decision.queue_shift)
 
     def offset(self, topic: str, queue_id: int, offset: int) -> int | None:
-        """The position at which the same records follow. topic: its old name; None: the new log has
-        nothing of the queue.
+        """The new position, followed by the same records; None if no record of the queue is taken.
+        topic: its old name.
         """
         return self.new_marks.get((topic, queue_id, offset), offset)
 
 
 def renumbered(sources: Sequence[Source]) -> dict[QueueKey, int]:
-    """By their new names the queues whose records are numbered anew, and from which number on.
+    """The queues whose records are numbered anew: new queue -> its first new queueOffset.
 
-    Those of which only some records are taken, and those that several stores have.
+    These are the queues of which only some records are taken, and queues of several stores.
     """
     least: dict[QueueKey, int] = {}
     found: set[QueueKey] = set()
@@ -86,7 +86,7 @@ class _Feed:
         self._offsets = none
 
     def next_split(self, segment_bytes: int) -> bool:
-        """Load the next split's records; False where there is none."""
+        """Load the next split's records; False if there is none."""
         self._row = row = next(self._rows, None)
         if row is None:
             return False
@@ -109,7 +109,7 @@ class _Feed:
         return True
 
     def finish_split(self) -> None:
-        """Write places and numbers of the split to staging, and note what became of marks."""
+        """Write the split's new offsets and queueOffsets to staging, and fill in new_marks."""
         assert self._row is not None
         staging = self._source.job.staging
         for suffix, values in ((PLACES, self.places), (NUMBERS, self.numbers)):
@@ -127,7 +127,7 @@ class _Feed:
                     new[name] = first if before is None else min(first, before)
 
     def _marked(self) -> dict[int, list[_Mark]]:
-        """The marks of each queue, by its index."""
+        """Queue index -> the marks of the queue."""
         found: dict[int, list[_Mark]] = {}
         for (topic, queue_id), marks in self._source.marks.items():
             key = QueueKey(topic, queue_id)
@@ -143,7 +143,7 @@ class _Feed:
         return found
 
     def end_marks(self, following: Numbers) -> None:
-        """Marks behind all records of a queue: the new log's go on there."""
+        """Set new_marks for marks after a queue's last record: the queue's next new position."""
         for queue, wanted in self._wanted.items():
             for name in wanted:
                 if name not in self._source.new_marks:
@@ -153,7 +153,7 @@ class _Feed:
 
 
 class _Merge:
-    """The records that are loaded of all stores, one store's after the other's."""
+    """The loaded records of all stores, concatenated store by store."""
 
     def __init__(self, feeds: Sequence[_Feed], segment_bytes: int) -> None:
         self._feeds, self._segment_bytes = feeds, segment_bytes
@@ -190,9 +190,7 @@ class _Merge:
         )  # fmt: skip
 
     def refill(self) -> bool:
-        """Take the next split of each store whose records are all placed; False where none has one
-        left, and all are placed.
-        """
+        """Load the next split of each store whose loaded records are placed; False at the end."""
         for n, feed in enumerate(self._feeds):
             if self._cursors[n] == _DONE:
                 continue
@@ -206,7 +204,7 @@ class _Merge:
         return any(cursor != _DONE for cursor in self._cursors)
 
     def where(self) -> list[tuple[int, int]]:
-        """Of each store: its piece, and the record in it that comes next."""
+        """(number of its piece, number of the next record in the piece) of each store."""
         return [
             (len(feed.pieces), 0) if cursor == _DONE
             else (len(feed.pieces) - 1, int(cursor) - int(start))
@@ -217,17 +215,17 @@ class _Merge:
 
 
 def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) -> NewLog:
-    """Place all records by store time, each store's own order kept; fills in new_marks.
+    """Place all records by store time, in each store's own order; fills in new_marks.
 
-    Of equal times the store that is named first comes first. Raises StoreError where a record does
-    not fit into a segment.
+    If times are equal, records of the store named first come first.
+    Raises StoreError if a record does not fit into a segment.
     """
     queues = renumbered(sources)
     indices = {key: n for n, key in enumerate(queues)}
     following = np.array(list(queues.values()), np.int64)
     feeds = [_Feed(source, indices) for source in sources]
     merge = _Merge(feeds, segment_bytes)
-    begins: list[tuple[int, list[tuple[int, int]]]] = []  # a segment's start, where each store is
+    begins: list[tuple[int, list[tuple[int, int]]]] = []  # (segment's start, _Merge.where())
     at, why, more = start, 0, True
     while more:
         why, at = merge.go_on(following, at, why == BEGINS)

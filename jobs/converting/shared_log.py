@@ -1,4 +1,4 @@
-"""Stores that share a part of their logs, as a master and the slave that took over from it do."""
+"""Stores that share a part of their logs, like a master and the slave that took over."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from reput.store_format.notes import Notes
 
 
 def earlier_logs(sources: Sequence[Source]) -> tuple[EarlierLog, ...]:
-    """The logs of these stores, up to where their records end."""
+    """The logs of the sources, up to the end of their records."""
     return tuple(
         EarlierLog(source.job.plan.storage, tuple(source.job.plan.segments), source.measured.end)
         for source in sources
@@ -17,10 +17,10 @@ def earlier_logs(sources: Sequence[Source]) -> tuple[EarlierLog, ...]:
 
 
 def complete_groups(sources: Sequence[Source]) -> None:
-    """Give each store the positions that only the other one knows, in queues that they share.
+    """Give each store the positions in shared queues that only another store has.
 
-    A group that only one of them knows has consumed what is shared up to its position there, and
-    nothing of what only the other store has.
+    A group that only one store knows has consumed the shared records up to its position there, and
+    none of the records that only the other store has.
     """
     for number, later in enumerate(sources):
         ends = {key: seen.shared_end for key, seen in later.measured.queues.items()}
@@ -31,7 +31,7 @@ def complete_groups(sources: Sequence[Source]) -> None:
 
 
 def _complete(one: Source, other: Source, shared: dict[tuple[str, int], int]) -> None:
-    """Give one store the positions that only the other one knows."""
+    """Give one store the positions that only the other store has, at most the shared end."""
     known, more = (
         consumer_offsets(source.job.plan.storage, source.job.plan.store, Notes())
         for source in (one, other)

@@ -1,6 +1,6 @@
-"""The timer's files in a new store: timerlog with its messages' new places, the wheel as it is.
+"""The timer's files in a new store: timerlog with new physical offsets, the wheel unchanged.
 
-The units stay where they are, so that slots of the wheel, and timercheck, tell of them as before
+The units stay at their places, so the slots of the wheel and timercheck still point to them
 (TimerMessageStore.recover).
 """
 
@@ -27,9 +27,7 @@ _CHECK = "timercheck"
 def carry_timer(
     plan: Plan, storage: Storage, target: str, records: PlacedRecords, summary: ConvertSummary
 ) -> None:
-    """Write timerlog, timerwheel and config/timercheck of the new store, as far as the old one has
-    them.
-    """
+    """Write timerlog, timerwheel and config/timercheck, if the old store has them."""
     names = timer_log_names(plan.storage, plan.store)
     if names:
         storage.make_folders(f"{target}/{TIMER_LOG}")

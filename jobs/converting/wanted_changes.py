@@ -1,4 +1,4 @@
-"""What a person asks to change, checked: topics, new names, the store's host."""
+"""The user's changes, checked: topics, new names, the store's host."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -31,7 +31,7 @@ def wanted_changes(
     topics: Sequence[str], dropped: Sequence[str], renames: Mapping[str, str],
     store_host: str | None, release: Profile,
 ) -> Changes:  # fmt: skip
-    """The changes, for a store of that release. Raises SettingError."""
+    """The changes for a new store of a release. Raises SettingError."""
     if topics and dropped:
         raise SettingError("--topic names all topics that are taken: --drop has nothing to add")
     for old, new in renames.items():
@@ -66,7 +66,7 @@ def _check_rename(old: str, new: str, release: Profile) -> None:
 
 
 def refuse_unknown_topics(changes: Changes, there: set[str]) -> None:
-    """Raise SettingError for a topic that the store does not have, or a new name that it has."""
+    """Raise SettingError for a topic that the store lacks, or a new name that is in use."""
     asked = (*changes.topics, *changes.dropped, *(old for old, _ in changes.renames))
     for name in asked:
         if name not in there:

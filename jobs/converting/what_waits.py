@@ -1,4 +1,4 @@
-"""What waits in a store of which some records are left out: half messages and timers."""
+"""The waiting half messages and timers of a store of which only some records are taken."""
 
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
@@ -11,8 +11,8 @@ from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TO
 
 
 def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
-    """Raise StoreError where op messages name places in the log (TransMessageRocksDBStore), which
-    would be others. topics: those of which something is taken.
+    """Raise StoreError if op messages contain physical offsets (TransMessageRocksDBStore), which
+    would change. topics: topics of which records are taken.
     """
     for topic in sorted(topics & {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC}):
         raise StoreError(
@@ -23,13 +23,13 @@ def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
 
 
 def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
-    """The places of pending half messages, and of messages that wait for the timer, of topics that
-    are taken: physical offsets, in order. Of a transaction it is the newest copy.
+    """The physical offsets of pending half messages and of messages that wait for the timer, in
+    order, of topics that are taken. A transaction gives the offset of its newest copy.
 
-    A broker checks such a half message back as if it were new, and puts such a timer into its wheel
-    (TransactionalMessageServiceImpl.check, TimerMessageStore.recover): no op message and no file
-    needs to tell of them. topics: those that the store has. Raises StoreError where RocksDB tells
-    of pending transactions.
+    No op message or file needs to name these messages: a broker checks back such a half message as
+    if it were new, and puts such a timer into its wheel (TransactionalMessageServiceImpl.check,
+    TimerMessageStore.recover). topics: topics of the store. Raises StoreError if transactions of
+    transRocksDBEnable are pending.
     """
     topics = topics & WHOLE - set(changes.topics)
     if not changes.selects or not topics:

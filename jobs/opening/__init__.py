@@ -1,1 +1,1 @@
-"""A store found and opened: its plan, held, for questions, for a writer."""
+"""Find and open a store: make its plan, hold its lock, open it for questions or for a writer."""

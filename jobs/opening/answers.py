@@ -1,4 +1,4 @@
-"""What a store that is opened for questions answers with: messages, and rows of listings."""
+"""The answers of a store that is opened for questions: messages, and rows of listings."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -13,9 +13,9 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 class Messages:
-    """Messages in the log's order, read as they are asked for, once.
+    """Messages in the log's order, read one by one as they are iterated; only once.
 
-    notes: what was skipped, cut or read from the log; all of it once the messages are read.
+    notes: what was skipped, cut or read from the log; complete after all messages are read.
     """
 
     def __init__(self, messages: Iterable[StoredMessage], notes: Notes) -> None:
@@ -35,7 +35,7 @@ class Messages:
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """Bytes of the log that were read in place of queues and index, and are to be read."""
+        """(bytes of the log read instead of queues and index, bytes to be read in all)."""
         return self._notes.scanned, self._notes.to_scan
 
     def to_arrow(self, body: bool = False) -> "pa.Table":
@@ -47,7 +47,7 @@ class Messages:
 
 
 class KeyMessages(Messages):
-    """The messages that were found by many keys."""
+    """The messages found by many keys."""
 
     def __init__(
         self, messages: Iterable[StoredMessage], notes: Notes, missing: Callable[[], list[str]]
@@ -57,12 +57,12 @@ class KeyMessages(Messages):
 
     @property
     def missing(self) -> list[str]:
-        """The keys that no message has, once the messages are read."""
+        """The keys that no message has; complete after all messages are read."""
         return self._missing()
 
 
 class Rows(list[Row], Generic[Row]):
-    """Rows of a listing; `notes` as for Messages."""
+    """The rows of a listing; `notes` as for Messages."""
 
     def __init__(self, rows: Iterable[Row], notes: Notes) -> None:
         super().__init__(rows)

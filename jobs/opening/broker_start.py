@@ -18,7 +18,7 @@ _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
 
 
 def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:
-    """What a store's checkpoint says; None where there is none, or it is too short."""
+    """A store's checkpoint; None if the file is missing or too short."""
     try:
         raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
     except FileNotFoundError:
@@ -27,11 +27,11 @@ def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:
 
 
 def dispatched_again_from(plan: Plan) -> int:
-    """The physical offset from which on the broker's recovery dispatches again.
+    """The physical offset from which the broker's recovery dispatches again.
 
-    The last segment whose first record the checkpoint vouches for; else the log's start
-    (CommitLog.recoverAbnormally, isMappedFileMatchedRecover). 5.5.0 asks for a place up to which
-    queues were flushed, where the checkpoint has one.
+    It is the start of the last segment whose first record the checkpoint vouches for, else of the
+    log (CommitLog.recoverAbnormally, isMappedFileMatchedRecover). 5.5.0 uses the checkpoint's
+    physical offset up to which queues were flushed, if it has one.
     """
     checkpoint = read_checkpoint(plan.storage, plan.store)
     if checkpoint is not None:
@@ -49,7 +49,7 @@ def dispatched_again_from(plan: Plan) -> int:
 
 
 def stored_at(storage: InputStorage, segment: Segment, at: int, rules: RecordRules) -> int:
-    """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
+    """The storeTimestamp of the record at a physical offset of a segment, without any check."""
     raw = np.zeros(_HEAD_BYTES, np.uint8)
     with closing(storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))) as file:
         file.read_into(at - segment.start, raw[: segment.end - at])

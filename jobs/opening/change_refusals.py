@@ -1,7 +1,7 @@
-"""What a folder must not hold for a command that changes a store in place: append and recover.
+"""Refuses folders in which append, recover and other commands must not change files in place.
 
-They write to `lock`, `checkpoint`, `abort` and segments by these names. In a folder that is no
-store, those may be somebody's own files; and a segment with a second name is another store's too.
+These commands write to `lock`, `checkpoint`, `abort` and segments. In a folder that is no store,
+files of these names may be somebody's own; and a hard link of a segment may be another store's.
 """
 
 import os
@@ -32,9 +32,9 @@ _STAYS = "the folder is taken for no store, and nothing in it is changed"
 
 
 def refuse_what_is_no_store(store: str) -> None:
-    """Raise StoreError where a file that a store would have is there, and is another's.
+    """Raise StoreError if a file has a name of a store's file but was not written by a broker.
 
-    store: a local path. Where there is a segment, it is a store, whatever a crash left of the rest.
+    store: a local path. A folder with a segment is a store, whatever a crash left of other files.
     """
     for name in _names(f"{store}/{INDEX}"):
         try:
@@ -54,27 +54,27 @@ def refuse_what_is_no_store(store: str) -> None:
 
 
 def refuse_group_log(store: str) -> None:
-    """Raise StoreError where the log is a DLedger group's, which no command changes."""
+    """Raise StoreError if the log is that of a DLedger group, which no command changes."""
     refuse_dledger(store, lambda name: _names(f"{store}/{name}"))
 
 
 def refuse_shared_segments(store: str) -> None:
-    """Raise StoreError where a segment has a second name (a hard link), as `cp -al` gives it.
+    """Raise StoreError if a segment has a second name (a hard link), as `cp -al` makes.
 
-    What is written to the one is written to the other: a backup, or another store.
+    A change would also change the other file, in a backup or another store.
     """
     for name in _names(f"{store}/{COMMIT_LOG}"):
         refuse_second_name(f"{store}/{COMMIT_LOG}/{name}")
 
 
 def refuse_shared_files(store: str) -> None:
-    """Raise StoreError where any file that a writer writes to has a second name."""
+    """Raise StoreError if any file that a writer writes to has a second name."""
     refuse_shared_segments(store)
     refuse_shared_derived(store)
 
 
 def refuse_shared_derived(store: str) -> None:
-    """As `refuse_shared_segments`, of the derived files that a writer writes to as they are: the
+    """As `refuse_shared_segments`, for the derived files that a writer changes in place: the
     checkpoint, each queue's last file, and the last index file.
     """
     shared = [f"{store}/{CHECKPOINT}"]
@@ -83,14 +83,14 @@ def refuse_shared_derived(store: str) -> None:
             for queue in _names(f"{store}/{kind}/{topic}"):
                 folder = f"{store}/{kind}/{topic}/{queue}"
                 shared += [f"{folder}/{name}" for name in _names(folder)[-1:]]
-    if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer gives second names there
+    if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer leaves hard links there
         shared += [f"{store}/{INDEX}/{name}" for name in _names(f"{store}/{INDEX}")[-1:]]
     for path in shared:
         refuse_second_name(path)
 
 
 def refuse_second_name(path: str) -> None:
-    """Raise StoreError where a file that will be written to has a second name (a hard link)."""
+    """Raise StoreError if a file to be written to has a second name (a hard link)."""
     try:
         about = os.lstat(path)
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def refuse_second_name(path: str) -> None:
 
 
 def refuse_log_elsewhere(store: str, segments: Iterable[Segment], command: str) -> None:
-    """Raise StoreError where the settings put the log elsewhere than into STORE/commitlog."""
+    """Raise StoreError if the settings put the log elsewhere than in STORE/commitlog."""
     own = f"{store}/{COMMIT_LOG}"
     for segment in segments:
         if os.path.dirname(segment.path) != own:

@@ -1,4 +1,4 @@
-"""A local store that nobody else changes while it is looked at, and perhaps changed."""
+"""A local store whose lock is held while a command examines and perhaps changes it."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +16,13 @@ from reput.store_format.storage.local import LocalStorage
 
 
 class HeldStore:
-    """A store that nobody else changes: its lock is held, if it has a lock file.
+    """A store whose lock is held, if it has a lock file, so that nobody else changes it.
 
-    A store without one gets it only before something is changed (`lock_at_last`).
+    A store without a lock file gets it only before a change (`lock_at_last`).
     """
 
     def __init__(self, path: str, dry_run: bool, release: ExitStack) -> None:
-        """release: what lets go of the lock. Raises StoreInUse."""
+        """release: gets the callback that releases the lock. Raises StoreInUse."""
         about = os.lstat(path)
         self.path, self.dry_run, self._release = path, dry_run, release
         self.files = DiskFiles.as_owned_by(about, path)
@@ -34,11 +34,11 @@ class HeldStore:
         self._times = about.st_atime_ns, about.st_mtime_ns
 
     def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:
-        """The store, and what the user says of it."""
+        """The store with the user's release and settings."""
         return StoreAt(self.storage, self.path, rocketmq, settings or {})
 
     def lock_at_last(self) -> bool:
-        """Make the lock and hold it before a change; False where it has been held all along."""
+        """Make and hold the lock before a change; False if it has been held all along."""
         if self._locked:
             return False
         self._lock(create=True)
@@ -53,9 +53,9 @@ class HeldStore:
             self._locked = True
 
     def restore_time(self) -> None:
-        """Give the store's folder its former times, which staging in it has changed.
+        """Restore the times of the store's folder, which staging in it has changed.
 
-        Nothing is done where the store itself was changed, or only looked at.
+        Does nothing if the store itself was changed, or in a dry run.
         """
         if not self.changed and not self.dry_run:
             os.utime(self.path, ns=self._times)
@@ -63,7 +63,7 @@ class HeldStore:
 
 @contextmanager
 def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
-    """Hold a store's lock; for a dry run only ask for it. Raises StoreInUse, OSError."""
+    """Hold a store's lock; a dry run only checks that it is free. Raises StoreInUse, OSError."""
     with ExitStack() as release:
         held = HeldStore(path, dry_run, release)
         try:
@@ -74,9 +74,9 @@ def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
 
 @contextmanager
 def held_local_store(path: str, dry_run: bool, instead: str = "") -> Iterator[HeldStore]:
-    """As `held_store`, of a folder that a user names: it must be there, and be a store.
+    """As `held_store`, for a folder that a user names: it must exist, and be a store.
 
-    instead: what is said after "no such folder". Raises StoreError.
+    instead: text after "no such folder". Raises StoreError.
     """
     store = LocalStorage().resolve(path)
     if not os.path.isdir(store):
@@ -87,9 +87,9 @@ def held_local_store(path: str, dry_run: bool, instead: str = "") -> Iterator[He
 
 
 def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], None]) -> None:
-    """Give the last segment its full length, where a crash came while it was being made.
+    """Give the last segment its full length if a crash interrupted its making.
 
-    confirm: asked first. Raises StoreError for a dry run, OSError.
+    confirm: called first. Raises StoreError in a dry run, OSError.
     """
     segment_bytes = settings.mapped_file_size_commit_log
     for name in held.files.names(COMMIT_LOG)[-1:]:
@@ -115,7 +115,7 @@ def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], 
 
 
 class _Ours(LocalStorage):
-    """The store's lock is held by this process: nobody else writes."""
+    """Reports no lock holder, as this process holds the store's lock itself."""
 
     def lock_holder(self, store: str) -> int | None:
         return None

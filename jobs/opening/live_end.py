@@ -1,7 +1,7 @@
-"""A store that a broker is writing to: where its log ended when a job began.
+"""The end of a log that a broker is writing to, at the time when a job began.
 
-RocketMQ only appends: what stands before that end stays as it is. The files that hold the end,
-and those after it, may change while the job runs; no other may.
+RocketMQ only appends, so bytes before that end do not change. Only the segment with the end and
+those after it may change while the job runs.
 """
 
 import time
@@ -18,17 +18,17 @@ _PAUSE = 0.05  # seconds: a record is copied into the log in microseconds
 
 
 class LiveEnd(NamedTuple):
-    """Where a growing log ended. sure: what stands there is not damage, but about to be written."""
+    """The end of a growing log. sure: the bytes after it are no damage, but being written."""
 
     at: int  # physical offset
     sure: bool
 
 
 def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules) -> LiveEnd:
-    """Walk the last segment that is written to, up to its end.
+    """Walk the last segment with data up to the log's end.
 
-    A record that is being written looks damaged for a moment, and so do stale bytes that the
-    next record will cover: it is looked at again, and an end that moves on is one.
+    A record that is being written looks damaged for a moment, and so do stale bytes that the next
+    record will cover. So the walk is repeated; if the end moves, the log is growing there.
     """
     segment = _last_written(storage, segments)
     if segment is None:
@@ -43,16 +43,16 @@ def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules
 
 
 def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
-    """The segments as they are now: one that was the last when it was listed may be full since."""
+    """The segments with their present states: the last listed segment may be full by now."""
     folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
     now = {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
     return [s._replace(state=now.get(s.path) or s.state) for s in segments]
 
 
 def may_grow(segments: list[Segment], end: int) -> list[Segment]:
-    """The segments; one that ends after `end` may from now on have any time of change.
+    """The segments; those that end after `end` may have any mtime from now on.
 
-    A broker may still write to it, and the job must not take that for another file.
+    A broker may still write to them, and the job must not take them for other files then.
     """
     return [
         s._replace(state=s.state._replace(mtime=ANY_TIME)) if s.end > end else s for s in segments
@@ -64,7 +64,7 @@ def _open(storage: InputStorage, segment: Segment) -> Reader:
 
 
 def _last_written(storage: InputStorage, segments: list[Segment]) -> Segment | None:
-    """The last segment that holds anything: one that is prepared for later is all zeros."""
+    """The last segment with data; a segment that is only prepared is all zeros."""
     for segment in reversed(segments):
         if read_part(storage, segment.path, 0, 8, segment.state._replace(mtime=ANY_TIME)).any():
             return segment

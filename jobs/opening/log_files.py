@@ -1,4 +1,4 @@
-"""A plan's segments as `Files`, wherever they are: for what reads a log as a writer does."""
+"""A plan's segments on any storage as `Files`, for code that reads a log like a writer."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +11,7 @@ from reput.store_format.storage.protocol import InputStorage
 
 
 class SegmentFile(Protocol):
-    """One segment, of which only this is asked."""
+    """The part of OpenFile that reading a segment needs."""
 
     def read_at(self, at: int, buffer: Bytes) -> None: ...
 
@@ -19,7 +19,7 @@ class SegmentFile(Protocol):
 
 
 class LogFolder(Protocol):
-    """Where segments are opened."""
+    """The part of Files that opening a segment needs."""
 
     def open_read(self, path: str) -> SegmentFile: ...
 
@@ -33,7 +33,7 @@ class LogBytes:
         self._file: SegmentFile | None = None
 
     def read(self, at: int, buffer: Bytes) -> None:
-        """Fill the buffer from an offset; all of it lies in one segment."""
+        """Fill the buffer with the bytes at a physical offset; all lie in one segment."""
         segment = at - at % self._segment_bytes
         file = self._file
         if file is None or segment != self._segment:
@@ -43,23 +43,23 @@ class LogBytes:
         file.read_at(at - segment, buffer)
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file, if any."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 class SegmentFiles:
-    """Segments on any storage, which are only read.
+    """Segments on any storage, read-only.
 
-    A last one that is not all there yet, as one that is being copied, reads as if zeros followed.
+    An incomplete last segment, like one being copied, reads as if zeros followed.
     """
 
     def __init__(
         self, storage: InputStorage, segments: list[Segment], segment_bytes: int,
         growing: Files | None = None,
     ) -> None:  # fmt: skip
-        """growing: the store's files, where segments may grow while they are read."""
+        """growing: the store's files, if segments may grow while they are read; else None."""
         self._storage, self._segment_bytes, self._growing = storage, segment_bytes, growing
         self._segments = {f"{COMMIT_LOG}/{segment_name(s.start)}": s for s in segments}
 
@@ -77,12 +77,12 @@ class SegmentFiles:
 
 
 class _LogFile:
-    """One segment, as an OpenFile that is only read."""
+    """One segment as a read-only OpenFile."""
 
     def __init__(
         self, read: Read, close: Callable[[], None], size: int, segment_bytes: int
     ) -> None:
-        """size: how much of it is there."""
+        """size: bytes of the segment that exist."""
         self._read, self._close = read, close
         self._size, self._segment_bytes = size, segment_bytes
 

@@ -1,13 +1,13 @@
-"""Whether the log is still what it was when the plan was made."""
+"""Checks that the log has not changed since the plan was made."""
 
 from reput.jobs.opening.plan import Plan
 from reput.store_format.faults import StoreChanged
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Raise StoreChanged where a segment is not what it was when the plan was made.
+    """Raise StoreChanged if a segment has changed since the plan was made.
 
-    Their folders are listed again: on a remote file system one request then tells of many files.
+    The folders are listed again, as one such request on a remote storage covers many files.
     """
     folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in plan.segments)
     now = {f"{folder}/{name}": state

@@ -1,4 +1,4 @@
-"""`open_store`: a store opened for questions, from its files alone: no broker and no Spark."""
+"""`open_store`: open a store for questions, from its files alone, without broker and Spark."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
-BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ takes messages of 4 MiB
+BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB
 
 
 class Store:
-    """A store opened for questions. `open_store` makes it; `with` closes it.
+    """A store opened for questions, made by `open_store` and closed by `with`.
 
-    Its files are listed once: what a broker appends later is seen by opening it again.
+    Its files are listed once. To see what a broker appends later, open the store again.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Store:
     ) -> Messages:
         """The messages of a topic with a key, one of KEYS or the UNIQ_KEY.
 
-        begin, end: storeTimestamps in milliseconds, both within. most: how many at most, the newest
-        ones; where: only those that it wants (`filter`). as_rocketmq: what a broker answers: 64 at
-        most, by the key's hash alone, with its misses. scan: read the log, not the index.
+        begin, end: storeTimestamps in milliseconds, both inclusive. most: only the newest messages,
+        at most so many. where: only messages that pass (`filter`). as_rocketmq: a broker's answer:
+        64 messages at most, by the key's hash alone, with its misses. scan: read the log, not the
+        index.
         """
         notes = self._new_notes()
         if as_rocketmq:
@@ -87,9 +88,9 @@ class Store:
         where: "Filter | None" = None,
         scan: bool = False,
     ) -> KeyMessages:
-        """The messages of a topic that have one of these keys, in the log's order, once each.
+        """The messages of a topic with any of the keys, in the log's order, each only once.
 
-        It finds what `query` finds key after key, but reads each part of index and log once.
+        It finds what `query` finds for each key, but reads each part of index and log once.
         """
         from reput.store_format.query.by_keys import by_keys
         from reput.store_format.query.wanted_keys import WantedKeys
@@ -107,7 +108,7 @@ class Store:
         as_rocketmq: bool = False,
         scan: bool = False,
     ) -> Messages:
-        """The messages with a UNIQ_KEY, of one topic or of all, retries and half messages too."""
+        """The messages with a UNIQ_KEY in one topic or in all, with retries and half messages."""
         notes = self._new_notes()
         topics = self.topic_names() if topic is None else [topic]
         if as_rocketmq:
@@ -127,8 +128,8 @@ class Store:
     def by_message_id(
         self, message_id: str, topic: str | None = None, *, scan: bool = False
     ) -> Messages:
-        """The message with a broker's id, or else those with a client's; the notes have the
-        id's parts. Raises BadMessageId (a StoreError).
+        """The message with a broker's message id, or the messages with a client's id. The notes
+        have the parts of the id. Raises BadMessageId (a StoreError).
         """
         from reput.store_format.query.by_id import by_message_id
 
@@ -152,9 +153,10 @@ class Store:
     ) -> Messages:
         """Messages by position or by time.
 
-        topic, queue and offset: from that position in the queue on, `count` of them. topic, and a
-        queue: those stored in [begin, end]. Without a topic: all of the log. where: only those that
-        it wants (`filter`). as_rocketmq: between the offsets that a broker gives for both times.
+        With topic, queue and offset: `count` messages from that position of the queue on. With a
+        topic, or topic and queue: messages stored in [begin, end]. Without a topic: the whole log.
+        where: only messages that pass (`filter`). as_rocketmq: messages between the offsets that a
+        broker gives for both times.
         """
         from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
 
@@ -177,7 +179,7 @@ class Store:
         self, tags: str | None = None, sql: str | None = None, grep: str | None = None
     ) -> "Filter":
         """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
-        over bodies and properties, or by several of them.
+        over bodies and properties, or by all that are given.
 
         Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors).
         """
@@ -204,9 +206,9 @@ class Store:
         return self._opened.message(self._opened.log.record_at(physical_offset))
 
     def topics(self, *, scan: bool = False, everything: bool = False) -> "Rows[TopicRow]":
-        """All topics that have a queue, with how much the log still has of each.
+        """All topics that have a queue, with the number of their messages in the log.
 
-        scan: count in the log itself; everything: topics that are only configured as well.
+        scan: count in the log itself; everything: also topics that are only configured.
         """
         from reput.store_format.query.inventory import topics
 
@@ -228,36 +230,36 @@ class Store:
         return Rows(rates(self._opened, buckets, notes), notes)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
-        """How far each consumer group has come in each queue, and its lag."""
+        """The offset and lag of each consumer group in each queue."""
         from reput.store_format.query.inventory import groups
 
         notes = self._new_notes()
         return Rows(groups(self._opened, scan, notes), notes)
 
     def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
-        """Messages that were popped, and that nobody had acknowledged when the broker ended."""
+        """Messages that were popped but not acknowledged when the broker ended."""
         from reput.store_format.query.pop_leftovers import in_flight
 
         notes = self._new_notes()
         return Rows(in_flight(self._opened, scan, notes), notes)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
-        """Transactions pending, discarded or abandoned; everything: all. Reads the log once."""
+        """Pending, discarded or abandoned transactions; everything: all. Reads the log once."""
         from reput.store_format.fate.fate_rows import transaction_rows
 
         notes = self._new_notes()
         return Rows(transaction_rows(self._opened, everything, notes), notes)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
-        """Delayed messages that still come, or never did; everything: all. Reads the log once."""
+        """Delayed messages not delivered yet, or never; everything: all. Reads the log once."""
         from reput.store_format.fate.fate_rows import delayed_rows
 
         notes = self._new_notes()
         return Rows(delayed_rows(self._opened, everything, notes), notes)
 
     def stats(self, by: Sequence[str]) -> "Rows[Count]":
-        """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
-        by several of these. The log is read once; damage is passed over, and is a note.
+        """Counts of records, messages and bytes in the log, by topic, hour, group or size, or by
+        several of these. The log is read once; damage is skipped, with a note.
         """
         from reput.jobs.opening.records_behind_damage import live_behind
         from reput.store_format.discover.config_folder import batch_topics
@@ -281,7 +283,7 @@ class Store:
         return Rows(rows, notes)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
-        """The steps of a message's life, by either id. scan: read the log, not the index."""
+        """The events of a message, by either of its ids. scan: read the log, not the index."""
         from reput.store_format.fate.fate_rows import message_events
         from reput.store_format.query.by_id import who_is
 
@@ -315,12 +317,12 @@ def open_store(
     progress: Progress | None = None,
     tell: Callable[[str], Any] | None = None,
 ) -> Store:
-    """Open a store, by path or URL, for questions. It is only read, and may be in use.
+    """Open a store, by path or URL, for questions. It is only read, so it may be in use.
 
-    rocketmq: the release whose rules hold where releases differ, by default the newest, which
-    reads older logs; settings: by RocketMQ's names, as text; the files show sizes. progress: of
-    reading the log, where queues and index do not answer; tell: is called with each note as it
-    comes. Raises StoreError, SettingError, UnknownRelease, OSError.
+    rocketmq: the release whose rules hold; by default the newest, which also reads older logs.
+    settings: by RocketMQ's names, as text; sizes are taken from the files.
+    progress: shows reading of the log, where queues and index give no answer.
+    tell: called with each note. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     storage = storage or storage_for(path)
 
@@ -333,7 +335,7 @@ def open_store(
 
 
 def notes_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Notes:
-    """What one question says: progress of reading the log, and notes as they come."""
+    """Notes of one question that show the progress of reading the log; tell: gets each note."""
     shown = progress or Progress()
 
     def watch(notes: Notes) -> AbstractContextManager[None]:

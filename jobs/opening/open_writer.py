@@ -1,4 +1,4 @@
-"""A writer on a store, opened as a broker opens it: settings, topics, the machine's clock."""
+"""Opens a writer on a store as a broker opens it: with settings, topics and the machine's clock."""
 
 import os
 import time
@@ -21,7 +21,7 @@ from reput.store_format.storage.local import LocalStorage
 
 
 def local_store(path: str) -> str:
-    """The path of a store that can be appended to. Raises StoreError where it is not local."""
+    """The path of a store to append to. Raises StoreError if the store is not local."""
     storage = storage_for(path)
     if not isinstance(storage, LocalStorage):
         raise StoreError(f"{path}: only a local store can be written to")
@@ -31,7 +31,7 @@ def local_store(path: str) -> str:
 def local_store_at(
     path: str, rocketmq: str | None = None, settings: Mapping[str, str] | None = None
 ) -> StoreAt:
-    """A store that can be appended to. Raises StoreError where it is not local."""
+    """A store to append to. Raises StoreError if the store is not local."""
     return StoreAt(LocalStorage(), local_store(path), rocketmq, settings or {})
 
 
@@ -47,12 +47,12 @@ def open_writer(
 ) -> CommitLogWriter:
     """Open a local store for appending; `with` closes it as a clean stop does.
 
-    rocketmq: None where the store's files are to show it. settings: by RocketMQ's names, as text;
-    what they do not say the store's files show, or a broker's configuration with them.
-    dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
-    before it is filled; warnings: gets what a broker would do and the writer does not; discovered:
-    gets what the store shows of its release. Recovers the store first where it was not closed.
-    Raises SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
+    rocketmq: None to take the release from the store's files. settings: by RocketMQ's names, as
+    text; other settings come from the store's files, or a broker's configuration beside them.
+    dispatches: also write ConsumeQueue and Index. prepare_ahead: make each segment while the
+    previous one is filled. warnings: gets what a broker would do but the writer does not.
+    discovered: gets the clues to the release. A store that was not closed is recovered first.
+    Raises SettingError, UnknownRelease, StoreError (StoreInUse if a broker has it), OSError.
     """
     said = [] if warnings is None else warnings
     at = local_store_at(store, rocketmq, settings)
@@ -80,9 +80,9 @@ def open_writer(
 
 
 def discover_to_write(at: StoreAt) -> Discovered:
-    """What a store shows that is to be written to, its release before all.
+    """The release and settings of a store to be written to.
 
-    Raises UnknownRelease where it does not show that, SettingError where it shows another.
+    Raises UnknownRelease if the store does not show its release, SettingError if it shows another.
     """
     discovered = discover(at, writes=True)
     discovered.refuse_contradicted()

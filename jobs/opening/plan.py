@@ -1,4 +1,4 @@
-"""The plan: what a store is, which rules its files follow, and how its log is cut."""
+"""The plan of a store: its files, the rules that they follow, and the splits of its log."""
 
 from dataclasses import dataclass, field
 
@@ -38,46 +38,46 @@ _SPLITS_A_CORE = 2  # a store of many queues has a row for each queue of each sp
 
 @dataclass(frozen=True)
 class Plan:
-    """A store as found, before any of its log is read."""
+    """A store as found, before its log is read."""
 
     store: str
-    storage: Storage  # that the store is on
+    storage: Storage  # the storage of the store
     discovered: Discovered
-    profile: Profile  # of the release that wrote last
+    profile: Profile  # of the release that wrote to the store last
     settings: Settings
     segments: list[Segment]
     splits: Splits
     batch_topics: tuple[str, ...]
     warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out, and is no fault
+    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out without a fault
     in_use: bool = False  # a broker holds the store's lock
-    odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
+    odd: frozenset[int] = frozenset()  # numbers of segments of a wrong size, if `tolerant`
     findings: list[Finding] = field(default_factory=list)
-    ends_by: str = ""  # why the log ends where the splits have a limit
+    ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
 
     @property
     def eras(self) -> tuple[Era, ...]:
-        """The releases that the store's broker has had; the last one is that of the profile."""
+        """The successive releases of the store's broker; the last is that of the profile."""
         return self.discovered.eras or (Era(0, self.profile.release, (self.profile.release,)),)
 
     @property
     def has_queues(self) -> bool:
-        """Whether the store has queue files, which no broker writes to at the moment."""
+        """Whether the store has queue files, and no broker is writing to them."""
         return not self.in_use and bool(listed(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
 
     @property
     def has_index(self) -> bool:
-        """Whether the store has index files, which no broker writes to at the moment."""
+        """Whether the store has index files, and no broker is writing to them."""
         return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
 
     @property
     def heads_from(self) -> int:
-        """Where DLedger's heads begin in the log (RecordRules.heads_from)."""
+        """The physical offset from which records have DLedger's heads (RecordRules.heads_from)."""
         return heads_from(self.segments)
 
     @property
     def record_rules(self) -> RecordRules:
-        """What a record is in this log."""
+        """The format of this log's records."""
         return record_rules(self.profile, self.heads_from)
 
     @property
@@ -96,9 +96,11 @@ def make_plan(
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
-    discovered: its release and settings. tolerant: what is wrong with the segments is in the plan's
-    `findings`, and not refused. assume_names: then segments count as what their records say.
-    even_rocksdb: queues in RocksDB are not refused: they are read or built, or nothing is written.
+    discovered: release and settings of the store.
+    tolerant: faults of segments become the plan's `findings` and are not refused.
+    assume_names: with tolerant, the names of segments are those that their records show.
+    even_rocksdb: queues in RocksDB are not refused, as the caller reads or builds them, or writes
+    nothing.
     """
     storage, store = at.storage, at.path
     rules = profile(discovered.release)
@@ -110,7 +112,7 @@ def make_plan(
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
         if holder is not None:
-            segments = may_grow(segments, -1)  # until it is known where the log ends
+            segments = may_grow(segments, -1)  # until the log's end is known
         wrong = {segments[n].path for n in odd}
         segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
         odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
@@ -182,14 +184,14 @@ def make_plan(
 
 
 def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:
-    """Raise StoreError for queues that reput does not build. even_rocksdb: takes RocksDB's."""
+    """Raise StoreError for queues that reput does not build. even_rocksdb: RocksDB is allowed."""
     refuse_foreign(
         store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], even_rocksdb
     )
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:
-    """Large splits cost least; a small log is still cut so that every core has work."""
+    """Bytes of a split: large ones cost least, but every core of a small log must have work."""
     total = segments[-1].end - segments[0].start
     wanted = total // (cores * _SPLITS_A_CORE)
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))

@@ -1,4 +1,4 @@
-"""How far long work is; jobs/console/progress_lines.py shows it."""
+"""The progress of long work; jobs/console/progress_lines.py shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 
 class Done(NamedTuple):
-    """How far a stage is: a share of 1, None where the whole is not known, and what to show."""
+    """The progress of a stage. share: 0 to 1, None if the total is unknown; text: to show."""
 
     share: float | None
     text: str
 
 
 class Progress:
-    """Says nothing; what library calls use unless another is given."""
+    """Shows nothing; the default of library calls."""
 
     @contextmanager
     def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
-        """Show a stage while the block runs; `done` is asked now and then."""
+        """Show a stage while the block runs; `done` is called now and then."""
         yield

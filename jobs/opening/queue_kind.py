@@ -1,4 +1,4 @@
-"""Which kind of queues and index is derived of a store: files, or a RocksDB."""
+"""Whether the queues and the index of a store are derived as files or as a RocksDB."""
 
 from contextlib import closing
 
@@ -20,16 +20,19 @@ _STORE_TYPES = {"default": FILES, "defaultRocksDB": ROCKSDB}  # StoreType
 def kind_of_queues(
     plan: Plan, asked: str | None, output: str, of_both: str | None = None
 ) -> str:  # fmt: skip
-    """FILES or ROCKSDB: what is asked for; None: as the store has them. output: what gets them;
-    of_both: which it gets where the store has both.
+    """FILES or ROCKSDB. asked: the user's choice, None: as in the store; output: path of the set;
+    of_both: the kind if the store has both.
 
-    Raises SettingError where it has both, or what is asked for is neither; RocksDBMissing.
+    Raises SettingError if the store has both and of_both is None, or `asked` is neither;
+    RocksDBMissing.
     """
     return _checked("queues", asked or _kind_there(plan, of_both), output)
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
-    """The same of the index; None: by indexRocksDBEnable with indexFileWriteEnable=false."""
+    """As kind_of_queues, for the index; asked=None: ROCKSDB if indexRocksDBEnable=true and
+    indexFileWriteEnable=false.
+    """
     given = plan.discovered.settings
     alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable
     return _checked("index", asked or (ROCKSDB if alone else FILES), output)
@@ -61,9 +64,9 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
 
 
 def refuse_rocksdb(storage: InputStorage, store: str) -> None:
-    """Raise StoreError where a store's queues are in RocksDB; says up to where these hold the log.
+    """Raise StoreError if a store's queues are in RocksDB; it has the offset up to which they go.
 
-    One that cannot be read is refused with the plan.
+    A RocksDB that cannot be read is refused with the plan.
     """
     folder = queues_folder(storage, store)
     if folder is None:

@@ -1,4 +1,4 @@
-"""The live records behind damage in a segment, for who counts them, as the check does."""
+"""The live records after damage in a segment, for commands that count them as the check does."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +19,9 @@ def live_behind(
     storage: InputStorage, segments: Sequence[Segment], profile: Profile, settings: Settings,
     batch_topics: Sequence[str], limit: int | None = None,
 ) -> Callable[[int], Iterator[Step]]:  # fmt: skip
-    """What gives the live records of a segment from an offset on, past its damage, up to `limit`.
+    """A function that gives a segment's live records from an offset on, past damage, to `limit`.
 
-    A broker may write to the log meanwhile.
+    A broker may be writing to the log.
     """
     rules = replace(
         scan_rules(profile, settings, tuple(batch_topics), heads_from=heads_from(segments)),

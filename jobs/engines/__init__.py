@@ -1,1 +1,1 @@
-"""What runs a job's tasks: processes of this machine (`local`), or Spark (`spark`)."""
+"""The engines that run a job's tasks: processes of this machine (`local`), or Spark (`spark`)."""

@@ -1,4 +1,4 @@
-"""PyArrow without pandas, whose import at the first array costs us a quarter of a second."""
+"""PyArrow without pandas, whose import at the first array takes a quarter of a second."""
 
 import sys
 import warnings
@@ -8,9 +8,9 @@ _PANDAS = "pandas"
 
 
 def arrow_alone() -> None:
-    """Let PyArrow do without pandas from now on; in a process that is ours from its start only.
+    """Keep PyArrow from importing pandas; only for processes that are reput's from their start.
 
-    Of a version that is too old PyArrow says so, once, and holds it for missing.
+    If pandas' version is too old, PyArrow warns once and then treats pandas as missing.
     """
     import pyarrow
 

@@ -1,9 +1,9 @@
-"""What a job asks of an engine. Spark and the processes of one machine both answer it.
+"""The interface of an engine, which Spark and the processes of one machine implement.
 
-A job describes rows: numbers, or a small table; a task that makes other rows of them; the same rows
-shared out by key. Nothing runs before `collect`. Rows are few and small, for the bytes go through
-staging files; an engine may run a task twice, and gives rows in any order unless it is asked for
-one.
+A job describes rows: numbers or a small table, a task that makes other rows from them, the rows
+distributed by key. Nothing runs before `collect`. Rows are few and small, as the bytes go through
+staging files. An engine may run a task twice, and may return rows in any order unless an order is
+asked for.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ Row = dict[str, Any]
 
 
 class EngineFailed(Exception):
-    """The work failed for good, and not by what a task found in a store."""
+    """The work failed for good, for another reason than what a task found in a store."""
 
 
 class TaskRows(ABC):
-    """Rows that are still to be made."""
+    """Rows that are described but not made yet."""
 
     @abstractmethod
     def run(self, task: Task, columns: pa.Schema) -> TaskRows:
-        """What `task` makes of the rows, partition by partition; its rows have these columns."""
+        """The rows that `task` makes from these, partition by partition, with these columns."""
 
     @abstractmethod
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> TaskRows:
-        """Rows in up to `parts` partitions, each key's together, sorted by key and order."""
+        """The rows in up to `parts` partitions, sorted by key and order; no key is divided."""
 
     @abstractmethod
     def also(self, other: TaskRows) -> TaskRows:
-        """These rows and others with the same columns, of the same engine."""
+        """These rows and other rows of the same engine with the same columns."""
 
     @abstractmethod
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
     ) -> TaskRows:
-        """A row for each key, with the greatest value of some columns and the least of others."""
+        """A row for each key, with the greatest or least value of each named column."""
 
     @abstractmethod
     def collect(self) -> list[Row]:
-        """Run all tasks. Raises StoreError as a task did, EngineFailed for another failure."""
+        """Run all tasks. Raises a task's StoreError, or EngineFailed for any other failure."""
 
 
 class Engine(ABC):
     """Where a job's tasks run."""
 
-    cores: int  # tasks that run at once, as far as the engine knows
-    most_cores: int  # how many tasks run at once at most
-    one_machine: bool  # all tasks run where the job does, and see its files
+    cores: int  # number of tasks that run at once, as far as the engine knows
+    most_cores: int  # upper bound of that number
+    one_machine: bool  # whether all tasks run on the job's machine, and see its files
 
     @abstractmethod
     def numbers(self, numbers: range, parts: int | None = None) -> TaskRows:
-        """The numbers in the column `id`, each in a partition of its own unless asked otherwise."""
+        """The numbers in the column `id`; parts: number of partitions, None: one per number."""
 
     @abstractmethod
     def table(self, rows: pa.Table, parts: int) -> TaskRows:
@@ -67,4 +67,4 @@ class Engine(ABC):
 
     @abstractmethod
     def share_done(self) -> float | None:
-        """How many of the tasks that are known are done, as a share of 1; None: not known."""
+        """The share, 0 to 1, of the known tasks that are done; None: unknown."""

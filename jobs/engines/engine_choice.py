@@ -1,4 +1,4 @@
-"""Which engine a job runs on: the given one, or what options and surroundings say."""
+"""Chooses the engine of a job: the given engine, or by options and environment."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +19,7 @@ R = TypeVar("R", covariant=True)
 
 
 class OnEngine(Protocol[P, R]):
-    """A job that may be given an engine, or a SparkSession, before all else."""
+    """A job that takes an engine or a SparkSession as an optional first argument."""
 
     @overload
     def __call__(
@@ -30,7 +30,7 @@ class OnEngine(Protocol[P, R]):
 
 
 def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
-    """Let a job be called with an engine, a SparkSession, or neither: then on this machine."""
+    """Let a job be called with an engine, a SparkSession, or neither (this machine's engine)."""
 
     @wraps(job)
     def run(*args: Any, **kwargs: Any) -> R:
@@ -46,7 +46,7 @@ def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
 
 
 def engine_of(given: "Engine | SparkSession") -> Engine:
-    """The engine that was given, or one on the session that was."""
+    """The given engine, or an engine on the given session."""
     if isinstance(given, Engine):
         return given
     from reput.jobs.engines.spark_engine import SparkEngine
@@ -55,8 +55,8 @@ def engine_of(given: "Engine | SparkSession") -> Engine:
 
 
 def chosen(engine: str | None, master: str | None) -> str:
-    """Which engine a command takes: the one that is named; Spark where a master is, or where
-    spark-submit or Databricks runs the command; else this machine's processes.
+    """The engine of a command: the named one; Spark if a master is named, or if spark-submit or
+    Databricks runs the command; else this machine's processes.
     """
     if engine is not None:
         return engine
@@ -64,20 +64,20 @@ def chosen(engine: str | None, master: str | None) -> str:
 
 
 def start_early(words: Sequence[str]) -> None:
-    """Start this machine's worker processes for a command that is likely to run on them, by its
-    words; `command_engine` ends them, or the end of this process.
+    """Start this machine's worker processes if a command, by its words, is likely to need them.
+    `command_engine`, or the end of this process, ends them.
     """
     spark = ("--engine", "--master", "-h", "--help")
     if session_given() or any(word.startswith(spark) for word in words):
         return
     from reput.jobs.engines.forking import prepare
 
-    with suppress(EngineFailed):  # who needs them says so
+    with suppress(EngineFailed):  # a command that needs the workers raises it again
         prepare()
 
 
 def _nothing() -> None:
-    """What is done while an engine starts, where nothing is asked for."""
+    """The default of `meanwhile`."""
 
 
 @contextmanager
@@ -87,10 +87,10 @@ def command_engine(
     meanwhile: Callable[[], None] = _nothing,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
-    """Yield the engine that a command runs on, and stop it afterwards.
+    """Yield the engine of a command, and stop it afterwards.
 
-    meanwhile: what is done while Spark starts; where that raises, nothing waits for it. settings:
-    of a local Spark session, besides its own.
+    meanwhile: called while Spark starts; if it raises, nothing waits for Spark.
+    settings: further settings of a local Spark session.
     """
     if chosen(engine, master) == LOCAL:
         from reput.jobs.engines.forking import let_go, prepare

@@ -1,7 +1,7 @@
-"""How worker processes are started: by a process without threads that has loaded what tasks need
-(multiprocessing's forkserver), so that it does not matter which threads run here.
+"""Starts worker processes. They are forked from a process without threads that has loaded what
+tasks need (multiprocessing's forkserver), so threads in this process do no harm.
 
-This module imports little: a command starts that process before it does anything else.
+This module imports little, as a command starts that process before it does anything else.
 """
 
 import atexit
@@ -26,17 +26,17 @@ from reput.jobs.spark.session_folder import make_session_folder
 
 _PRELOAD = "reput.jobs.engines.preload"
 _TELL_THE_SCRIPT = ("__file__", "__spec__")
-# While a process starts, `sys.modules` and `os.environ` are others for a moment.
+# While a process starts, `sys.modules` and `os.environ` are replaced for a moment.
 _starting = threading.RLock()
 _remove_folder: Callable[[], None] | None = None
 _held: "WeakSet[Connection]" = WeakSet()
 
 
 class Worker(ForkServerProcess):
-    """A worker process, which ends with the one that started it."""
+    """A worker process, which ends with the process that started it."""
 
     def start(self) -> None:
-        """Start it; a daemonic process may have none that could outlive it, but this one."""
+        """Start the worker, even from a daemonic process: unlike other children it ends with it."""
         us = multiprocessing.current_process()
         daemonic = us.daemon
         with _starting, _without_main():
@@ -56,18 +56,18 @@ class Workers(ForkServerContext):
 
 
 def prepare() -> None:
-    """Start the process that forks, if none runs; it loads what tasks need. Raises EngineFailed."""
+    """Start the forkserver, if none runs; it loads what tasks need. Raises EngineFailed."""
     with _starting, failures_said(), environment(of_workers()):
         _have_folder()
         forkserver.set_forkserver_preload([_PRELOAD])
-        with _blocked(signal.SIGHUP):  # as it ignores ctrl-c and SIGTERM, to be the last to end
+        with _blocked(signal.SIGHUP):  # it ignores ctrl-c and SIGTERM too, to be the last to end
             resource_tracker.ensure_running()
-        with _blocked(signal.SIGINT):  # it is a while until it can ignore that itself (`preload`)
+        with _blocked(signal.SIGINT):  # until the forkserver ignores it itself (`preload`)
             forkserver.ensure_running()
 
 
 def let_go() -> None:
-    """Remove what the forking process needs, which ends then; a next job starts another one."""
+    """Remove what the forkserver needs, so that it ends; a later job starts another one."""
     global _remove_folder
     with _starting:
         if _remove_folder is not None:
@@ -78,7 +78,7 @@ def let_go() -> None:
 
 
 def hold() -> tuple[Connection, Connection]:
-    """A pipe for workers to watch, and its other end, which this process alone holds."""
+    """(the end of a pipe that workers watch, the other end, which only this process holds)."""
     reader, held = multiprocessing.Pipe(duplex=False)
     _held.add(held)
     return reader, held
@@ -86,27 +86,27 @@ def hold() -> tuple[Connection, Connection]:
 
 @contextmanager
 def failures_said() -> Iterator[None]:
-    """Raise EngineFailed for what keeps a process from being started."""
+    """Raise EngineFailed for any error that keeps a process from being started."""
     try:
         yield
     except (OSError, EOFError) as error:
         raise EngineFailed(f"no worker process can be started: {error}") from error
     except RuntimeError as error:
-        if type(error) is not RuntimeError:  # BrokenProcessPool: one was killed
+        if type(error) is not RuntimeError:  # BrokenProcessPool: a worker was killed
             raise
         raise EngineFailed(f"no worker process can be started: {error}") from error
 
 
 def of_workers() -> dict[str, str]:
-    """What workers get: where our packages are; and to have no threads for products of
-    matrices, as the process that forks them may have none.
+    """The environment of workers: the path of our packages, and no threads of OpenBLAS, as the
+    forkserver must have no threads.
     """
     return {**our_packages(os.environ), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _have_folder() -> None:
-    """Have a folder for the forking process's socket, whose path may have 107 bytes: $TMPDIR's may
-    have more. It is held, so that `reput clean` finds it where nobody could remove it.
+    """Make a folder for the forkserver's socket, whose path may have only 107 bytes; a path in
+    $TMPDIR may be longer. The folder is held, so `reput clean` can find it if nobody removes it.
     """
     global _remove_folder
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ def _have_folder() -> None:
     config["tempdir"], us = folder, os.getpid()
 
     def remove() -> None:
-        if os.getpid() == us:  # and not a process that was forked from ours
+        if os.getpid() == us:  # not in a process that was forked from ours
             config.pop("tempdir", None)
             shutil.rmtree(folder, ignore_errors=True)
             release()
@@ -126,7 +126,7 @@ def _have_folder() -> None:
 
 
 def _forget_server() -> None:
-    """Have no process that forks; there is no public way to say so."""
+    """Forget the forkserver, for which multiprocessing has no public function."""
     server: Any = forkserver._forkserver
     if server._forkserver_alive_fd is not None:
         os.close(server._forkserver_alive_fd)
@@ -134,8 +134,8 @@ def _forget_server() -> None:
 
 
 def _forked() -> None:
-    """In a process that was forked from ours (by os.fork, or by multiprocessing): workers, and who
-    forks them, belong to the other one, and end with it.
+    """Run in a process forked from ours (by os.fork or multiprocessing): forget workers and
+    forkserver, which belong to the parent and end with it.
     """
     global _starting
     _starting = threading.RLock()
@@ -149,7 +149,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def _blocked(number: signal.Signals) -> Iterator[None]:
-    """Start a process that does not get this signal."""
+    """Block a signal, so that a process started in the block does not get it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:
         yield
@@ -159,8 +159,8 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Start workers that do not run the user's script again: multiprocessing would import it, as
-    tasks may be of it. Ours never are. Other threads go on to find all that is in it.
+    """Keep workers from running the user's script: multiprocessing would import it, as it may
+    define tasks, but ours are never in it. Other threads still see all names of the module.
     """
     main = sys.modules["__main__"]
     kept = {name: value for name, value in vars(main).items() if name not in _TELL_THE_SCRIPT}

@@ -1,4 +1,4 @@
-"""The local engine: processes of this machine, with Arrow tables between them."""
+"""The local engine: processes of this machine that exchange Arrow tables."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _Work = Future[bytes | Raised]
 
 @contextmanager
 def local_engine(cores: int | None = None) -> Iterator["LocalEngine"]:
-    """Yield this machine's engine; its processes end with it. cores: None: all that we may use."""
+    """Yield this machine's engine; its processes end with it. cores: None for all usable cores."""
     engine = LocalEngine(cores or len(os.sched_getaffinity(0)))
     try:
         yield engine
@@ -33,10 +33,10 @@ def local_engine(cores: int | None = None) -> Iterator["LocalEngine"]:
 
 
 class LocalEngine(Engine):
-    """Runs tasks in as many processes as there are cores; these start with the first task.
+    """Runs tasks in one process per core; the processes start with the first task.
 
-    Where a task fails, or the wait for it is ended, all of them are gone before that is raised: no
-    task still writes then.
+    If a task fails, or the wait for it is interrupted, all processes have ended before the error
+    is raised, so no task still writes.
     """
 
     one_machine = True
@@ -44,7 +44,7 @@ class LocalEngine(Engine):
     def __init__(self, cores: int) -> None:
         self.cores = self.most_cores = cores
         self._pool: WorkerPool | None = None
-        self._work: list[_Work] = []  # what is running or waits
+        self._work: list[_Work] = []  # running or waiting tasks
 
     def numbers(self, numbers: range, parts: int | None = None) -> "LocalRows":
         ids = pa.table({"id": np.arange(numbers.start, numbers.stop)})
@@ -59,13 +59,13 @@ class LocalEngine(Engine):
         return sum(each.done() for each in work) / len(work) if work else None
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
+        """End all processes, even busy ones."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None
 
     def batches(self, sources: Sequence["_Source"]) -> list[pa.RecordBatch]:
-        """What the sources' tasks yield. Raises StoreError, EngineFailed."""
+        """The batches that the sources' tasks yield. Raises StoreError, EngineFailed."""
         try:
             there: list[pa.RecordBatch] = []
             work: list[_Work] = []
@@ -101,7 +101,7 @@ class LocalEngine(Engine):
 
 @dataclass(frozen=True)
 class _Source:
-    """Partitions, made when asked for, and their tasks, of which the last yields these columns."""
+    """Partitions, made on demand, and their tasks; the last task yields these columns."""
 
     columns: pa.Schema
     parts: Callable[[], list[Batches]]
@@ -156,7 +156,7 @@ class LocalRows(TaskRows):
 
     @property
     def columns(self) -> pa.Schema:
-        """What each source's rows have."""
+        """The columns of all sources."""
         return self.sources[0].columns
 
     def _table(self) -> pa.Table:
@@ -171,7 +171,7 @@ def _error(raised: Raised) -> Exception:
 
 
 def _evenly(count: int, parts: int) -> list[int]:
-    """Where each of `parts` parts of about one size begins, and where the last one ends."""
+    """The starts of `parts` parts of about the same size, and the end of the last part."""
     parts = max(1, min(count, parts))
     return [count * number // parts for number in range(parts + 1)]
 
@@ -182,17 +182,17 @@ def _parts(rows: pa.Table, cuts: Sequence[int]) -> list[Batches]:
 
 
 def _sorted(rows: pa.Table) -> pa.Array:
-    """Which row comes first, and so on: by all columns, null first, as Spark has it."""
+    """Row numbers in the order of all columns, null first, as in Spark."""
     by = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if column.null_count:  # pyarrow 25 and those before it disagree on how to say this
+        if column.null_count:  # pyarrow 25 and older versions have different options for nulls
             by[f"{name} is there"] = pc.is_valid(column)
         by[name] = column
     return pc.sort_indices(pa.table(by), [(name, "ascending") for name in by])
 
 
 def _begins(key: pa.Table) -> np.ndarray:
-    """Whether a row of sorted rows is the first one with its key."""
+    """One bool for each of sorted rows: whether it is the first row with its key."""
     first = np.ones(len(key), np.bool_)
     first[1:] = False
     for column in key.columns:

@@ -1,7 +1,7 @@
-"""Worker processes of one machine, which run tasks until the job ends or one of them is killed.
+"""Worker processes of one machine, which run tasks until the job ends or a worker is killed.
 
-Each of them ends at once when this process does, however it ends, or wants them to: it holds one
-end of a pipe, and they watch the other.
+This process holds one end of a pipe, and the workers watch the other end. So they end at once when
+this process ends, however it ends, or closes the pipe.
 """
 
 import os
@@ -23,11 +23,11 @@ from reput.udfs.schemas import Task
 Batches = Sequence[pa.RecordBatch]
 Tasks = Sequence[Task]
 
-_ATTEMPTS = 4  # as Spark has them by default (spark.task.maxFailures)
+_ATTEMPTS = 4  # as by default in Spark (spark.task.maxFailures)
 
 
 class Raised(NamedTuple):
-    """What a task raised: exceptions with arguments of their own do not survive pickling."""
+    """What a task raised, as texts: exceptions with own arguments do not survive pickling."""
 
     kind: str
     text: str
@@ -35,7 +35,7 @@ class Raised(NamedTuple):
 
 
 class WorkerPool:
-    """So many worker processes."""
+    """A fixed number of worker processes."""
 
     def __init__(self, workers: int) -> None:
         """Raises EngineFailed."""
@@ -48,25 +48,25 @@ class WorkerPool:
             )  # fmt: skip
 
     def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":
-        """Have the pickled tasks run, one after the other. The result raises BrokenProcessPool
-        where a worker was killed. Raises EngineFailed where none can be started.
+        """Run the pickled tasks in a worker, one after the other. Raises EngineFailed if no worker
+        can be started. The future raises BrokenProcessPool if a worker was killed.
         """
         with failures_said():  # a worker may be started here
             return self._workers.submit(_run, tasks, rows)
 
     def close(self) -> None:
-        """End all workers, whatever they do; returns when they are gone."""
+        """End all workers, even busy ones; returns when they are gone."""
         self._held.close()
         self._workers.shutdown(cancel_futures=True)
 
 
 def pickled(tasks: Tasks) -> bytes:
-    """The tasks as workers get them."""
+    """The tasks pickled for `submit`."""
     return pickle.dumps(tasks)
 
 
 def packed(batches: Batches) -> bytes:
-    """Batches as an Arrow stream: pickled, a slice of a table would take all of the table along."""
+    """Batches as an Arrow stream; pickling a slice would also pickle the rest of its table."""
     if not batches:
         return b""
     sink = pa.BufferOutputStream()
@@ -77,19 +77,19 @@ def packed(batches: Batches) -> bytes:
 
 
 def unpacked(rows: bytes) -> Batches:
-    """The batches of such a stream."""
+    """The batches of a stream that `packed` made."""
     return list(pa.ipc.open_stream(rows)) if rows else []
 
 
 def _run(tasks: bytes, rows: bytes) -> bytes | Raised:
-    """Run tasks in a worker: each takes what the one before it yields."""
+    """Run tasks in a worker: each task takes the batches of the task before it."""
     for attempt in range(_ATTEMPTS):
         try:
             batches: Iterator[pa.RecordBatch] = iter(unpacked(rows))
             for task in pickle.loads(tasks):
                 batches = task(batches)
             return packed(list(batches))
-        except OSError as error:  # of a network, perhaps: a later attempt may succeed
+        except OSError as error:  # perhaps a network error: a later attempt may succeed
             if attempt == _ATTEMPTS - 1:
                 return _raised(error)
         except BaseException as error:  # noqa: BLE001 (the job raises it; SystemExit too)
@@ -105,7 +105,7 @@ def _raised(error: BaseException) -> Raised:
 
 
 def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None:
-    """What a worker does first: be as the process that wants its work is now."""
+    """Initialise a worker with the environment and umask that the job's process has now."""
     os.environ.clear()
     os.environ.update(environment)
     os.umask(umask)

@@ -1,7 +1,7 @@
-"""The Spark engine: a session's DataFrames. What a task raised about a store stays as it was.
+"""The Spark engine: DataFrames of a session. A task's StoreError is raised again as it was.
 
-DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and on
-serverless. Only rows that say where bytes are cross a shuffle.
+It uses the DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and
+on serverless. Only rows with places of bytes cross a shuffle, never the bytes.
 """
 
 import os
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
-# On a cluster settings may tell of fewer cores than there are, and these need tasks too.
+# A cluster may have more cores than its settings show, and these need tasks too.
 _CORES_THERE_MAY_BE = 128
 
 
 class SparkEngine(Engine):
-    """Runs tasks on a session."""
+    """Runs tasks on a Spark session."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self.spark = spark
         self.cores = spark_cores(spark)
-        # Whether all tasks run on the driver's own machine, as far as the session tells.
+        # Whether all tasks run on the driver's machine, as far as the session's settings show.
         self.one_machine = (spark.conf.get("spark.master", "") or "").startswith("local")
         self.most_cores = self.cores if self.one_machine else max(self.cores, _CORES_THERE_MAY_BE)
 
@@ -51,7 +51,7 @@ class SparkEngine(Engine):
         context = getattr(self.spark, "_sc", None)
         if context is None:
             return None
-        with suppress(Exception):  # the JVM may be gone: whoever waits for the query says so
+        with suppress(Exception):  # the JVM may be gone, which the waiting query reports
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
             tasks = sum(stage.numTasks for stage in stages if stage)
@@ -92,7 +92,7 @@ class SparkRows(TaskRows):
 
 
 def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFrame":
-    """What `task` makes of a frame's rows, partition by partition: rows with these columns."""
+    """The rows that `task` makes from a frame's rows, by partition, with these columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     run_by_this_python(frame.sparkSession)
@@ -101,18 +101,18 @@ def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFra
 
 
 def run_by_this_python(spark: Any) -> None:
-    """Give this Python, and where our packages are, to the workers of a local session.
+    """Give this Python and the path of our packages to the workers of a local session.
 
-    PySpark runs them by PATH's python3 unless PYSPARK_PYTHON or the session's settings say
-    otherwise, and that may know nothing of us: "No module named 'udfs'". On a cluster, what is
-    there is its administrator's to say; Spark Connect has no context.
+    Without PYSPARK_PYTHON or a setting PySpark runs workers by PATH's python3, which may not find
+    our packages: "No module named 'udfs'". On a cluster the administrator decides; Spark Connect
+    has no context.
     """
     context = getattr(spark, "_sc", None)
     if context is None or not str(context.master).startswith("local["):
         return
-    if context.pythonExec == sys.executable:  # asked first, as it costs nothing
+    if context.pythonExec == sys.executable:  # checked first, as it costs nothing
         return
-    # not SparkContext.getConf: it copies a hundred settings, each by two calls of the JVM
+    # SparkContext.getConf would copy a hundred settings, each by two calls of the JVM
     if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):
         return
     context.pythonExec = sys.executable
@@ -120,14 +120,14 @@ def run_by_this_python(spark: Any) -> None:
 
 
 def collect(frame: "DataFrame") -> list[dict[str, Any]]:
-    """All rows of a frame. Raises StoreError as the task did, else PySparkException."""
+    """All rows of a frame. Raises a task's StoreError, else PySparkException."""
     with raised_in_tasks(), _attempts_may_differ(frame.sparkSession):
         return list(frame.toArrow().to_pylist())
 
 
 @contextmanager
 def raised_in_tasks() -> Iterator[None]:
-    """Of what a task raises about a store, raise that: Spark has it in a text."""
+    """Raise a task's StoreError, which Spark only has as a text in its own exception."""
     from pyspark.errors import PySparkException
 
     try:
@@ -142,18 +142,18 @@ def raised_in_tasks() -> Iterator[None]:
 
 @contextmanager
 def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
-    """Let Spark accept that a second attempt at a task gives other rows than the first one.
+    """Let Spark accept that a second attempt at a task gives other rows than the first attempt.
 
-    Each attempt names files of its own in its rows; the files hold the same. If an executor is
-    lost with its shuffle files, Spark (since 4.2) repeats its tasks, sees other rows, and runs all
-    later stages again. It even fails the job if the last stage has given rows already.
+    The rows of each attempt name files of its own, with the same content. If an executor is lost
+    with its shuffle files, Spark (since 4.2) repeats its tasks, sees other rows, and runs all later
+    stages again. It even fails the job if the last stage has given rows already.
     """
     from pyspark.errors import PySparkException
 
     try:
         before = spark.conf.get(_FULL_RETRY, None)
         spark.conf.set(_FULL_RETRY, "false")
-    except PySparkException:  # somewhere nobody may set it
+    except PySparkException:  # the session does not allow this setting
         yield
         return
     try:
@@ -166,7 +166,7 @@ def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
 
 
 def spark_cores(spark: "SparkSession") -> int:
-    """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
+    """The number of tasks that run at once by the session's settings; 16 if they don't show it."""
     conf = {
         name: spark.conf.get(name, "") or ""
         for name in (

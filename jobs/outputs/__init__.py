@@ -1,1 +1,1 @@
-"""What a job writes: where it may, staging, publishing, the manifest of a set."""
+"""The output of a job: where it may write, its staging, publishing, and the manifest of a set."""

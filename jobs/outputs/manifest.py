@@ -1,4 +1,4 @@
-"""What the manifest beside derived files says of them."""
+"""Reads and writes the manifest of a set of derived files."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from reput.store_format.storage.protocol import InputStorage
 
 
 def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
-    """The manifest of a rebuilt set; empty where there is none."""
+    """The manifest of a set; empty if there is none. Raises StoreError for a malformed one."""
     try:
         manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
     except (FileNotFoundError, NotADirectoryError):
@@ -21,9 +21,9 @@ def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
 
 
 def manifest_text(manifest: dict[str, Any]) -> bytes:
-    """A manifest as JSON, a line for each name in it and for each file that it lists.
+    """A manifest as JSON, with a line for each name and each listed file.
 
-    json's own indentation is Python, item by item: seconds in a set of 200,000 files.
+    The json module indents in Python, item by item, which takes seconds for 200,000 files.
     """
     text_of = json.JSONEncoder(sort_keys=True).encode
     whole = []
@@ -39,7 +39,7 @@ def manifest_text(manifest: dict[str, Any]) -> bytes:
 
 
 def refuse_unfinished(storage: InputStorage, against: str) -> None:
-    """Raise StoreError where a killed rebuild left files without their manifest."""
+    """Raise StoreError if a killed rebuild left files without their manifest."""
     names = dict(listed(storage, against))
     if UNFINISHED in names and MANIFEST not in names:
         raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

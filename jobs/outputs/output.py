@@ -1,7 +1,7 @@
-"""Whether something may be written: the one place that decides it, for every command.
+"""Decides for every command whether something may be written.
 
-Nothing is written to what is, holds or lies inside any input, whatever the options. And nothing is
-replaced but a set of ours (reput.jobs.outputs.sets), with nothing besides in it.
+Whatever the options, nothing is written to a path that is, holds or lies inside an input. And only
+a set of reput's own (reput.jobs.outputs.sets) without any other file is ever replaced.
 """
 
 import errno
@@ -38,15 +38,15 @@ _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 
 
 class OverlapsInput(StoreError):
-    """What is to be written is, holds or lies inside something that is read."""
+    """The output is, holds or lies inside an input."""
 
 
 class OutputInUse(StoreError):
-    """The output folder is there already and holds something."""
+    """The output folder exists and is not empty."""
 
 
 class Input(NamedTuple):
-    """Something that a job reads, and the storage it is on."""
+    """A path that a job reads, and its storage."""
 
     storage: Storage
     path: str
@@ -59,9 +59,9 @@ class Input(NamedTuple):
 
 
 def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list[Input]:
-    """A store's root and each folder of it that links or settings may have put elsewhere.
+    """A store's root, and each of its folders that links or settings may put elsewhere.
 
-    settings: by RocketMQ's names; each that names a path of the store counts (storePathCommitLog
+    settings: by RocketMQ's names; all that contain paths of the store count (storePathCommitLog
     with its several paths, readOnlyCommitLogStorePaths, storePathIndex, ...).
     """
     paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]
@@ -75,7 +75,7 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
 
 
 def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -> None:
-    """Raise OverlapsInput where `path` is, holds or lies inside an input. Raises OSError."""
+    """Raise OverlapsInput if `path` is, holds or lies inside an input. Raises OSError."""
     here = storage.whereabouts(path)
     for each in inputs:
         how = relation(here, each.whereabouts())
@@ -88,7 +88,7 @@ def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -
 
 @dataclass(frozen=True)
 class Output:
-    """A folder that a job publishes to. It decides what in it may go."""
+    """A folder that a job publishes to, with the rules of what in it may be replaced."""
 
     storage: Storage
     path: str
@@ -97,13 +97,14 @@ class Output:
     inputs: tuple[Input, ...]
 
     def check(self) -> None:
-        """Raise StoreError or OSError where nothing may be published; asked before the work."""
+        """Raise StoreError or OSError if nothing may be published; called before the work."""
         self.may_go(self.path)
 
     def may_go(self, folder: str) -> list[str]:
-        """What is in `folder`, all of which may go: the output, or what was there, elsewhere.
+        """The content of `folder`, all of which may be deleted. folder: the output, or the old
+        output moved elsewhere.
 
-        Asked again right before anything goes. Raises OverlapsInput, OutputInUse, StoreError.
+        Called again right before a deletion. Raises OverlapsInput, OutputInUse, StoreError.
         """
         if folder == self.path:
             refuse_overlap(self.storage, folder, self.inputs)
@@ -128,19 +129,19 @@ class Output:
         return going
 
     def _is_half(self, going: list[str]) -> bool:
-        """What a killed job left: its files go when the new ones are there."""
+        """Whether a killed job left the files, which the new files then replace."""
         return MANIFEST not in going
 
 
 @dataclass(frozen=True)
 class NewFile:
-    """One local file that a command writes beside its work: a picture, a report."""
+    """A single local file that a command writes, such as a picture or a report."""
 
     path: str
     inputs: tuple[Input, ...]
 
     def check(self) -> None:
-        """Raise StoreError where it is there, cannot be, or would be among what is read."""
+        """Raise StoreError if the file exists, cannot be made, or would lie in an input."""
         refuse_overlap(LocalStorage(), self.path, self.inputs)
         if os.path.lexists(self.path):
             raise StoreError(f"{self.path}: is there already, and stays")
@@ -149,13 +150,13 @@ class NewFile:
             raise StoreError(f"{parent}: no such folder, for {os.path.basename(self.path)}")
 
     def write(self, content: bytes) -> None:
-        """Check again, and write; a file of that name that came meanwhile is an error."""
+        """Check again, and write; a file that was made meanwhile is an error."""
         with self.writing() as file:
             file.write(content)
 
     @contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """Check again, and give the new file to the block; none is left where that fails."""
+        """Check again, and give the new file to the block; it is removed if the block fails."""
         self.check()
         with os.fdopen(open_new(self.path, 0o666), "wb") as file:
             try:
@@ -167,23 +168,23 @@ class NewFile:
 
 @dataclass(frozen=True)
 class WholeFile(NewFile):
-    """One local file that is there whole or not at all, whatever ends the command.
+    """A single local file that exists whole or not at all, whatever ends the command.
 
-    begins: how a file of this kind begins; replace: one that begins so is replaced.
+    begins: first bytes of a file of this kind; replace: whether such a file is replaced.
     """
 
     begins: bytes
     replace: bool
 
     def check(self) -> None:
-        """As for a NewFile; what is there may be a file of this kind, where that is replaced."""
+        """As for a NewFile, but with `replace` a file of this kind may exist."""
         if not (self.replace and self._is_there_and_ours()):
             super().check()
             return
         refuse_overlap(LocalStorage(), self.path, self.inputs)
 
     def _is_there_and_ours(self) -> bool:
-        """Raises StoreError where something else is there."""
+        """Raises StoreError if something else is there."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -201,10 +202,10 @@ class WholeFile(NewFile):
 
     @contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """Check again, and give the block a file beside, which gets the name when all is in it."""
+        """Check again, and give the block a temporary file, which is renamed after the block."""
         self.check()
         if VolumeStorage.is_for(os.path.abspath(self.path)):
-            # nothing is renamed there, and a file appears whole when it is closed
+            # a volume cannot rename files, and a file appears whole when it is closed
             if os.path.lexists(self.path):
                 os.unlink(self.path)
             with super().writing() as file:
@@ -220,7 +221,7 @@ class WholeFile(NewFile):
                 self.check()
                 self._name(part)
             except OSError as error:
-                error.filename = error.filename or self.path  # else it names no disk
+                error.filename = error.filename or self.path  # else the message names no disk
                 raise
             finally:
                 if os.path.lexists(part):
@@ -229,7 +230,7 @@ class WholeFile(NewFile):
     def _name(self, part: str) -> None:
         if not self.replace:
             try:
-                os.link(part, self.path)  # where a file came meanwhile, that one stays
+                os.link(part, self.path)  # fails if a file was made meanwhile
                 return
             except FileExistsError:
                 raise StoreError(f"{self.path}: is there already, and stays") from None

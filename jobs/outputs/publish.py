@@ -1,4 +1,4 @@
-"""Publish: put the accepted files under their names, and the whole set in its place at once."""
+"""Publish: give the accepted files their names, and put the whole set in its place at once."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,11 +27,11 @@ _UNNAMED_SHOWN = 20
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
-    """The BUILT rows in the order of their paths, each with its `path` below the output.
+    """The BUILT rows in the order of folder and number, each with its `path` below the output.
 
-    queue_bytes: folder -> bytes a file of that queue. Index files are named by their first
-    message's store time, or upward from `start_name`; names are unique and ascend. Files that
-    cannot be named (see `unnamed`) are none.
+    queue_bytes: folder -> bytes of a file of that queue. Index files are named by the store time
+    of their first message, or upward from `start_name`; names are unique and ascend. Files that
+    cannot be named (see `unnamed`) are left out.
     """
     whole = (row for row in built if row["name"])
     rows = sorted(whole, key=lambda row: (row["folder"], row["number"]))
@@ -48,7 +48,7 @@ def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None)
 
 
 def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
-    """A line for each queue file that RocketMQ gives a negative name: it is not written."""
+    """A line for each queue file that is not written, as its name would be negative."""
     rows = sorted(
         (row for row in built if not row["name"]), key=lambda row: (row["folder"], row["number"])
     )
@@ -64,13 +64,13 @@ def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
 
 
 def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
-    """Names for index files with these begin times, which may be any numbers: clocks go wrong."""
+    """Names of index files by begin times, which may be any numbers, as clocks may be wrong."""
     times: list[int] = []
     for begin in begins:
         if start_name is not None:
             begin = times[-1] + 1 if times else parse_index_name(start_name)
         times.append(next_index_time(begin, times[-1] if times else None))
-    # A time near the last one that a name can say must leave times for the files after it.
+    # A name near LAST_INDEX_TIME must leave later times for the files after it.
     for after, place in enumerate(reversed(range(len(times)))):
         times[place] = min(times[place], LAST_INDEX_TIME - after)
     return [index_name(time) for time in times]
@@ -95,7 +95,7 @@ def put_derived(
 
 
 def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
-    """Move files (name in staging, path below the output) into a folder, and return that."""
+    """Move files (name in staging, path below the output) into a new folder; its path."""
     target = output.storage.begin_set(staging.path(SET), output.path, output.may_go)
     _move_in(staging, files, target)
     return target
@@ -104,8 +104,8 @@ def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) ->
 def _move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None:
     """Move files (name in staging, path in the set) into a set's folder.
 
-    Those that were made at their paths (`StagingStorage.place`) move with the folders that they
-    are in. Where two attempts at a task made one, the other attempt's file takes its place.
+    Files that were made at their paths (`StagingStorage.place`) move with their folders. If two
+    attempts at a task made a file, that of the other attempt then takes its place.
     """
     storage = staging.storage
     tree = staging.path(PLACED_TREE)
@@ -117,7 +117,7 @@ def _move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> Non
         if below:
             storage.make_folders(f"{target}/{below}")
     storage.move_all((staging.path(name), f"{target}/{path}") for name, path in moved)
-    # What is left in staging is removed first; else it would be made durable with the set.
+    # Other files in staging are removed first, else they would be made durable with the set.
     if not isinstance(storage, ManifestLast):
         for listed in storage.list(staging.folder):
             if listed.state is not None:

@@ -1,7 +1,7 @@
-"""What a folder must be for `reput` to take it for a set of its own: a manifest, and what it lists.
+"""Recognises a set of reput's own: a folder with a manifest and exactly the files that it lists.
 
-A rebuilt set, a repaired or converted store and an export are the kinds. Only they are ever
-replaced, whole.
+The kinds are a rebuilt set, a repaired or converted store, and an export. Only such folders are
+ever replaced, as a whole.
 """
 
 import json
@@ -29,7 +29,7 @@ _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII |
 
 
 class SetKind(NamedTuple):
-    """One kind of folder that is published: its manifest's format, and the names in it."""
+    """A kind of published folder: the format of its manifest, and the names allowed in it."""
 
     what: str
     format: str
@@ -66,7 +66,7 @@ CONVERTED = SetKind(
 
 
 def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
-    """A manifest of that kind. Raises StoreError, where it is none, or names what no set holds."""
+    """A manifest of a kind. Raises StoreError if it is none, or lists files that no set has."""
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
 
 
 def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, int | None]:
-    """Each file that a manifest lists, by its path below the set: its length if that is known."""
+    """Path below the set -> length (None if unknown) of each file that a manifest lists."""
     files: dict[str, int | None] = {}
     for name in kind.lists:
         listed = manifest.get(name)
@@ -93,7 +93,7 @@ def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, in
 
 
 def _file(entry: Any) -> tuple[str | None, int | None]:
-    """(path, length) of one entry of a list; of a saved listing the length is not known."""
+    """(path, length) of an entry of a list. The length of a `.json` file is unknown."""
     if isinstance(entry, str):
         return entry, None
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
@@ -108,10 +108,10 @@ def _is_plain(path: str) -> bool:
 
 
 def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) -> list[str]:
-    """All that is in a folder, where it is a set of this kind and nothing besides.
+    """All paths in a folder, if it is a set of this kind without other files.
 
-    Paths below it, those of folders with a slash at the end. unfinished: also what a job that was
-    killed while it published has left, which has no manifest. Raises StoreError, which names what
+    Paths are below the folder; those of folders end with a slash. unfinished: also accept what a
+    job killed while publishing has left, without a manifest. Raises StoreError that names what
     else is there; FileNotFoundError, NotADirectoryError.
     """
     there = {listed.name: listed.state for listed in storage.walk(folder)}

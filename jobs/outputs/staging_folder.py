@@ -1,7 +1,7 @@
-"""A job's staging folder, and what runs that ended early left of theirs.
+"""A job's staging folder, and the leftovers of jobs that ended early.
 
-It is held (`StagingStorage.claim`) as long as its job lives, however the job ends. A folder that
-nobody holds any more is a leftover, and the next job for the same output removes it.
+A job holds its folder (`StagingStorage.claim`) as long as it lives, however it ends. A folder that
+nobody holds is a leftover, which the next job for the same output removes.
 """
 
 import re
@@ -19,9 +19,9 @@ _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
 
 @contextmanager
 def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterator[Staging]:
-    """Yield a new folder of our own, which is removed afterwards.
+    """Yield a new staging folder, which is removed afterwards.
 
-    Not after NotDurable: it may hold the old set then, and the new one may not last.
+    After NotDurable it stays, as it may hold the old set while the new set may not last.
     """
     while True:
         folder = f"{parent}/{attempt_name(prefix)}"
@@ -44,8 +44,8 @@ def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterato
 def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
     """(folder, prefix of names in it) for staging beside an output, on the same file system.
 
-    Beside the first folder that is missing on the way to the output: those are made when there
-    is something to publish.
+    It is beside the first missing folder on the path to the output, as missing folders are only
+    made when a set is published.
     """
     parent, _, name = output.rpartition("/")
     while parent and not storage.has_folder(parent):
@@ -54,14 +54,14 @@ def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
 
 
 def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
-    """(folder, prefix of names in it) of all places where jobs for this output may have staged.
+    """(folder, prefix of names in it) of each place where jobs for this output may have staged.
 
-    The first one is where a job would stage now. The others are beside the folders above: jobs
-    staged there while those folders were missing (see `beside`).
+    The first place is where a job would stage now. The others are beside the folders above the
+    output: jobs staged there while these folders were missing (see `beside`).
     """
     found = [beside(storage, output)]
     if isinstance(storage, ManifestLast):
-        return found  # elsewhere it is not known whose they are
+        return found  # folders in other places may be those of other outputs
     folder, _, name = output.rpartition("/")
     while name:
         if (folder, _prefix(name)) != found[0]:
@@ -80,7 +80,7 @@ def leftovers(storage: StagingStorage, output: str) -> list[str]:
 
 
 def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
-    """Remove the leftovers; returns their paths. Raises OverlapsInput where one holds an input."""
+    """Remove the leftovers; their paths. Raises OverlapsInput if a leftover holds an input."""
     removed = leftovers(storage, output)
     for folder in removed:
         refuse_overlap(storage, folder, inputs)
@@ -93,9 +93,9 @@ def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()
 def temporary_folder(
     storage: Storage, base: str, prefix: str, inputs: Iterable[Input]
 ) -> Iterator[Staging]:
-    """`staging_folder` in a folder that is for such things: killed ones of before are removed.
+    """A `staging_folder` in a folder of temporary files; leftovers of killed jobs are removed.
 
-    Raises OverlapsInput where it would lie inside an input.
+    Raises OverlapsInput if it would lie inside an input.
     """
     base = storage.resolve(base)
     refuse_overlap(storage, f"{base}/{prefix}", inputs)
@@ -105,7 +105,7 @@ def temporary_folder(
 
 
 def remove_abandoned(storage: StagingStorage, folder: str, prefix: str) -> None:
-    """Remove staging folders of that prefix in a folder whose jobs are known to be gone."""
+    """Remove the staging folders with a prefix in a folder whose jobs are known to be gone."""
     for path, gone in staged(storage, folder, prefix):
         if gone:
             storage.remove_tree(path)
@@ -116,7 +116,7 @@ def _prefix(name: str) -> str:
 
 
 def staged(storage: StagingStorage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
-    """Each staging folder of that prefix, and whether its job is gone (None: not known)."""
+    """(staging folder with the prefix, whether its job is gone; None: unknown)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:
         names = [listed.name for listed in storage.list(parent or "/")]

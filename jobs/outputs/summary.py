@@ -1,4 +1,4 @@
-"""What a rebuild did: the summary that is printed, returned, and kept in manifest.json."""
+"""The summary of a rebuild, which is printed, returned, and kept in manifest.json."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -30,7 +30,7 @@ class OutputFile:
 
 @dataclass
 class InputFile:
-    """One segment as it was read: its path, length in bytes, and time of last change."""
+    """One segment as it was read: its path, length in bytes, and mtime."""
 
     path: str
     length: int
@@ -57,29 +57,29 @@ class Summary:
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
-    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
     on_damage: str = "refuse"
-    damage: dict[str, Any] | None = None  # what was passed over: jobs/salvaging
+    damage: dict[str, Any] | None = None  # damage passed over, see jobs/salvaging
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
-    releases: str = ""  # those that write the same, as a text
+    releases: str = ""  # text that names the releases which write the same
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
 
     def count_files(self, folders: Iterable[str]) -> None:
-        """Count what is published. folders: of each queue and index file, below the output."""
+        """Count the published files. folders: the folder below the output of each file."""
         files = list(folders)
         self.index_files = files.count(INDEX) + files.count(STORE_DB)
         self.queue_files = len(files) - self.index_files
         self.queues = len(set(files) - {INDEX, STORE_DB})
 
     def manifest(self) -> dict[str, Any]:
-        """All of it, as manifest.json holds it; without what differs from run to run.
+        """The content of manifest.json: all fields but those that differ from run to run.
 
-        What it holds is this summary's own, not a copy: a set may have 200,000 files.
+        Values are not copied, as a set may have 200,000 files.
         """
         whole = {"format": MANIFEST_FORMAT, **vars(self)}
         del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
@@ -89,7 +89,7 @@ class Summary:
         return whole
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints: the counts and warnings, without the list of every file."""
+        """The content of --json: counts instead of the lists of files."""
         whole = dict(vars(self))
         whole["input_files"] = len(whole.pop("inputs"))
         whole["output_files"] = len(whole.pop("files"))
@@ -138,12 +138,12 @@ def _of_what(kind: str) -> str:
 
 
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What -v shows of what a store's files show."""
+    """Lines for -v about what the store's files show."""
     return [f"  found     {line}" for line in discovered_lines(discovered)]
 
 
 def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:
-    """What is known of a set before its files are counted. log_end: a physical offset."""
+    """The summary of a set before its files are counted. log_end: a physical offset."""
     return Summary(
         store=plan.store,
         output=output,
@@ -161,7 +161,7 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 
 
 def damage_line(damage: dict[str, Any]) -> str:
-    """How much was passed over, in one line."""
+    """A line with the amount of damage passed over."""
     if not damage["range_count"]:
         return "none"
     ranges = counted(damage["range_count"], "range")
@@ -174,7 +174,7 @@ def damage_line(damage: dict[str, Any]) -> str:
 
 
 def cause_line(cause: dict[str, Any]) -> str:
-    """What one cause took, in one line."""
+    """A line with the ranges and bytes of one cause."""
     return (
         f"{cause['ranges']:,} {cause['kind']}, {counted(cause['bytes'], 'byte')}: "
         f"{cause['field']}: {cause['reason']}"
@@ -182,7 +182,7 @@ def cause_line(cause: dict[str, Any]) -> str:
 
 
 def short_range(shown: dict[str, Any]) -> str:
-    """Where a range is and what is wrong with it, as a summary has it."""
+    """A short line about a range: place and fault."""
     kind = shown["kind"]
     if kind == "content":
         kind = "wrong checksum" if shown["field"] in CHECKSUMS else "doubtful record"
@@ -193,7 +193,7 @@ def short_range(shown: dict[str, Any]) -> str:
 
 
 def range_text(shown: dict[str, Any]) -> str:
-    """One line about a range: file, offset, length, field, reason, and what comes after."""
+    """A full line about a range: file, offset, length, field, reason, and what follows."""
     where = f"{shown['file']}: offset {shown['offset']}, " if shown["file"] else ""
     value = f" (it says {shown['value']})" if shown["value"] is not None else ""
     missing = ", ".join(
@@ -215,5 +215,5 @@ def _positions(gap: dict[str, Any]) -> str:
 
 
 def era_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line where brokers of several releases wrote the store; else none."""
+    """A line for people if brokers of several releases wrote the store; else none."""
     return [f"  releases  {discovered[ERAS]['value']}"] if ERAS in discovered else []

@@ -1,1 +1,1 @@
-"""The log and its derived files as sources of Spark."""
+"""The log and its derived files as Spark data sources."""

@@ -54,7 +54,7 @@ _ENTRIES_A_PART = 1 << 21
 
 
 class _Reader(DataSourceReader):
-    """Reads files of one kind: the partitions' values say what, `_read` how."""
+    """Reads files of one kind. A partition's value names the entries for `_read`."""
 
     def __init__(self, options: SourceOptions, schema: pa.Schema, cores: int) -> None:
         self.options, self.columns, self.cores = options, schema, cores
@@ -62,7 +62,7 @@ class _Reader(DataSourceReader):
         self.storage, self.store = LiveFiles(there), there.resolve(options.path)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is not None:  # Spark makes one of nothing where there are none
+        if partition.value is not None:  # Spark makes an empty partition if there are none
             yield from self._read(partition.value)
             settle()
 
@@ -94,8 +94,8 @@ class QueueBatch(_Reader):
         return self._parts(wanted)
 
     def _there(self, name: str, queue: QueueRange, start: Ends) -> tuple[int, int]:
-        """The queue's first position and the one behind its last entry. Raises StoreError where a
-        stream that was at `start` cannot go on, and may miss nothing.
+        """(the queue's first position, the position after its last entry). Raises StoreError if a
+        stream with failOnDataLoss cannot go on from `start`.
         """
         files = QueueFiles(self.storage, queue.folder, queue.batch)
         first = end = files.position(files.all[0], 0) if files.all else 0
@@ -112,7 +112,7 @@ class QueueBatch(_Reader):
         return first, end
 
     def _queues(self) -> dict[str, QueueRange]:
-        """The chosen queues, by their folders below the store."""
+        """Folder below the store -> range, for each chosen queue."""
         found = {}
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
             batch = kind == BATCH_CONSUME_QUEUE
@@ -142,7 +142,7 @@ class IndexBatch(_Reader):
         return _parts(reader, {}, ends)
 
     def there(self, start: Ends) -> dict[str, tuple[int, int]]:
-        """See derived_streams.Files. A file that is not there any more has nothing to be read."""
+        """See derived_streams.FollowedFiles. Deleted files are left out."""
         return self._there(self._reader(), start)
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
@@ -177,7 +177,7 @@ class IndexBatch(_Reader):
 
 
 def _parts(reader: IndexReader, start: Ends, end: Ends) -> list[InputPartition]:
-    """The entries of index files behind those of `start`, up to those of `end`."""
+    """Partitions with the entries of index files after those of `start`, up to those of `end`."""
     parts = []
     for path, state in reversed(reader.files):
         name = path.rpartition("/")[2]
@@ -192,12 +192,12 @@ def _parts(reader: IndexReader, start: Ends, end: Ends) -> list[InputPartition]:
 
 
 class _Source(DataSource):
-    """One of the two; `register` sets what it knows of the session."""
+    """The base of both sources; `register` sets its values for the session."""
 
     cores = 2
     pushes = False
     known: ClassVar[Mapping[str, "MessageColumn"]]
-    takes: ClassVar[tuple[str, ...]]  # options, besides settings
+    takes: ClassVar[tuple[str, ...]]  # allowed options, besides settings
     makes: ClassVar[type[_Reader]]
 
     def _options(self) -> SourceOptions:
@@ -227,7 +227,7 @@ class _Source(DataSource):
 
 
 class ConsumeQueueSource(_Source):
-    """An entry of a queue a row."""
+    """One row for each entry of a queue."""
 
     known, makes = QUEUES, QueueBatch
     takes = (PATH, COLUMNS, TOPICS, PATTERN, PARTS, *_OF_STREAMS)
@@ -238,7 +238,7 @@ class ConsumeQueueSource(_Source):
 
 
 class IndexFileSource(_Source):
-    """An entry of an index file a row."""
+    """One row for each entry of an index file."""
 
     known, makes = INDEX, IndexBatch
     takes = (PATH, COLUMNS, ROCKETMQ, *_OF_STREAMS)

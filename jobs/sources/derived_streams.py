@@ -1,8 +1,8 @@
 """`spark.readStream.format("consumequeue")` and `"indexfile"`: entries as brokers append them.
 
-The offset of a stream says of each queue, or of each index file, which entries have been read: the
-position of the next one, or the number of the last one. It stands in the query's checkpoint, so a
-batch that is repeated has the same rows.
+The offset of a stream has, for each queue, the position of the next entry to read, or for each
+index file the number of the last entry read. It is kept in the query's checkpoint, so a repeated
+batch has the same rows.
 """
 
 from collections.abc import Iterator
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
     from reput.jobs.sources.source_options import SourceOptions
 
-Ends = dict[str, int]  # of each queue, or index file, by its path below the store
+Ends = dict[str, int]  # path of a queue, or name of an index file -> its part of the offset
 
 
 class FollowedFiles(Protocol):
-    """Files of one kind, which a stream follows."""
+    """Files of one kind that a stream follows."""
 
     options: "SourceOptions"
 
     def there(self, start: Ends) -> dict[str, tuple[int, int]]:
-        """What an offset says of each where nothing was read, and where all was that is there now.
+        """Path or name -> (offset before the first entry, offset after all present entries).
 
-        Raises StoreError where one that is in `start` has not what is to be read next.
+        Raises StoreError if a queue or file of `start` lacks the entries to be read next.
         """
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
-        """The partitions that have these entries."""
+        """The partitions with the entries from `start` to `end`."""
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]: ...
 
 
 class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows queue or index files that a broker makes longer."""
+    """Follows queue or index files to which a broker appends."""
 
     def __init__(self, files: FollowedFiles) -> None:
         """Raises OptionError."""
@@ -54,7 +54,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.start not in (EARLIEST, LATEST):
             raise OptionError(f"option {START}={options.start}: earliest or latest is wanted")
         self.files = files
-        self.target: Ends | None = None  # of AvailableNow: nothing behind it is read
+        self.target: Ends | None = None  # end for the trigger AvailableNow
         self.seen: Ends | None = None
 
     def initialOffset(self) -> Ends:  # noqa: N802 (Spark's name)
@@ -88,18 +88,18 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.seen
 
     def partitions(self, start: Ends, end: Ends) -> list[InputPartition]:
-        """Raises StoreError where files do not have these entries any more."""
+        """Raises StoreError if files no longer have these entries."""
         return self.files.between(start, end)
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         yield from self.files.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is held for a batch."""
+        """Nothing to do: no state is held for a batch."""
 
 
 def _at_most(most: int, start: Ends, begun: Ends, ends: Ends) -> Ends:
-    """The first `most` entries from `begun` to `ends`, one queue or file after the other."""
+    """The offset after the first `most` entries from `begun` on, queue by queue or file by file."""
     cut = {}
     for name, end in sorted(ends.items()):
         taken = min(end - begun[name], most)

@@ -1,7 +1,7 @@
 """`spark.read.format("commitlog")`: the messages of a log as rows.
 
 Spark makes the reader in a process beside the driver, which opens the store and cuts its log
-(`source_log`), and calls `read` in tasks (`udfs/log_batches`). `sources` tells Spark of it.
+(`opened_log`). It calls `read` in tasks (`udfs/log_batches`). `register` makes it known to Spark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 NAME = "commitlog"
 _BODY = "body"
 
-# What may be pushed down: these conditions on these columns. Spark asks all of them again.
+# The conditions and columns that may be pushed down. Spark applies all filters again.
 _OPERATIONS: dict[Any, str] = {
     EqualTo: log_choice.EQUAL, In: log_choice.IS_IN, StringStartsWith: log_choice.STARTS,
     LessThan: log_choice.LESS, LessThanOrEqual: log_choice.LESS_EQUAL,
@@ -64,9 +64,9 @@ _PUSHED = {
 
 
 class CommitLogSource(DataSource):
-    """The source; `register` sets what it knows of the session.
+    """The source; `register` sets its values for the session.
 
-    cores: how many tasks run at once; pushes: the session lets filters be pushed down.
+    cores: number of tasks that run at once; pushes: whether the session pushes filters down.
     """
 
     cores = 2
@@ -93,27 +93,27 @@ class CommitLogSource(DataSource):
 
 
 def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
-    """Whether bodies are compared with their CRCs: where they are wanted, unless an option says."""
+    """Whether body CRCs are checked: by the option, else if the column of bodies is wanted."""
     asked = _BODY in schema.fieldNames()
     return asked if options.check_body is None else options.check_body
 
 
 class LogReading:
-    """What a task does, of a batch and of a stream."""
+    """The reading of a partition in a task, for batch and stream."""
 
     choice: Choice
     columns: pa.Schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition; its value is a LogParts and a Part."""
-        if partition.value is not None:  # Spark makes one of nothing where there are none
+        """The rows of a partition, whose value is (LogParts, LogPart)."""
+        if partition.value is not None:  # Spark makes an empty partition if there are none
             log, part = partition.value
             yield from batches_of(log, part, self.choice, self.columns)
             settle()
 
 
 class LogBatch(LogReading, DataSourceReader):
-    """Reads a log as it is."""
+    """Reads a log as a batch."""
 
     def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
         """Raises OptionError."""
@@ -147,8 +147,8 @@ class LogBatch(LogReading, DataSourceReader):
         return cut(log, start, stop, self.cores, self.options.parts) if start < stop else []
 
     def _by_queues(self, plan: Plan, log: LogParts, start: int) -> tuple[LogParts, int]:
-        """The log as the queues of the one wanted topic have it, and up to where they do. Which is
-        used is logged, as log or as queues.
+        """(the log by the queues of the single wanted topic, the physical offset up to which they
+        are used). Whether queues are used is logged.
         """
         topics = self.choice.only_topics
         if not self.options.by_queues:
@@ -167,12 +167,12 @@ class LogBatch(LogReading, DataSourceReader):
 
 
 class PushingLogBatch(LogBatch):
-    """As LogBatch, where the session pushes filters down. Spark fails one that has `pushFilters`
-    where it does not (spark.sql.python.filterPushdown.enabled).
+    """A LogBatch for sessions that push filters down. If a session does not, Spark refuses a reader
+    with `pushFilters` (spark.sql.python.filterPushdown.enabled).
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Take what makes fewer rows; all filters are left to Spark as well."""
+        """Take the filters that can be applied here; Spark applies all filters again."""
         more = tuple(each for each in map(_condition, filters) if each is not None)
         self.choice = Choice(self.choice.topics, self.choice.pattern, self.choice.since, more)
         return filters

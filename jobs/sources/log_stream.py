@@ -1,8 +1,7 @@
 """`spark.readStream.format("commitlog")`: a growing log, batch after batch.
 
-The offset of a stream is a physical offset at which a record begins, or will begin: what lies
-before has been read. It stands in the query's checkpoint, so that a batch that is repeated after a
-kill has the same rows.
+The offset of a stream is the physical offset at which the next record begins, or will begin. It is
+kept in the query's checkpoint, so a batch repeated after a kill has the same rows.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ _OFFSET = "physicalOffset"
 
 
 class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a log that a broker, or a copy, makes longer."""
+    """Follows a log to which a broker or a copy appends."""
 
     def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
         """Raises OptionError."""
@@ -49,12 +48,12 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.choice = options.choice
         self.columns = arrow_schema(schema, BY_NAME)
         self.check_body = checks_bodies(options, schema)
-        self.target: int | None = None  # of AvailableNow: nothing behind it is read
-        self.seen = -1  # where the log ended when that was last asked
+        self.target: int | None = None  # end for the trigger AvailableNow
+        self.seen = -1  # the log's end when last looked for
         self._opened: tuple[Plan, LogParts] | None = None
 
     def _log(self) -> LogParts:
-        """The log as it is now: its segments are listed anew each time, as Spark asks often."""
+        """The log now: only its segments are listed anew each time, as Spark calls often."""
         if self._opened is None:
             plan = plan_of(self.options)
             self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
@@ -85,7 +84,7 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {_OFFSET: self.seen} if self.seen >= 0 else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Raises StoreError where the log does not have these offsets any more."""
+        """Raises StoreError if the log no longer has these offsets."""
         if start[_OFFSET] >= end[_OFFSET]:
             return []
         log = self._log()
@@ -94,4 +93,4 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return [InputPartition(log.around(part)) for part in parts]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is held for a batch."""
+        """Nothing to do: no state is held for a batch."""

@@ -1,4 +1,4 @@
-"""A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
+"""Opens a log for the Spark source and exports, cuts it into parts, and finds its present end."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -21,13 +21,13 @@ from reput.store_format.storage.local import LocalStorage
 from reput.udfs.table.log_parts import LogPart, LogParts, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
-_PARTS_A_CORE = 2  # each part of a segment passes all records before it
-_CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without making rows
+_PARTS_A_CORE = 2  # few, as the task of a part also walks the segment's records before the part
+_CUTS_MOST = 4  # parts of a segment at most, for the same reason
 _BLOCK = 1 << 12
 
 
 def discover_for_reading(at: StoreAt) -> Discovered:
-    """Release and settings; of several releases the newest, whose rules read every older log."""
+    """Release and settings; if the release is unknown the newest, which reads all older logs."""
     try:
         return discover(at)
     except UnknownRelease:
@@ -37,13 +37,13 @@ def discover_for_reading(at: StoreAt) -> Discovered:
 
 
 def plan_of(options: SourceOptions) -> Plan:
-    """The store as it is found. Raises StoreError, SettingError, UnknownRelease, OSError."""
+    """The plan of the store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     at = store_at(options.path, options.rocketmq, options.settings)
     return make_plan(at, discover_for_reading(at), tolerant=options.on_damage == SALVAGE)
 
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
-    """The log of a plan, for tasks. grows: somebody may write to it while it is read."""
+    """The log of a plan, for tasks. grows: whether a broker may write to it meanwhile."""
     rules = scan_rules(plan.profile, plan.settings, plan.batch_topics, heads_from=plan.heads_from)
     if options.on_damage == SALVAGE:
         rules = replace(rules, check_property_crc=plan.profile.property_crc)
@@ -56,7 +56,7 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
-    """The log with the segments of now; nothing else is asked anew. Raises StoreError, OSError."""
+    """The log with its segments listed anew, and nothing else. Raises StoreError, OSError."""
     size = plan.settings.mapped_file_size_commit_log
     folders = log_folders(plan.storage, plan.store, plan.settings)
     if log.on_damage == SALVAGE:
@@ -69,9 +69,9 @@ def log_now(plan: Plan, log: LogParts) -> LogParts:
 def cut(
     log: LogParts, start: int, stop: int, cores: int, wanted: int | None, known: bool = False
 ) -> list[LogPart]:
-    """Parts of [start, stop). known: a record begins at `start`.
+    """The parts of [start, stop), physical offsets. known: whether a record begins at `start`.
 
-    wanted: how many parts at least, where the log is long enough; by default it goes by `cores`.
+    wanted: least number of parts if the log is long enough; None: chosen by `cores`.
     """
     numbers = [
         n for n, segment in enumerate(log.segments) if segment.start < stop and segment.end > start
@@ -97,7 +97,7 @@ def cut(
 
 
 def _written_end(log: LogParts, number: int, begin: int, end: int) -> int:
-    """About where zeros begin in [begin, end): good enough to give each task a like share."""
+    """Roughly where zeros begin in [begin, end), to give all tasks similar shares."""
     segment = log.segments[number]
     reader = log.storage.open(segment.path, segment.state)
     block = np.empty(_BLOCK, np.uint8)
@@ -115,10 +115,10 @@ def _written_end(log: LogParts, number: int, begin: int, end: int) -> int:
 
 
 def end_of_log(log: LogParts, start: int) -> int:
-    """Where the last whole record of a log ends that may be growing. start: a record begins there.
+    """The end of the last whole record of a log that may be growing. start: begin of a record.
 
-    A record is whole if nothing at its end is missing as far as that is known; what is being
-    written is left for the next time. Raises DamageFound where live records follow damage.
+    A record that may still be being written does not count, and is left for the next call.
+    Raises DamageFound if live records follow damage.
     """
     if log.agreed_to is not None:
         return log.agreed_to
@@ -133,7 +133,7 @@ def end_of_log(log: LogParts, start: int) -> int:
 
 
 def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
-    """Where the record begins that is `rows` records behind the one at `start`; `end` at most."""
+    """The physical offset `rows` records after that at `start`, at most `end`."""
     for n, segment in enumerate(log.segments):
         if segment.end <= start or segment.start >= end:
             continue
@@ -149,7 +149,7 @@ def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
 
 
 def place_of(log: LogParts, said: int) -> int:
-    """The physical offset that `startingOffsets` means: that of the first record from there on."""
+    """The physical offset of the first record at or after `startingOffsets`."""
     first = log.segments[0].start
     if said == EARLIEST:
         return first
@@ -166,7 +166,9 @@ def place_of(log: LogParts, said: int) -> int:
 
 
 def checked_start(log: LogParts, start: int) -> int:
-    """Where to go on that was at `start`. Raises StoreError where the log does not have that."""
+    """The offset from which a stream at `start` goes on. Raises StoreError if the log lacks
+    `start` and failOnDataLoss is true.
+    """
     first, last = log.segments[0], log.segments[-1]
     if first.start <= start <= last.end:
         return start

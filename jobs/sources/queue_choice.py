@@ -1,8 +1,8 @@
-"""Whether the queues of one topic may say where its records are (`udfs/queue_parts`), and how far.
+"""Decides up to where the queues of a topic can be used to find its records (`udfs/queue_parts`).
 
-They must belong to this log: the last entry of each points to a record of that queue and position.
-And they must have everything up to the least of their ends: no file is missing or cut, none was
-deleted that the log still has records of. From that end on the log is walked.
+The queues must belong to this log: the last entry of each queue points to a record of that queue
+and position. And no file may be missing, cut, or deleted while the log has records of it. They are
+used up to the least of their ends; from there on the log is walked.
 """
 
 from reput.jobs.opening.plan import Plan
@@ -19,8 +19,8 @@ from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 
 
 def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
-    """The log of one topic as its queues have it, and the physical offset up to which they have it
-    whole. Raises StoreError, which says why they are not used.
+    """(the log of a topic by its queues, the physical offset up to which the queues are complete).
+    Raises StoreError with the reason why the queues cannot be used.
     """
     if log.on_damage != FAIL:
         raise Doubt("only with onDamage=fail")
@@ -44,7 +44,7 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
 
 
 def _end(parts: QueuedParts, log: LogReader, queue: TopicQueue) -> int:
-    """Up to where in the log a queue has all of its records. Raises StoreError."""
+    """The physical offset up to which a queue has all of its records. Raises StoreError."""
     files, last = QueueFiles(log.storage, queue.folder), None
     for number, file in enumerate(files.all):
         if file.state.size != files.all[0].state.size or file.state.size % files.entry_bytes:

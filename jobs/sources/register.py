@@ -1,4 +1,4 @@
-"""`register`: has a session know the sources of reput by name."""
+"""`register`: makes the sources of reput known to a session by name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The options of the Spark sources, named as Kafka's source names them where it has the like."""
+"""The options of the Spark sources, with the names of Kafka's source where it has such options."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -25,18 +25,18 @@ NAMES = (
     PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, MOST, DATA_LOSS, PARTS, DAMAGE,
     CHECK, QUEUES,
 )  # fmt: skip
-_BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark writes names in lower case
+_BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark lowers the case of names
 
 T = TypeVar("T")
 
 
 class OptionError(SettingError):
-    """An option of a source is unknown or malformed; the message says what is possible."""
+    """An option of a source is unknown or malformed; the message has the possible values."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What somebody asked a source for. Offsets are physical; None: not said."""
+    """The parsed options of a source. Offsets are physical; None: not given."""
 
     path: str
     rocketmq: str | None = None
@@ -54,13 +54,13 @@ class SourceOptions:
 
 
 def given_options(given: Mapping[str, str]) -> list[str]:
-    """The options among these, by their names; those that are settings, or none, left out."""
+    """The names of the given options, without settings and unknown names."""
     names = (_BY_LOWER.get(lower.lower(), "") for lower in given)
     return [name for name in names if name in NAMES]
 
 
 def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> SourceOptions:
-    """Options as they were given, by names of any case. Raises OptionError."""
+    """Parse given options, whose names may have any case. Raises OptionError."""
     named: dict[str, str] = {}
     settings: dict[str, str] = {}
     for lower, value in given.items():
@@ -125,7 +125,7 @@ def _columns(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    whole_matches(pa.array([""]), text)  # raises where it is none
+    whole_matches(pa.array([""]), text)  # raises if it is no regular expression
     return text
 
 

@@ -1,4 +1,4 @@
-"""The schema of a Spark source: all its columns, the chosen ones, or those the user names."""
+"""The schema of a Spark source: all its columns, the chosen columns, or the user's schema."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def spark_schema(
     columns: Mapping[str, "MessageColumn"], chosen: Sequence[str] | None
 ) -> "StructType":
-    """The columns as Spark has them, with comments; chosen: only these, in that order."""
+    """The Spark schema of the columns, with comments; chosen: only these columns, in order."""
     from pyspark.sql.types import StructField, StructType
 
     fields = []
@@ -39,7 +39,7 @@ def _type(kind: pa.DataType) -> "DataType":
 
 
 def arrow_schema(schema: "StructType", columns: Mapping[str, "MessageColumn"]) -> pa.Schema:
-    """What batches must be for a schema, which may be the user's. Raises OptionError."""
+    """The Arrow schema of batches for a Spark schema, perhaps the user's. Raises OptionError."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     for field in schema.fields:

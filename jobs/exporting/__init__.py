@@ -1,1 +1,1 @@
-"""Exports: files, Delta tables, a store of chosen messages; appended again."""
+"""Export messages to files, Delta tables or a new store, and append exported messages again."""

@@ -1,7 +1,7 @@
-"""Appends what `reput export` wrote: the same messages, each to its topic and queue.
+"""Appends the messages of an export, each to its topic and queue.
 
-Body, properties, flags, hosts and bornTimestamp are kept; queue offset, physical offset and store
-time are new, as with messages that are copied from another store.
+Body, properties, flags, hosts and bornTimestamp are kept. queueOffset, physical offset and store
+time are new, as for messages copied from another store.
 """
 
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ from reput.udfs.message_rows import BadRow
 
 
 class FromExport(NamedTuple):
-    """A message of an export: its file and number, and its columns."""
+    """A message of an export. where: its file and number; row: its columns."""
 
     where: str
     row: dict[str, Any]
 
 
 def exported_rows(folder: str, skip: int) -> Iterator[FromExport]:
-    """The messages of an export, without the first `skip`.
+    """The messages of an export after the first `skip`.
 
-    Raises StoreError where the folder is no export, SettingError where it has no bodies.
+    Raises StoreError if the folder is no export, SettingError if it has no bodies.
     """
     storage = storage_for(folder)
     folder = storage.resolve(folder)
@@ -53,12 +53,12 @@ def _rows(files: Iterator[tuple[str, Iterator[pa.RecordBatch]]], skip: int) -> I
                     number += 1
                     yield FromExport(f"{path}: message {number}", row)
         except UNREADABLE as error:
-            what = type(error).__name__  # its text may hold what is in a message
+            what = type(error).__name__  # its text may contain parts of a message
             raise BadRow(f"{path}: behind message {number}: cannot be read ({what})") from None
 
 
 def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) -> None:
-    """Append the message of a row. Raises Refused, which says where it is."""
+    """Append the message of a row. Raises Refused that begins with `where`."""
     try:
         append_stored(writer, _stored(writer, row))
     except Refused as error:
@@ -68,7 +68,7 @@ def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) ->
 
 
 def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
-    # in the order in which they stood, which was that of a broker's HashMap
+    # in the record's order, which was that of a broker's HashMap
     pairs = [f"{name}{NAME_END}{value}" for name, value in row["properties"]]
     ended = VALUE_END if pairs and writer.profile.property_text_ends else ""
     return Record(
@@ -87,7 +87,7 @@ def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
         store_host=encode_host(row["storeHost"]),
         reconsume_times=row["reconsumeTimes"],
         prepared_offset=row["preparedTransactionOffset"],
-        body_at=0,  # it has no place yet
+        body_at=0,  # the new record has no place yet
         body_length=len(row["body"]),
         body=row["body"],
         properties=(VALUE_END.join(pairs) + ended).encode("utf-8", "replace"),

@@ -1,4 +1,4 @@
-"""What `reput append` reads: rows of Parquet and Arrow files, JSON lines, segments of a store."""
+"""The inputs of `reput append`: rows of Parquet and Arrow files, JSON lines, a store's segments."""
 
 import sys
 from collections.abc import Iterator
@@ -23,21 +23,21 @@ _BATCH_ROWS = 1 << 16
 
 
 class Line(NamedTuple):
-    """A JSON line that is not blank; lines count from 1."""
+    """A nonblank JSON line; its number counts from 1."""
 
     number: int
     text: bytes
 
 
 class NumberedRows(NamedTuple):
-    """Rows of a table; `first` is the number of the first, the file's first row being 1."""
+    """Rows of a table. first: number of the first row, counted from 1 in the file."""
 
     first: int
     batch: pa.RecordBatch
 
 
 def source_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
-    """The messages of a file, of standard input, or of a folder that `reput export` wrote.
+    """The messages of a file, of standard input, or of an export's folder.
 
     Raises OSError; SettingError or StoreError for what cannot be read.
     """
@@ -49,10 +49,9 @@ def source_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExpor
 
 
 def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
-    """The messages of a file, or of standard input for `-`, without the first `skip`.
+    """The messages of a file, or of standard input for `-`, after the first `skip`.
 
-    The file is opened at once. Raises OSError; SettingError for what cannot be read as its name
-    says.
+    The file is opened at once. Raises OSError; SettingError if it has not the format of its suffix.
     """
     if name == "-":
         return _lines(sys.stdin.buffer, skip)
@@ -72,7 +71,7 @@ def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
 
 
 def _arrow_batches(name: str) -> list[pa.RecordBatch]:
-    """Both of Arrow's formats: files with an index at their end, and streams."""
+    """The batches of either Arrow format: files with an index at their end, and streams."""
     source = pa.memory_map(name)
     try:
         file = pa.ipc.open_file(source)
@@ -100,7 +99,7 @@ def _lines(file: Any, skip: int) -> Iterator[Line]:
 
 
 def segments_of(store: str) -> list[SourceSegment]:
-    """A store's log, read only, with its files' segment size. Raises OSError, StoreError."""
+    """A store's segments, read-only; the largest sets their size. Raises OSError, StoreError."""
     storage = storage_for(store)
     folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
     sizes = [listed.state.size for listed in storage.list(folder) if listed.state]

@@ -1,4 +1,4 @@
-"""A log of which chosen messages are read, and the folder that they go to."""
+"""A log whose chosen messages are exported to a folder."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ from reput.udfs.table.redaction import LookThrough, Redaction
 
 
 class ChosenLog:
-    """A store's log, what is wanted of it, and the folder, by path or URL, that it goes to."""
+    """A store's log, the chosen messages, and the folder (path or URL) to which they go."""
 
     def __init__(
         self, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str], chosen: Chosen
     ) -> None:
-        """Raises StoreError, of which OverlapsInput is one, SettingError, UnknownRelease,
-        WrongTags, WrongExpression.
+        """Raises StoreError (also OverlapsInput), SettingError, UnknownRelease, WrongTags,
+        WrongExpression.
         """
         at = store_at(store, rocketmq, settings)
         self.store, self.chosen = at.path, chosen
@@ -40,12 +40,12 @@ class ChosenLog:
         )
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
-        self.system: int = 0  # messages of system topics that were left out of `batches`
+        self.system: int = 0  # messages of system topics that `batches` left out
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
 
     def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:
-        """What reads them, here or in tasks. raw: bodies as they stand in the log."""
+        """The reader of the chosen messages, here or in tasks. raw: keep bodies as in the log."""
         chosen = self.chosen
         return ChosenMessages(
             self.log, parts, chosen.choice, self._wanted, chosen.columns,
@@ -74,7 +74,7 @@ class ChosenLog:
         self, start: int, end: int, texts: Mapping[str, str], keep_repeats: bool,
         warnings: list[str],
     ) -> None:  # fmt: skip
-        """Learn what is redacted, of the whole log up to `end`, before [start, end) is written.
+        """Find the redacted values of the whole log up to `end`, before [start, end) is written.
 
         As `looked_through`, which may raise SettingError.
         """
@@ -98,6 +98,6 @@ class ChosenLog:
         self.redacted = looked_through(self.redacted, look, texts, keep_repeats, warnings)
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """[start, end) by segments, in which no record reaches into the next one."""
+        """[start, end) divided by segments, as no record crosses a segment's end."""
         found = [(max(s.start, start), min(s.end, end)) for s in self.log.segments]
         return [(a, b) for a, b in found if a < b]

@@ -1,6 +1,6 @@
-"""Delta tables by delta-rs (package deltalake), in this process: no Spark, no Java.
+"""Delta tables by delta-rs (package deltalake), in this process, without Spark or Java.
 
-Tables are on a local disk, or at a URL that delta-rs knows. It takes credentials from the
+Tables are on a local disk, or at a URL that delta-rs supports. It takes credentials from the
 environment, as `storage` does.
 """
 
@@ -21,12 +21,12 @@ from reput.udfs.table.export_parts import MessageSums, wrong_bodies
 
 _ROWS_A_GROUP = 1 << 17
 _FILE_BYTES = 128 << 20
-# It takes others, too, but not to the host that they name.
+# delta-rs accepts further schemes, but then writes to another host than the URL names.
 _SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 
 
 class DeltaRs:
-    """A TableWriter. Each table is opened once."""
+    """A DeltaTables writer. Each table is opened once."""
 
     errors = (DeltaError, pa.ArrowException, OSError)
     counts_system = True
@@ -35,7 +35,7 @@ class DeltaRs:
         self._tables: dict[str, DeltaTable] = {}
 
     def description(self, path: str) -> str | None:
-        """As for a TableWriter. Raises SettingError for a URL that it does not write to."""
+        """As in DeltaTables. Raises SettingError for a URL that delta-rs does not write to."""
         scheme, apart, _ = path.partition("://")
         if apart and scheme not in _SCHEMES:
             raise SettingError(
@@ -52,7 +52,7 @@ class DeltaRs:
         return self._tables[path]
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """As for a TableWriter; delta-rs cannot cluster."""
+        """As in DeltaTables; delta-rs cannot cluster."""
         self._tables[path] = DeltaTable.create(
             path, columns, name=name, description=about,
             configuration={"delta.appendOnly": "true"}, storage_options=_storage(),
@@ -62,7 +62,7 @@ class DeltaRs:
         return self._open(path).transaction_version(app)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As for a TableWriter. Raises what reading the log does, StoreError, DeltaError."""
+        """As in DeltaTables. Raises the errors of reading the log, StoreError, DeltaError."""
         notes: list[str] = []
         raised: list[Exception] = []
 
@@ -70,7 +70,7 @@ class DeltaRs:
             try:
                 yield from job.batches(which.start, which.end, notes, raw=False)
             except Exception as error:
-                raised.append(error)  # delta-rs makes a text of it
+                raised.append(error)  # delta-rs turns it into a text
                 raise
 
         try:
@@ -135,7 +135,7 @@ class DeltaRs:
 
 
 def _storage() -> dict[str, str]:
-    """What delta-rs needs of a file system besides what it reads in the environment itself."""
+    """Options of delta-rs that it does not read from the environment itself."""
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     options = {"AWS_ENDPOINT_URL": named} if named else {}
     if named.startswith("http://"):

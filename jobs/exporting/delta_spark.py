@@ -1,8 +1,8 @@
 """Delta tables by Delta's own library in a Spark session: many machines, clustered tables.
 
-The session has Delta: on Databricks always, a command's local one by LOCAL_SETTINGS, elsewhere with
-delta-spark's jars and its two settings.
-Nothing here asks the JVM by itself, so that Spark Connect serves as well.
+A session has Delta on Databricks always, in a command's local session by LOCAL_SETTINGS, elsewhere
+by delta-spark's jars and its two settings.
+Nothing here uses the JVM directly, so Spark Connect works too.
 """
 
 import logging
@@ -41,32 +41,32 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-# Of the 33 jars that it asks for, Spark has most, and these tables need two.
+# Of the 33 jars that delta-spark asks for, Spark has most, and these tables need two.
 _LEFT_OUT = (
     "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel-*"
 )
-# Spark fetches the jars from Maven Central, once, into its own cache (~/.ivy2.5.2).
+# Spark fetches the jars once, from Maven Central into its own cache (~/.ivy2.5.2).
 LOCAL_SETTINGS = {
     **SETTINGS,
     "spark.jars.packages": PACKAGE,
     "spark.jars.excludes": _LEFT_OUT,
-    # Delta has 50 tasks for each look at a table, by default.
+    # By default Delta runs 50 tasks each time that it reads a table's log.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Each message is a row here: interpreted, it takes several times as long.
+    # Each message is a row, which takes several times as long without generated code.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-_COMMITS_LOOKED_AT = 1000  # ours is the newest one, unless somebody tends the table (OPTIMIZE)
+_COMMITS_LOOKED_AT = 1000  # ours is the newest commit, unless somebody ran OPTIMIZE or the like
 _ADDED_UP = ("physicalOffset", "bodyCRC", "size")
 
 
 class DeltaSpark:
-    """A TableWriter on a session."""
+    """A DeltaTables writer on a session."""
 
     counts_system = False  # its tasks read the messages
 
     def __init__(self, spark: "SparkSession") -> None:
-        """Raises SettingError where the session has no Delta."""
+        """Raises SettingError if the session has no Delta."""
         from pyspark.errors import PySparkException
 
         self.spark, self.errors = spark, (PySparkException,)
@@ -82,10 +82,10 @@ class DeltaSpark:
                 ) from None
 
     def description(self, path: str) -> str | None:
-        """As for a TableWriter. Raises SettingError where the session cannot open that URL."""
+        """As in DeltaTables. Raises SettingError if the session cannot open the URL."""
         try:
             (about,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
-        except Exception as error:  # PySpark has a class for some, else it is py4j's or Connect's
+        except Exception as error:  # of PySpark's classes, or of py4j or Connect
             if "[DELTA_" in str(error):  # DELTA_TABLE_NOT_FOUND, DELTA_MISSING_DELTA_TABLE, ...
                 return None
             if "://" not in path:
@@ -112,7 +112,7 @@ class DeltaSpark:
         return max((int(end) for ours, _, end in split if ours == app), default=None)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As for a TableWriter. Raises what reading the log does, PySparkException."""
+        """As in DeltaTables. Raises the errors of reading the log, PySparkException."""
         parts = cut(
             job.log, which.start, which.end, spark_cores(self.spark), None, known=True
         )  # fmt: skip
@@ -135,7 +135,7 @@ class DeltaSpark:
         self._append(path, self.spark.createDataFrame(pa.Table.from_batches([row])), commit)
 
     def _append(self, path: str, rows: "DataFrame", commit: Commit) -> None:
-        """Delta leaves out a commit whose version is not above the last one of its app."""
+        """Append rows. Delta skips a commit whose version is not above the last one of its app."""
         with raised_in_tasks():
             (
                 rows.write.format("delta").mode("append")
@@ -169,7 +169,7 @@ class DeltaSpark:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """PySpark writes a failed query to standard error, also one that fails by way of answer."""
+    """Keep PySpark from logging a failed query, as here a failure may be the expected answer."""
     from pyspark.logger import PySparkLogger
 
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
@@ -182,7 +182,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """What a Java error with its trace comes from, in a line."""
+    """The root cause of a Java error with its trace, in one line."""
     reasons = re.findall(r"^(?:Caused by)?: ((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", text, re.MULTILINE)
     return str(reasons[-1] if reasons else text.partition("\n")[0])
 
@@ -192,7 +192,7 @@ def _columns(names: Sequence[str]) -> pa.Schema:
 
 
 def _declared(columns: pa.Schema) -> Iterator[str]:
-    """The columns as SQL declares them."""
+    """The declarations of the columns in SQL."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     for field in columns:

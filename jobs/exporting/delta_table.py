@@ -1,10 +1,10 @@
-"""A Delta table of a log's messages: each commit one range of the log, once.
+"""A Delta table of a log's messages, in which each commit is one range of the log, once.
 
-DIR/messages has the messages, DIR/runs a row for each range: from where to where the log was read,
-what came of it, by which options. A commit names its range's end as a transaction of the table
-(txnAppId, txnVersion), so that whoever is killed and begins again goes on behind the last whole
-range. A range ends where a segment or the log does. Ranges of other options, or of another log, are
-refused. Who writes and reads the tables is a `TableWriter`: `delta_rs`, or `delta_spark`.
+DIR/messages has the messages. DIR/runs has a row for each range: its offsets, sums and options. A
+commit has its range's end as a transaction of the table (txnAppId, txnVersion), so that after a
+kill the next run goes on after the last whole range. A range ends where a segment or the log does.
+Ranges of other options, or of another log, are refused. `delta_rs` and `delta_spark` write and
+read the tables (`DeltaTables`).
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from reput.udfs.table.export_parts import MessageSums
 from reput.udfs.table.message_columns import COLUMNS
 
 MESSAGES, RUNS = "messages", "runs"
-CLUSTERED_BY = ("topic", "storeTimestamp")  # by a writer that can: four at most, of the first 32
+CLUSTERED_BY = ("topic", "storeTimestamp")  # if the writer can: 4 at most, of the first 32 columns
 _BODY = "body"
 
 RUN = pa.schema(
     [
-        pa.field("logStart", pa.int64(), nullable=False),  # of the range, a physical offset
+        pa.field("logStart", pa.int64(), nullable=False),  # physical offset of the range's start
         pa.field("logEnd", pa.int64(), nullable=False),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("places", pa.int64(), nullable=False),  # sum of the physicalOffsets, wrapping
@@ -41,7 +41,7 @@ RUN = pa.schema(
 
 
 class Range(NamedTuple):
-    """[start, end) of the log; lost_before: bytes before it that nobody can read any more."""
+    """[start, end) of the log. lost_before: bytes before it that were deleted unread."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Range(NamedTuple):
 
 
 class LastMessage(NamedTuple):
-    """The last message of a table: where it is in the log, its record's size, its bodyCRC."""
+    """The last message of a table. place: physicalOffset; size: of its record; crc: bodyCRC."""
 
     place: int
     size: int
@@ -57,21 +57,21 @@ class LastMessage(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What names a commit: the application (txnAppId), and the log's end with it (txnVersion)."""
+    """The name of a commit. app: txnAppId; version: the log's end with it (txnVersion)."""
 
     app: str
     version: int
 
     @property
     def text(self) -> str:
-        """What stands in the commit as its userMetadata, where any writer can read it."""
+        """The userMetadata of the commit, which any writer can read."""
         return f"{self.app}:{self.version}"
 
 
 class DeltaTables(Protocol):
-    """Writes and reads Delta tables. Paths are those of one table, or its URL.
+    """Writes and reads Delta tables. path: of one table, or its URL.
 
-    errors: what reading a table raises whose files are not as its log says.
+    errors: what reading raises if the files of a table do not match its log.
     """
 
     @property
@@ -79,21 +79,21 @@ class DeltaTables(Protocol):
 
     @property
     def counts_system(self) -> bool:
-        """Whether `ChosenLog.system` counts what was left out as messages are added."""
+        """Whether `ChosenLog.system` counts the messages that add_messages leaves out."""
 
     def description(self, path: str) -> str | None:
-        """What the table was described as when it was made; None where there is no table."""
+        """The description given to `create`; None if there is no table."""
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """Make a table that is only ever added to; `comment` in a field's metadata is its
-        comment. One that has the columns CLUSTERED_BY is clustered by them, if that can be.
+        """Make an append-only table. `comment` in a field's metadata is the column's comment. A
+        table with the columns CLUSTERED_BY is clustered by them if the writer can.
         """
 
     def committed(self, path: str, app: str) -> int | None:
-        """The greatest version of a Commit by this application; None where there is none."""
+        """The greatest version of a Commit by this application; None without a commit."""
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """Commit the messages of a range; returns a line for each thing that was left out."""
+        """Commit the messages of a range; a line for each thing left out."""
 
     def add_row(self, path: str, row: pa.RecordBatch, commit: Commit) -> None: ...
 
@@ -101,17 +101,17 @@ class DeltaTables(Protocol):
         """All rows of a small table."""
 
     def sums(self, path: str, start: int, end: int) -> MessageSums:
-        """What the table has of [start, end) of the log."""
+        """The sums of the messages in [start, end) of the log."""
 
     def last(self, path: str, start: int, end: int) -> LastMessage | None:
         """The last message of a range."""
 
     def wrong_bodies(self, path: str) -> Iterator[str]:
-        """A line for each body that its CRC does not fit."""
+        """A line for each body that does not match its CRC."""
 
 
 def chosen_in(writer: DeltaTables, folder: str) -> dict[str, Any]:
-    """The options that a table was made with. Raises StoreError where it is none of ours."""
+    """The options with which a table was made. Raises StoreError if reput did not make it."""
     path = f"{folder}/{MESSAGES}"
     try:
         chosen: dict[str, Any] = json.loads(writer.description(path) or "")
@@ -122,10 +122,10 @@ def chosen_in(writer: DeltaTables, folder: str) -> dict[str, Any]:
 
 
 class MessageTable:
-    """The two tables in a folder. Made where they are not there."""
+    """The two tables in a folder, which are made if they are missing."""
 
     def __init__(self, writer: DeltaTables, job: ChosenLog) -> None:
-        """Raises StoreError where the tables are of another store, or of other options."""
+        """Raises StoreError if the tables are of another store, or of other options."""
         self.writer, self.job = writer, job
         self.chosen = json.dumps({"store": job.store, **job.chosen.as_json()}, sort_keys=True)
         self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
@@ -134,7 +134,7 @@ class MessageTable:
         columns = [field.with_metadata(comments[field.name]) for field in job.chosen.columns]
         self._make(self.messages, MESSAGES, pa.schema(columns))
         self._make(self.run_rows, RUNS, RUN)
-        self._runs: list[dict[str, Any]] | None = None  # as last read, until one is added
+        self._runs: list[dict[str, Any]] | None = None  # cache of `runs`, until a row is added
         self._complete_runs()
 
     def _make(self, path: str, name: str, columns: pa.Schema) -> None:
@@ -149,15 +149,15 @@ class MessageTable:
 
     @property
     def end(self) -> int | None:
-        """Up to where the log is in the table; None where nothing is."""
+        """The physical offset up to which the table has the log; None if it is empty."""
         committed = self.writer.committed(self.messages, self.app)
         return max((end for end in (committed, self._noted()) if end is not None), default=None)
 
     def add(self, which: Range) -> tuple[MessageSums, list[str]]:
-        """Commit the messages of a range, and then what was done. Returns what the table has of
-        it, and a line for each thing that was left out.
+        """Commit the messages of a range, and then its row of `runs`. Returns the sums of the
+        table's messages in the range, and a line for each thing left out.
 
-        Raises what reading the log does, and the writer's own errors.
+        Raises the errors of reading the log, and those of the writer.
         """
         commit = Commit(self.app, which.end)
         notes = self.writer.add_messages(self.messages, self.job, which, commit)
@@ -177,7 +177,7 @@ class MessageTable:
         self.writer.add_row(self.run_rows, batch, Commit(self.app, which.end))
 
     def _complete_runs(self) -> None:
-        """Note the range whose commit a kill came right behind; what it left out is not known."""
+        """Add the row of a range after whose commit a kill came; what it left out is unknown."""
         noted, end = self._noted(), self.end
         if end is None or noted == end:
             return
@@ -190,24 +190,24 @@ class MessageTable:
         return max((run["logEnd"] for run in self.runs()), default=None)
 
     def runs(self) -> list[dict[str, Any]]:
-        """The rows of DIR/runs, in the log's order. Read once: Spark takes seconds each time."""
+        """The rows of DIR/runs, in the log's order; cached, as Spark takes seconds to read them."""
         if self._runs is None:
             rows = self.writer.rows(self.run_rows)
             self._runs = sorted(rows, key=lambda row: row["logStart"])
         return self._runs
 
     def sums(self, start: int, end: int) -> MessageSums:
-        """What the table has of [start, end) of the log."""
+        """The sums of the messages in [start, end) of the log."""
         return self.writer.sums(self.messages, start, end)
 
     def last(self) -> LastMessage | None:
-        """The last message that it has; None for none."""
+        """The last message of the table; None if it is empty."""
         runs = [run for run in self.runs() if run["messages"]]
         if not runs:
             return None
         return self.writer.last(self.messages, runs[-1]["logStart"], runs[-1]["logEnd"])
 
     def wrong_bodies(self) -> Iterator[str]:
-        """A line for each body that its CRC does not fit."""
+        """A line for each body that does not match its CRC."""
         if self.job.chosen.bodies:
             yield from self.writer.wrong_bodies(self.messages)

@@ -1,4 +1,4 @@
-"""Exports a log into Delta tables, range by range; and compares these with the log."""
+"""Exports a log into Delta tables, range by range, and compares such tables with the log."""
 
 import importlib.util
 import time
@@ -31,7 +31,7 @@ _DIFFERENCES_MOST = 100
 
 
 def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
-    """Who writes the tables. Raises SettingError where it is not there."""
+    """The writer of the tables. Raises SettingError if its package or session is missing."""
     if delta_by == SPARK:
         from reput.jobs.engines.spark_engine import SparkEngine
         from reput.jobs.exporting.delta_spark import DeltaSpark
@@ -47,7 +47,7 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
 
 
 def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
-    """Raise StoreError where a folder is none that the tables may be in, or does not have them."""
+    """Raise StoreError if a folder has other files than the tables, or (make=False) no tables."""
     there = {name for name, _ in listed(storage, folder)}
     if not make and MESSAGES not in there:
         raise StoreError(f"{folder}: is no export: it has no table {MESSAGES}")
@@ -60,9 +60,9 @@ def export_delta(
     writer: DeltaTables, store: str, to: str, chosen: Chosen, rocketmq: str | None,
     settings: Mapping[str, str], keep_repeats: bool = False,
 ) -> Exported:  # fmt: skip
-    """Add to the tables what the log has and they have not; each range is there whole or not.
+    """Add the new messages of the log to the tables; each range is added whole or not at all.
 
-    Raises StoreError, SettingError, UnknownRelease, OSError, and the writer's own errors.
+    Raises StoreError, SettingError, UnknownRelease, OSError, and the errors of the writer.
     """
     began = time.monotonic()
     job = ChosenLog(store, to, rocketmq, settings, chosen)
@@ -98,7 +98,7 @@ def export_delta(
 
 
 def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
-    """Raise StoreError where the table's last message is not what the log has in that place."""
+    """Raise StoreError if the log has another record at the place of the table's last message."""
     last, log = table.last(), job.log
     if last is None or not log.segments[0].start <= last.place < log.segments[-1].end:
         return
@@ -118,9 +118,9 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
 def compare_delta(
     writer: DeltaTables, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
 ) -> ComparedExport:
-    """Compare the tables with each other and, as far as the log is still there, with the log.
+    """Compare the tables with each other and with the log, as far as it still exists.
 
-    What was chosen stands in the table. Raises as export_delta does.
+    The options are read from the table. Raises as export_delta does.
     """
     target = storage_for(to)
     chosen = Chosen.from_json(chosen_in(writer, target.resolve(to)))
@@ -137,7 +137,7 @@ def compare_delta(
 
 
 def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) -> int:
-    """Note what differs; returns how many messages the table has."""
+    """Add a line for each difference; the number of messages in the table."""
     total, begin = 0, job.log.segments[0].start
     crcs_differ = job.chosen.other_crcs
     for run in table.runs():
@@ -150,7 +150,7 @@ def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) ->
             if run[name] != getattr(there, name) and not (name == "crcs" and crcs_differ)
         ]
         if run["logStart"] < begin:
-            continue  # the log does not have it any more
+            continue  # the range was deleted from the log
         log_has = MessageSums()
         for batch in job.batches(run["logStart"], run["logEnd"], [], raw=True):
             log_has.add(batch)

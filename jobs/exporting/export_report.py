@@ -1,4 +1,4 @@
-"""What an export did, and what a comparison of one with its log found."""
+"""The reports of an export, and of the comparison of an export with its log."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,19 +12,19 @@ _SHOWN = 20
 
 @dataclass
 class Exported:
-    """What was written. Offsets are physical; seconds of the whole job."""
+    """The result of an export. Offsets are physical; seconds: time of the whole job."""
 
     store: str
     output: str
     kind: str
     release: str
     log_start: int
-    log_end: int  # up to there the log was read
-    chosen: dict[str, Any]  # the options that say which messages, and what of them
+    log_end: int  # offset up to which the log was read
+    chosen: dict[str, Any]  # the options that choose messages and columns
     sums: MessageSums
     files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
     left_out: int = 0
-    system: int | None = 0  # messages of system topics that were left out; None: not counted
+    system: int | None = 0  # messages of system topics left out; None: not counted
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)
@@ -32,11 +32,11 @@ class Exported:
 
     @property
     def messages(self) -> int:
-        """How many messages were exported."""
+        """The number of exported messages."""
         return self.sums.messages
 
     def manifest(self) -> dict[str, Any]:
-        """What the set's manifest says: what is in it, from where."""
+        """The content of the set's manifest."""
         whole = asdict(self)
         del whole["seconds"], whole["cleaned"], whole["output"]
         return {"format": EXPORT_FORMAT, **whole}
@@ -64,7 +64,7 @@ class Exported:
 
 @dataclass
 class ComparedExport:
-    """An export compared with its log. differences: none where both have the same messages."""
+    """An export compared with its log. differences: empty if both have the same messages."""
 
     store: str
     output: str

@@ -45,7 +45,10 @@ _BODY = SCHEMA.get_field_index("body")
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which messages, and what of them. Times: storeTimestamps in ms, `until` not within."""
+    """The options that choose messages and columns.
+
+    since, until: storeTimestamps in ms; `until` is exclusive.
+    """
 
     topics: tuple[str, ...] = ()
     tags: str | None = None
@@ -55,11 +58,11 @@ class Chosen:
     bodies: bool = True
     decompress: bool = False
     on_damage: str = "fail"
-    system_topics: bool = True  # those of brokers too, where no topics are named
-    redact: tuple[str, ...] = ()  # words of `--redact`
+    system_topics: bool = True  # whether brokers' topics are taken if no topics are named
+    redact: tuple[str, ...] = ()  # values of `--redact`
 
     def as_json(self) -> dict[str, Any]:
-        """What a manifest says; without what older exports did not know."""
+        """The options for a manifest; defaults of options that older exports lack are left out."""
         fields = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
         return {
             name: value for name, value in fields.items()
@@ -68,18 +71,18 @@ class Chosen:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Chosen":
-        """What a manifest says. Raises KeyError, TypeError, ValueError."""
+        """The options of a manifest. Raises KeyError, TypeError, ValueError."""
         redact = tuple(fields.get("redact", ()))
         return cls(**{**fields, "topics": tuple(fields["topics"]), "redact": redact})
 
     @property
     def with_system(self) -> bool:
-        """Whether messages of system topics are among them: also those of topics that are named."""
+        """Whether messages of system topics are taken, as always if topics are named."""
         return self.system_topics or bool(self.topics)
 
     @property
     def other_crcs(self) -> bool:
-        """Whether a body, and its CRC with it, may be other than in the log."""
+        """Whether bodies and their CRCs may differ from those of the log."""
         return self.decompress or bool(self.redact)
 
     @property
@@ -89,17 +92,17 @@ class Chosen:
 
     @property
     def said(self) -> str:
-        """The words of the options that a manifest keeps."""
+        """The texts of the options that a manifest has."""
         return "\n".join((*self.topics, self.tags or "", self.sql or ""))
 
     @property
     def choice(self) -> Choice:
-        """What of it columns show."""
+        """The part of the choice that columns can decide."""
         late = () if self.until is None else (Condition("storeTimestampMillis", LESS, self.until),)
         return Choice(self.topics or None, since=self.since, conditions=late)
 
     def wanted(self, plan: Plan) -> Filter | None:
-        """What of it is a consumer's subscription. Raises WrongTags, WrongExpression."""
+        """The part that is a consumer's filter (tags, SQL). Raises WrongTags, WrongExpression."""
         found: list[Filter] = [] if self.tags is None else [tag_filter(self.tags)]
         if self.sql is not None:
             from reput.store_format.filter.sql import sql_filter
@@ -117,7 +120,7 @@ def export_set(
 ) -> Exported:
     """Write the chosen messages, and publish them in `target`.
 
-    Raises StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
+    Raises StoreError (also DamageFound and StoreChanged); a failed export leaves no files.
     """
     with found.publishing(target) as (job, cleaned):
         plan = job.plan
@@ -152,7 +155,7 @@ def export_set(
 
 
 def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
-    """Read an export back: counts, sums, CRCs. Raises StoreError where it is no export."""
+    """Compare counts, sums and CRCs of an export with its log. Raises StoreError for no export."""
     manifest = export_manifest(storage, folder)
     there = MessageSums()
     differences: list[str] = []
@@ -179,7 +182,7 @@ def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> Compar
 
 
 def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
-    """The manifest of an export. Raises StoreError where there is none."""
+    """The manifest of an export. Raises StoreError if there is none."""
     path = f"{folder}/{MANIFEST}"
     try:
         raw = storage.read_bytes(path)
@@ -189,7 +192,7 @@ def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
 
 
 def chosen_of(manifest: dict[str, Any], folder: str) -> Chosen:
-    """What an export's manifest says was chosen. Raises StoreError."""
+    """The options in an export's manifest. Raises StoreError."""
     try:
         return Chosen.from_json(dict(manifest["chosen"]))
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads back what an export wrote: a set's files, batch by batch, with the columns of a table."""
+"""Reads the files of an export, batch by batch, with the columns of a table."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 from reput.udfs.table.message_columns import SCHEMA
 
-# What is raised where a file is not what an export writes.
+# What reading raises if a file is not as an export writes it.
 UNREADABLE = (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)
 
 _ROWS = 1 << 14
@@ -23,7 +23,7 @@ _COLUMNS = {field.name: field for field in SCHEMA if not pa.types.is_timestamp(f
 
 
 class _File:
-    """A Reader as the file that pyarrow reads."""
+    """A Reader as a file for pyarrow."""
 
     closed = False
 
@@ -61,9 +61,9 @@ class _File:
 def batches_in(
     storage: InputStorage, folder: str, manifest: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
-    """Each file of an export that its manifest names, in the log's order, and its rows.
+    """(path, batches) of each file in an export's manifest, in the log's order.
 
-    Times are there in milliseconds only. Raises OSError, and UNREADABLE.
+    Only the columns of times in milliseconds are read. Raises OSError, and UNREADABLE.
     """
     for listed in manifest["files"]:
         path = f"{folder}/{listed['path']}"
@@ -103,7 +103,7 @@ def _row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError("a line is no JSON object")
     for column, name in MILLISECONDS.items():
-        if name in row:  # exports before had the columns' names
+        if name in row:  # older exports have the columns' names
             row[column] = row.pop(name)
     if BODY_BASE64 in row:
         row["body"] = base64.b64decode(row.pop(BODY_BASE64), validate=True)

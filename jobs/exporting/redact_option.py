@@ -1,4 +1,4 @@
-"""What `--redact` says, and what it must know of a log before messages are written."""
+"""Parses `--redact`, and finds the values to be redacted before messages are written."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -8,12 +8,12 @@ from reput.store_format.filter.repeats import LEAST, Repeats
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import BODY, BODY_HASH, PROPERTY, Redaction
 
-# What of the log is found, by a redaction with or without what it looks for (udfs LookThrough).
+# Redaction -> texts found in the log, with their numbers of messages (udfs LookThrough).
 Look = Callable[[Redaction], Counter[bytes]]
 
 
 def redaction(words: Sequence[str]) -> Redaction | None:
-    """`body`, `body:hash`, `property:NAME`; None for none. Raises SettingError."""
+    """The redaction of `body`, `body:hash`, `property:NAME` words, if any. Raises SettingError."""
     body, names = None, set()
     for word in words:
         if word in (BODY, BODY_HASH) and body in (None, word):
@@ -29,10 +29,10 @@ def looked_through(
     redacted: Redaction, look: Look, texts: Mapping[str, str], keep_repeats: bool,
     warnings: list[str],
 ) -> Redaction:  # fmt: skip
-    """The redaction, knowing the values that it takes out.
+    """The redaction with the values that it takes out.
 
-    texts: what is written besides messages, by what it is called. Raises SettingError where
-    something repeats a value and cannot be mended, unless keep_repeats: then that is a warning.
+    texts: name -> text that is written besides messages. If a value also stands where it cannot be
+    taken out, raises SettingError, or with keep_repeats adds a warning.
     """
     if not redacted.properties:
         return redacted

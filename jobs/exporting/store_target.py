@@ -1,7 +1,7 @@
-"""Exports chosen messages as a store of their own, through the writer: a broker starts on it.
+"""Exports chosen messages through the writer as a new store on which a broker can start.
 
-Each message is put as one that is copied from another store: to its topic and queue, with new
-positions. What is redacted is in no file of it.
+Each message is appended like one copied from another store: to its topic and queue, with a new
+position. Redacted values are in no file of the new store.
 """
 
 import hashlib
@@ -56,13 +56,12 @@ def export_store(
     store: str, to: str, chosen: Chosen, rocketmq: str | None, settings: Mapping[str, str],
     keep_repeats: bool = False, replace: bool = False,
 ) -> Exported:  # fmt: skip
-    """Write the chosen messages as a store at `to`, which is absent or empty.
+    """Write the chosen messages as a store at `to`, a folder that is absent or empty.
 
-    It is there whole, with its manifest, or not at all; at a URL, and on volumes, it is made in the
-    folder of temporary files first. keep_repeats: as for `looked_through`.
+    The store appears whole with its manifest, or not at all. For a URL or a volume it is first made
+    in the folder of temporary files. keep_repeats: as for `looked_through`.
 
-    Raises StoreError, SettingError also where the writer does not take a message, UnknownRelease,
-    OSError.
+    Raises StoreError, SettingError (also if the writer refuses a message), UnknownRelease, OSError.
     """
     began = time.monotonic()
     job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
@@ -97,10 +96,10 @@ def export_store(
 
 
 def _refuse_topics(job: ChosenLog) -> None:
-    """Raise SettingError for a chosen topic that has queues and that the writer does not take.
+    """Raise SettingError for a chosen topic with queues that the writer refuses.
 
-    Where the store has no queues, or other options may leave out all of a topic's messages, the
-    first message of such a topic is refused.
+    If the store has no queues, or other options may leave out all messages of a topic, the first
+    message of such a topic is refused instead.
     """
     plan, chosen = job.plan, job.chosen
     if any(each is not None for each in (chosen.tags, chosen.sql, chosen.since, chosen.until)):
@@ -120,7 +119,7 @@ def _refuse_topics(job: ChosenLog) -> None:
 
 
 def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported) -> str:
-    """The store, in a local folder."""
+    """Make the store in a local folder; its path."""
     os.makedirs(f"{made}/{CONFIG}")
     for path, text in configured.items():
         with open(f"{made}/{path}", "w", encoding="utf-8") as file:
@@ -143,7 +142,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
 
 
 def _copied(storage: StagingStorage, made: str, path: str, target: str) -> dict[str, Any]:
-    """Copy a file of the store to where nothing can be renamed; what a manifest says of it."""
+    """Copy a file to a storage that cannot rename; its entry of the manifest."""
     storage.make_folders(os.path.dirname(f"{target}/{path}"))
     copy = storage.create(f"{target}/{path}", digest=True)
     with open(f"{made}/{path}", "rb") as file:
@@ -153,14 +152,14 @@ def _copied(storage: StagingStorage, made: str, path: str, target: str) -> dict[
 
 
 def _looked_at(made: str, path: str) -> dict[str, Any]:
-    """What a manifest says of a file of the store."""
+    """The manifest's entry of a file of the store."""
     with open(f"{made}/{path}", "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"path": path, "length": os.fstat(file.fileno()).st_size, "sha256": digest}
 
 
 def _paths(folder: str) -> list[str]:
-    """The paths below a folder of all files in it."""
+    """The paths of all files below a folder, relative to it."""
     return sorted(
         os.path.relpath(os.path.join(at, name), folder)
         for at, _, names in os.walk(folder)
@@ -169,7 +168,7 @@ def _paths(folder: str) -> list[str]:
 
 
 def _configured(job: ChosenLog) -> dict[str, str]:
-    """The new store's files of `config/`, by path: topics that it may have messages of, groups."""
+    """Path -> text of the new store's files of `config/`: topics that may have messages, groups."""
     texts = {}
     for name in _CONFIGURED:
         try:

@@ -1,1 +1,1 @@
-"""Replicas: from a folder, from a master, and as a master for slaves."""
+"""Replicate a log from a folder or a master, or serve it as a master to slaves."""

@@ -16,16 +16,16 @@ from reput.store_format.release.settings import Settings, parse_settings, settin
 
 SYNC_MASTER = "SYNC_MASTER"
 _LOOK_SECONDS = 0.2
-_OWN_TIMEOUT = (4, 9, 3)  # slaveTimeout; before, syncFlushTimeout was that of slaves too
+_OWN_TIMEOUT = (4, 9, 3)  # has slaveTimeout; older releases use syncFlushTimeout for slaves too
 
 
 class NotReplicated(StoreError):
-    """A message is in the log, and not enough slaves have said in time that they have it."""
+    """A message is in the log, but not enough slaves have reported it in time."""
 
 
 @dataclass(frozen=True)
 class MasterSettings(Settings):
-    """How a master waits; times in milliseconds, defaults are RocketMQ's."""
+    """How a master waits for slaves. Times in milliseconds; the defaults are RocketMQ's."""
 
     broker_role: str = setting("brokerRole")
     slave_timeout: int = setting("slaveTimeout", least=0)
@@ -39,12 +39,12 @@ def slaves_of(
     writer: CommitLogWriter, store: str, listen: tuple[str, int], given: Mapping[str, str],
     said: Callable[[str], None], check: Callable[[], None],
 ) -> Iterator[Callable[[], None]]:  # fmt: skip
-    """Take slaves; gives what waits until enough of them have all that was appended.
+    """Serve slaves; yields a function that waits until enough slaves have all appended messages.
 
-    A SYNC_MASTER begins when enough slaves have what is there already, however long that takes:
-    without them its first message would be refused its PUT_OK. said: is given a line for each slave
-    that comes or goes. check: is called while it waits, and may raise. What is given raises
-    NotReplicated. Raises SettingError, OSError.
+    A SYNC_MASTER first waits, however long, until enough slaves have the present log; else its
+    first message would get no PUT_OK. said: gets a line for each slave that connects or leaves.
+    check: called during that wait, may raise. The yielded function raises NotReplicated.
+    Raises SettingError, OSError.
     """
     release = writer.profile.release
     settings = parse_settings(MasterSettings, given, release=release)
@@ -78,7 +78,7 @@ def slaves_of(
 
 
 def for_the_writer(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings without those that `slaves_of` obeys, of which the writer would warn."""
+    """The settings without those that `slaves_of` uses and of which the writer would warn."""
     return {
         name: text
         for name, text in given.items()

@@ -1,4 +1,4 @@
-"""Asks a live master what its replication port does not tell: where its log begins, its sizes."""
+"""Asks a live master for what its replication port does not show: start of its log, file sizes."""
 
 import socket
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from reput.store_format.release.settings import parse_properties
 
 _RECEIVE_BYTES = 1 << 16
 _SECONDS = 10.0
-# The settings by which a log is cut and derived; a broker's others are its own affair.
+# The settings by which a log is cut and derived; the other settings do not matter here.
 _WANTED = (
     "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "mapperFileSizeBatchConsumeQueue",
     "maxHashSlotNum", "maxIndexNum", "messageIndexEnable", "messageDelayLevel",
@@ -28,7 +28,7 @@ _WANTED = (
 
 @dataclass
 class MasterSays:
-    """What a broker answered; offsets are physical, -1 where it did not say."""
+    """A broker's answers. start, end: physical offsets of its log, -1 if unknown."""
 
     start: int = -1
     end: int = -1
@@ -37,13 +37,13 @@ class MasterSays:
 
 
 class Asking:
-    """Questions to one broker's own port, a connection each: they are few."""
+    """Sends requests to a broker's own port, with a new connection for each, as they are few."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
 
     def ask(self, code: int) -> bytes:
-        """The answer's body. Raises OSError, ProtocolError; StoreError where it is refused."""
+        """The body of the answer. Raises OSError, ProtocolError; StoreError for a refusal."""
         frames = Frames(FRAME_MOST)
         with socket.create_connection(self.address, _SECONDS) as peer:
             peer.sendall(encode_question(code, code))
@@ -60,7 +60,7 @@ class Asking:
         return answer.body
 
     def says(self) -> MasterSays:
-        """Where the master's log begins and ends, its release and sizes. Raises as `ask`."""
+        """The master's log start and end, release and settings. Raises as `ask`."""
         said = MasterSays()
         info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
         said.start, said.end = (
@@ -77,7 +77,7 @@ class Asking:
         return said
 
     def config(self, name: str) -> bytes:
-        """A file of config/ as SlaveSynchronize asks for it; `name` is one of CONFIG_FILES."""
+        """The content of a file of config/, requested as by SlaveSynchronize; in CONFIG_FILES."""
         return self.ask(next(code for code, file in CONFIG_FILES.items() if file == name))
 
 

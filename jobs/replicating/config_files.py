@@ -1,10 +1,10 @@
-"""Which files of config/ go to a replica, and when: before the log that they tell of.
+"""Copies files of config/ to a replica, each time before the log to which they refer.
 
-Those that a slave asks its master for (SlaveSynchronize.syncAll), and those that are beside them in
-every release. Not copied: the timer's (timercheck and timermetrics tell of timerlog, which is not
-copied either; a broker makes both anew), who the broker is, backups (.bak). Of a broker that keeps
-topics, groups and offsets in RocksDB these files are written from that: a replica's queues are in
-files, and so is what its broker reads.
+Copied are the files that a slave requests from its master (SlaveSynchronize.syncAll), and those
+beside them in every release. Not copied are timercheck and timermetrics (they refer to timerlog,
+which is not copied; a broker makes them anew), the broker's identity, and backups (.bak). If the
+source has topics, groups and offsets in RocksDB, files are written from it: a replica's queues are
+in files, so its broker reads files.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ KINDS = (
     "topics.json", "subscriptionGroup.json", "topicQueueMapping.json", "messageRequestMode.json",
     "consumerFilter.json",
 )  # fmt: skip
-# How far somebody has come in the log: not for a replica that ends before the source does.
+# Positions in the log: not for a replica that ends before the source does.
 POSITIONS = (
     "consumerOffset.json", "delayOffset.json", "consumerOrderInfo.json", "lmqConsumerOffset.json",
     "broadcastOffset.json",
@@ -36,12 +36,12 @@ def copy_config(
     storage: InputStorage, store: str, files: Files, known: Mapping[str, str], positions: bool,
     seen: dict[str, Any],
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
-    """Copy what has changed. Returns each copied file's SHA-256, and warnings.
+    """Copy the changed files: ({name: SHA-256 of the copy}, warnings).
 
-    known: those that were copied before: one that somebody has changed since stays. positions:
-    also how far consumers have come. seen: the source's files as they were when they were looked
-    at; added to. A file that is being written, so that it does not end as
-    JSON does, waits for the next round. Raises OSError.
+    known: SHA-256 of earlier copies; a copy that somebody has changed since stays.
+    positions: whether to copy POSITIONS too. seen: states of the source's files when last read;
+    updated. A file that does not end like JSON is being written, and waits for the next round.
+    Raises OSError.
     """
     there = {name: state for name, state in listed(storage, f"{store}/{CONFIG}") if state}
     copied: dict[str, str] = dict(known)
@@ -67,7 +67,7 @@ def _from_rocksdb(
     storage: InputStorage, folder: str, name: str, files: Files, copied: dict[str, str],
     seen: dict[str, Any], warnings: list[str],
 ) -> None:  # fmt: skip
-    """Write a file of config/ from the RocksDB that a broker reads in its place."""
+    """Write a file of config/ from the RocksDB that the source's broker uses instead."""
     state = listed(storage, folder)
     if seen.get(name) == state:
         return
@@ -83,8 +83,8 @@ def _from_rocksdb(
 def put_config(
     files: Files, name: str, content: bytes, copied: dict[str, str], warnings: list[str]
 ) -> bool:
-    """Write one file of config/, unless it is there already or was changed by somebody else;
-    `copied` and `warnings` are added to. False where it is not all there yet. Raises OSError.
+    """Write a file of config/, unless it is unchanged, or somebody has changed the copy; updates
+    `copied` and `warnings`. False if `content` is incomplete. Raises OSError.
     """
     digest = hashlib.sha256(content).hexdigest()
     if not content.rstrip().endswith(b"}"):

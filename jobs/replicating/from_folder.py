@@ -1,4 +1,4 @@
-"""Replication from a folder or URL: round after round, the log's new bytes and the files beside."""
+"""Replication from a folder or URL in rounds, each of which copies new bytes and config files."""
 
 import time
 from collections.abc import Callable
@@ -21,40 +21,40 @@ from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.checks import Checks
 from reput.store_format.storage.protocol import FileState, InputStorage
 
-_SYNC_BYTES = 4 << 30  # a sync stops the copy; after a kill so much is read again, in seconds
+_SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds
 
 
 class RateLimit:
-    """Lets no more than `rate` bytes a second through; None: all that come."""
+    """Limits a copy to `rate` bytes a second; None: no limit."""
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
         self._since, self._bytes = clock(), 0
 
     def wait_for(self, size: int) -> float:
-        """How many seconds to wait after `size` bytes more."""
+        """The seconds to wait after `size` more bytes."""
         if self._rate is None:
             return 0.0
         self._bytes += size
         ahead = self._bytes / self._rate - (self._clock() - self._since)
-        if ahead < -1.0:  # what was not used long ago is not made up for
+        if ahead < -1.0:  # after a pause the copy does not catch up at full speed
             self._since, self._bytes = self._clock(), 0
         return max(ahead, 0.0)
 
 
 @dataclass(frozen=True)
 class How:
-    """How a replication goes on."""
+    """The options of a replication."""
 
     wanted: LogLimit = ALL_WANTED
     follow: bool = False
     every: float = 1.0  # seconds between rounds
-    idle: float | None = None  # seconds without anything new after which it ends
+    idle: float | None = None  # ends after so many seconds without new records
     derive: bool = True
     derive_every: float = 30.0
     rate: float | None = None  # bytes a second
     check_crc: bool = True
-    verify: bool = False  # compare all that is there with the source, not its ends alone
+    verify: bool = False  # compare the whole target with the source, not only its ends
 
 
 class Replication:
@@ -64,21 +64,21 @@ class Replication:
         self, source: SourceLog, store: tuple[InputStorage, str], target: ReplicaTarget, how: How,
         live: Callable[[], bool], about: Replicated, progress: Progress,
     ) -> None:  # fmt: skip
-        """store: where config/ is. live: whether somebody writes to the source now."""
+        """store: storage and root of the source; live: whether a broker is writing to it."""
         self.source, self.store, self.target = source, store, target
         self.how, self.live, self.about, self.progress = how, live, about, progress
         self._pace = RateLimit(how.rate)
-        self._seen: dict[str, FileState] = {}  # files of config/, as they were copied
-        self._fault = Fault.NONE  # with which the source's log ended in the last round
-        self._reached = 0  # up to where its records went then
-        self._held = 0  # records of the last round that wait, and come again in the next one
-        self._last = self._next_last = -1  # where the last record begins that is in, and was read
+        self._seen: dict[str, FileState] = {}  # states of config/ files when they were copied
+        self._fault = Fault.NONE  # fault at the end of the source's log in the last round
+        self._reached = 0  # end of the source's last whole record in that round
+        self._held = 0  # records of that round that were not committed, and are read again
+        self._last = self._next_last = -1  # begin of the last record committed; of the last read
 
     def run(self) -> None:
-        """Copy until the source's end, or with `follow` until nothing comes any more.
+        """Copy up to the source's end, or with `follow` until `idle`.
 
-        Raises DamageFound, SourceCleaned, ReplicaDiffers, StoreError, OSError; what was copied
-        before stays, whole and noted.
+        Raises DamageFound, SourceCleaned, ReplicaDiffers, StoreError, OSError; records copied
+        before stay.
         """
         target, how, about = self.target, self.how, self.about
         target.take_up(self.source.read, self.source.start, self.source.stop, how.verify)
@@ -95,7 +95,7 @@ class Replication:
     def _rounds(self) -> None:
         how, target = self.how, self.target
         grown = derived = time.monotonic()
-        seen = (-1, -1)  # end and what was read behind it: the same twice means settled
+        seen = (-1, -1)  # (end, reached); equal in two rounds means settled
         while True:
             settled = seen == (target.log.end, self._reached)
             live = how.follow or self.live()
@@ -116,11 +116,11 @@ class Replication:
             self.source.refresh()
 
     def _round(self, hold: bool) -> bool:
-        """Copy what is there now; whether that is all that is wanted.
+        """Copy the present records; whether all wanted records are copied.
 
-        hold: somebody writes to the source. Then the last record waits until something follows it,
-        or it is still the last one in the next round: no CRC tells that its properties are not all
-        there yet.
+        hold: whether a broker is writing to the source. Then the last record is not committed until
+        another record follows, or it is still the last in the next round, as no CRC shows whether
+        its properties are complete.
         """
         target, log, how = self.target, self.target.log, self.how
         all_wanted = how.wanted == ALL_WANTED
@@ -149,7 +149,7 @@ class Replication:
             ended = log.end >= how.wanted.offset or (
                 self._fault == Fault.NONE and self._reached < self.source.stop
             )
-            if ended and self._reached > log.end:  # something that is not wanted follows it
+            if ended and self._reached > log.end:  # a record that is not wanted follows it
                 self._commit(self._reached, self._next_last)
                 self._held = 0
         finally:
@@ -179,7 +179,7 @@ class Replication:
             time.sleep(wait)
 
     def _commit(self, to: int, last: int) -> None:
-        """Let the replica end at `to`, with the record that begins at `last` as its last one."""
+        """Let the replica end at `to`, with the record at `last` as its last record."""
         log = self.target.log
         if to > log.end:
             log.commit(to)
@@ -195,7 +195,7 @@ class Replication:
         return Done(None if self.how.follow else share, f"up to {end:,}, {behind}")
 
     def _judge_end(self) -> None:
-        """Say why the source's log ends where it does. Raises DamageFound where it should not."""
+        """Set end_reason. Raises DamageFound if the source's log should not end there."""
         source, at, fault = self.source, self._reached, self._fault
         if at >= self.how.wanted.offset or (fault == Fault.NONE and at < source.stop):
             self.about.end_reason = "as far as was wanted"
@@ -220,7 +220,7 @@ class Replication:
         )
 
     def _goes_on(self, at: int) -> bool:
-        """Whether a record stands now where none did in the last round: somebody writes there."""
+        """Whether there is a record now where the last round found none, as a broker is writing."""
         self.source.refresh()
         checks = Checks(body=self.how.check_crc)
         found = pieces(self.source, at, ALL_WANTED, self.target.rules.scan.records, checks)

@@ -1,4 +1,4 @@
-"""Replication from a live master over the wire, as a slave: connected again until all is there."""
+"""Replication from a live master over the wire, as a slave that reconnects until it has the log."""
 
 import random
 import socket
@@ -31,25 +31,25 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Walk, most_rows
 
 _RECEIVE_BYTES = 1 << 20
-_CHECK_BYTES = 1 << 20  # so much comes before it is looked at, unless nothing comes at the moment
+_CHECK_BYTES = 1 << 20  # received before records are checked, or fewer if the master pauses
 _WINDOW_BYTES = 1 << 20
 _SYNC_BYTES = 256 << 20
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _CONFIG_SECONDS = 10.0  # SlaveSynchronize's interval
-_QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # so long nothing comes where nobody tells the end
-_TRIES = 10  # connections one after the other that bring nothing
-_GARBAGE_TRIES = 3  # such ones that bring what no RocketMQ sends, also with `follow`
-_BACKOFF = 0.5, 30.0  # seconds: the first wait before connecting again, and the longest
+_QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # without new records ends a copy whose end is unknown
+_TRIES = 10  # successive connections without a new record
+_GARBAGE_TRIES = 3  # successive connections with bytes that no RocketMQ sends, also with `follow`
+_BACKOFF = 0.5, 30.0  # seconds: first and longest wait before reconnecting
 
 
 class Master(NamedTuple):
-    """A master as the user names it."""
+    """A master as named by the user."""
 
-    address: tuple[str, int]  # its replication port
-    # Its own port, where it is asked what its replication port does not tell; None: not at all.
+    address: tuple[str, int]  # of its replication port
+    # Of the broker's own port, for requests (`ask_master`); None: no requests.
     broker: tuple[str, int] | None
-    start: int | None  # where its log begins; None: its own port tells
+    start: int | None  # physical offset of its log's start; None: ask the broker's own port
     controller: bool  # whether it is under a controller
 
 
@@ -60,27 +60,26 @@ class WireReplication:
         self, master: Master, end: int, asking: Asking | None, target: ReplicaTarget, how: How,
         about: Replicated, progress: Progress,
     ) -> None:  # fmt: skip
-        """end: where the master's log ended, -1 where nobody knows."""
+        """end: physical offset of the master's log end, -1 if unknown."""
         assert master.start is not None
         self.address, self.asking, self.target, self.how = master.address, asking, target, how
         self.about, self.progress = about, progress
         self.start, self.end, self.controller = master.start, end, master.controller
         self._pace = RateLimit(how.rate)
-        self._at = 0  # the next byte that comes
-        self._begun = False  # whether the target is one that grows, since it was last left
+        self._at = 0  # physical offset of the next received byte
+        self._begun = False  # whether ReplicaTarget.begin was called since the last derive
         self._durable = self._checked = 0
         self._last, self._ended = -1, False
-        self._compared = False  # whether the last record that was there is the master's too
+        self._compared = False  # whether the target's last record was compared with the master's
         self._grown = self._derived = self._configured = time.monotonic()
         window = min(_WINDOW_BYTES, target.segment_bytes)
         self._window = np.empty(window, np.uint8)
         self._rows = np.zeros(most_rows(window), RECORD_ROW)
 
     def run(self) -> None:
-        """Copy until where the master's log ended as this began, or with `follow` until nothing
-        comes any more.
+        """Copy up to the end that the master's log had at the start, or with `follow` until `idle`.
 
-        Raises ReplicaDiffers, PeerFailed, StoreError, OSError; what was copied before stays.
+        Raises ReplicaDiffers, PeerFailed, StoreError, OSError; records copied before stay.
         """
         target, about = self.target, self.about
         target.stand(self.start)
@@ -114,7 +113,7 @@ class WireReplication:
             try:
                 self._one()
                 continue
-            except WrongOffset as error:  # the next connection would bring the same
+            except WrongOffset as error:  # reconnecting would give the same
                 raise PeerFailed(f"{name}: {error}") from None
             except (OSError, ProtocolError) as error:
                 why = error
@@ -140,11 +139,11 @@ class WireReplication:
         return idle is not None and time.monotonic() - self._grown >= idle
 
     def _one(self) -> None:
-        """One connection, until all is there. Raises OSError, ProtocolError, ReplicaDiffers."""
+        """Copy by one connection. Raises OSError, ProtocolError, ReplicaDiffers."""
         log = self.target.log
         log.rewind()
         self._checked, self._begun = log.end, False
-        # the last record comes once more, and is compared
+        # the last record is received again, to be compared
         self._at = self.target.last if self.target.last >= 0 else log.end
         slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
@@ -163,8 +162,8 @@ class WireReplication:
                 ):
                     self._advance()
                     self._checked = log.written
-                # No further than this connection came: a master begins at the last report that it
-                # finds when it looks first (HAConnection.processReadEvent).
+                # Reports must not exceed what this connection received: a master begins to send at
+                # the last report that it finds at first (HAConnection.processReadEvent).
                 report = slave.report(min(log.end, self._at), now)
                 if report:
                     peer.sendall(report)
@@ -173,7 +172,7 @@ class WireReplication:
                 self._now_and_then(now)
 
     def _received(self, peer: socket.socket) -> bytes:
-        """What came; where that ends the connection, what came before is made use of first."""
+        """Received bytes. If the connection ended, bytes received before are used first."""
         try:
             data = peer.recv(_RECEIVE_BYTES)
             if data:
@@ -185,7 +184,7 @@ class WireReplication:
         raise ConnectionError("the master closed the connection")
 
     def _take(self, part: LogChunk) -> None:
-        """Bytes of the log: those that are there already must be the same."""
+        """Write received bytes; bytes that the target already has must be the same."""
         log, data = self.target.log, part.data
         if part.offset != self._at:
             raise WrongOffset(f"the log comes from {part.offset} on, not from {self._at}")
@@ -206,7 +205,7 @@ class WireReplication:
             now = data[: size - log.written % size]
             log.write(now)
             data = data[len(now) :]
-            if log.written % size == 0:  # a segment is whole before the next one begins
+            if log.written % size == 0:  # check a whole segment before the next begins
                 self._advance()
 
     def _compare(self, at: int, data: bytes) -> None:
@@ -223,7 +222,7 @@ class WireReplication:
             at, data = at + length, data[length:]
 
     def _advance(self) -> None:
-        """Let the replica end behind the last whole record. Raises ProtocolError for no log."""
+        """Move the replica's end after the last whole record. Raises ProtocolError for a fault."""
         log, size, wanted = self.target.log, self.target.segment_bytes, self.how.wanted
         before = log.end
         while log.end < log.written and not self._ended:
@@ -254,7 +253,7 @@ class WireReplication:
                 self._ended = True
                 break
             if segment_end > log.end:
-                log.commit(segment_end)  # behind a BLANK
+                log.commit(segment_end)  # with the rest of the segment after a BLANK
         self.about.end = log.end
         if log.end > before:
             self._grown = time.monotonic()
@@ -263,7 +262,7 @@ class WireReplication:
             self._durable = log.end
 
     def _whole(self, rows: np.ndarray, wanted: LogLimit) -> bool:
-        """Take records that are whole, as far as they are wanted; whether one was not."""
+        """Commit whole records up to the limit; whether the limit was reached."""
         good = wanted.of(rows)
         if good:
             last = rows[good - 1]
@@ -274,7 +273,7 @@ class WireReplication:
         return good < len(rows)
 
     def _head(self, at: int) -> tuple[int, int]:
-        """Size and magic number of what stands at an offset; (0, 0) where they are not there."""
+        """(totalSize, magic) at an offset; (0, 0) if they have not been received."""
         log = self.target.log
         if log.written - at < 8:
             return 0, 0
@@ -284,7 +283,7 @@ class WireReplication:
         return int.from_bytes(raw[:4], "big", signed=True), int.from_bytes(raw[4:], "big")
 
     def _is_wrong(self, at: int, fault: Fault, segment_end: int) -> bool:
-        """Whether a fault stays one when more has come."""
+        """Whether a fault would remain with more bytes."""
         log = self.target.log
         if log.written - at < 8 and log.written < segment_end:
             return False
@@ -307,7 +306,7 @@ class WireReplication:
                 self._derived, self._begun = time.monotonic(), False
 
     def _config(self) -> None:
-        """Ask for the files of config/ as SlaveSynchronize does; a master that refuses is noted."""
+        """Copy the files of config/ as SlaveSynchronize does; a refusal is a warning."""
         if self.asking is None:
             return
         target = self.target

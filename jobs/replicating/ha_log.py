@@ -1,4 +1,4 @@
-"""The log that a replication master sends: a store's, or that of a writer which appends to it."""
+"""The log that a replication master sends: of a store, or of a writer that is appending."""
 
 import os
 from typing import Protocol
@@ -20,20 +20,20 @@ from reput.store_format.storage.local import LocalStorage
 
 
 class SentLog(Protocol):
-    """What slaves get. Its methods are called by many threads."""
+    """A log that slaves copy. Its methods are called by many threads."""
 
     def now(self) -> MasterLog:
-        """Where it begins and ends now."""
+        """The present start and end of the log."""
 
     def descriptor(self, segment: int) -> int | None:
-        """The segment's file, open for reading, the caller's to close; None: ask `read`."""
+        """The segment's file opened for reading, to be closed by the caller; None: use `read`."""
 
     def read(self, at: int, size: int) -> bytes:
-        """So many bytes from an offset on, all in one segment."""
+        """`size` bytes from a physical offset on, all in one segment."""
 
 
 class StoreLog:
-    """The log of a store that is only read; whole records up to where it ends by itself."""
+    """The log of a store that is only read, up to its last whole record."""
 
     def __init__(self, at: StoreAt) -> None:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
@@ -54,7 +54,7 @@ class StoreLog:
         return SourceLog(*self._place)
 
     def refresh(self) -> None:
-        """Look where the log ends now. Raises StoreError, OSError."""
+        """Find the log's present end. Raises StoreError, OSError."""
         source, end = self._new(), self._end
         try:
             for piece in pieces(source, end, LogLimit(), self._rules, Checks(body=True)):
@@ -84,7 +84,7 @@ class StoreLog:
 
 
 class WriterLog:
-    """The log that a writer of this process appends to; slaves get what is in its files."""
+    """The log of a writer of this process; slaves get what it has written to files."""
 
     def __init__(self, writer: CommitLogWriter, store: str) -> None:
         self._log, self._folder = writer.store.log, f"{store}/{COMMIT_LOG}"

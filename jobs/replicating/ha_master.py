@@ -1,7 +1,7 @@
-"""A replication master (HAService): real brokers as SLAVE copy a log from it.
+"""A replication master (HAService), from which real brokers as SLAVE copy a log.
 
-A thread for each slave, a few at most. What is sent and when is decided by
-`broker/replication/master.py`; here are sockets, files and the clock.
+Each slave has a thread. `broker/replication/master.py` decides what is sent and when; this module
+has the sockets, files and the clock.
 """
 
 import os
@@ -33,25 +33,25 @@ from reput.store_format.release.profiles import release_key, release_named
 
 _SLAVES_MOST = 16
 _RECEIVE_BYTES = 64 << 10
-_WAIT_SECONDS = 0.1  # HAService waits so long for more of the log (allWaitForRunning)
-_STUCK_SECONDS = 60.0  # a slave that takes nothing for so long is given up
+_WAIT_SECONDS = 0.1  # as HAService waits for more of the log (allWaitForRunning)
+_STUCK_SECONDS = 60.0  # a slave that receives nothing for this time is dropped
 
 
 class HaMaster:
-    """Listens for slaves and sends them a log. Use it as a context, or `start` and `stop` it."""
+    """Listens for slaves and sends them a log. Use it in `with`, or call `start` and `stop`."""
 
     def __init__(
         self, log: SentLog, listen: tuple[str, int], *, controller: bool = False,
         batch: int = TRANSFER_BYTES, said: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         """controller: slaves are in controller mode (AutoSwitchHAClient). batch: bytes of a
-        transfer. said: is given a line for each slave that comes or goes. Raises OSError.
+        transfer. said: gets a line for each slave that connects or leaves. Raises OSError.
         """
         self._log, self._controller, self._batch, self._said = log, controller, batch, said
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=_SLAVES_MOST)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        # each slave's connection, and what wakes the thread that serves it
+        # each slave's connection -> a socket that wakes the slave's thread
         self._slaves: dict[SlaveConnection, socket.socket] = {}
         self._changed = threading.Condition()
         self._pushed = 0  # the greatest offset that any slave ever reported (push2SlaveMaxOffset)
@@ -59,7 +59,7 @@ class HaMaster:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Take slaves from now on."""
+        """Accept slaves from now on."""
         self._run(self._accept)
 
     def __enter__(self) -> "HaMaster":
@@ -75,7 +75,7 @@ class HaMaster:
         thread.start()
 
     def stop(self) -> None:
-        """Let go of all slaves, and of the port."""
+        """Disconnect all slaves, and close the port."""
         self._ended.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -84,18 +84,18 @@ class HaMaster:
             thread.join()
 
     def acked(self) -> list[int]:
-        """Of each slave how far it has the log; -1 where it has not said so yet."""
+        """The physical offset that each slave has reported; -1 before its first report."""
         with self._changed:
             return [each.acked for each in self._slaves]
 
     def wait_for(
         self, put_end: int, timeout: float, *, replicas: int = 1, gap: int | None = None
     ) -> str:
-        """Return when a put is on enough replicas: PUT_OK, or why it does not count as such.
+        """Wait until a put is on enough replicas: PUT_OK, or the status of the failure.
 
-        put_end: where the put ends in the log. replicas: how many must have it, the master
-        counted. gap: SLAVE_NOT_AVAILABLE at once where no slave is nearer (up to 4.9); None: waits
-        in any case (5.x). timeout: seconds (slaveTimeout).
+        put_end: physical offset of the put's end. replicas: how many must have it, with the master.
+        gap: SLAVE_NOT_AVAILABLE at once if no slave is nearer (up to 4.9); None: always wait (5.x).
+        timeout: seconds (slaveTimeout).
         """
         until = time.monotonic() + timeout
         self.wake()
@@ -112,21 +112,21 @@ class HaMaster:
         return PUT_OK
 
     def wake(self) -> None:
-        """The log has grown: send it at once (HAService's WaitNotifyObject)."""
+        """Send at once, as the log has grown (HAService's WaitNotifyObject)."""
         with self._changed:
             wakers = list(self._slaves.values())
         for each in wakers:
-            with suppress(OSError):  # it is full of such bytes, or its thread has just ended
+            with suppress(OSError):  # the socket is full, or its thread has just ended
                 each.send(b"\0", socket.MSG_DONTWAIT)
 
     def as_sync_master(
         self, release: str, *, timeout: float = 3.0, replicas: int = 1, gap: int = 256 << 20
     ) -> Callable[[int], str]:
-        """What `CommitLogWriter.replicated` asks: waits as a SYNC_MASTER of a release does.
+        """The function for `CommitLogWriter.replicated`, which waits as a SYNC_MASTER of a release.
 
-        timeout: seconds (slaveTimeout). replicas: inSyncReplicas, of 5.x: with up to 1 nobody is
-        waited for, with all of its defaults too (CommitLog.handleHA). gap: haSlaveFallbehindMax,
-        of 4.x, which waits for any one slave that is nearer (submitReplicaRequest).
+        timeout: seconds (slaveTimeout). replicas: inSyncReplicas of 5.x; with 1 or less, as by
+        default, it does not wait (CommitLog.handleHA). gap: haSlaveFallbehindMax of 4.x, which
+        waits for any one slave that is nearer (submitReplicaRequest).
         """
         if release_key(release_named(release)) < release_key("5.0.0"):
             return lambda end: self.wait_for(end, timeout, gap=gap)
@@ -140,7 +140,7 @@ class HaMaster:
         while not self._ended.is_set():
             try:
                 peer, address = self._listener.accept()
-            except OSError:  # this master ends; or there are no more files for a while
+            except OSError:  # this master is stopping, or no descriptor is free for a while
                 self._ended.wait(_WAIT_SECONDS)
                 continue
             name, now = f"{address[0]}:{address[1]}", time.monotonic()
@@ -178,9 +178,9 @@ class HaMaster:
             self._said(f"slave {name}: {why}")
 
     def _talk(self, peer: socket.socket, connection: SlaveConnection, woken: socket.socket) -> str:
-        """Send and receive until the slave goes, or is given up; why.
+        """Send and receive until the slave leaves or is dropped; the reason.
 
-        woken: has something to read where the log has grown.
+        woken: has bytes to read if the log has grown.
         """
         peer.setblocking(False)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -224,7 +224,7 @@ class HaMaster:
 
 
 class _Out:
-    """What is being sent to one slave: a header, then bytes straight from the segment's file."""
+    """A transfer to one slave: a header, then bytes directly from the segment's file."""
 
     def __init__(self, peer: socket.socket, log: SentLog) -> None:
         self._peer, self._log = peer, log
@@ -237,7 +237,7 @@ class _Out:
         return not self._head and not self._left
 
     def begin(self, send: Send) -> None:
-        """Raises OSError where the segment is gone."""
+        """Begin a transfer. Raises OSError if the segment is gone."""
         self._head, self._at, self._left = send.header, send.at, send.size
         if not self._left:
             return
@@ -252,7 +252,7 @@ class _Out:
             self._left = 0
 
     def go_on(self) -> bool:
-        """Send what the socket takes; whether it took anything. Raises OSError."""
+        """Send as much as the socket takes; whether it took any bytes. Raises OSError."""
         moved = False
         with suppress(BlockingIOError):
             while self._head:

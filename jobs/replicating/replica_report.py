@@ -1,4 +1,4 @@
-"""What a replication copied, as values."""
+"""The report of a replication."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,19 +8,19 @@ from reput.jobs.outputs.count_text import counted, time_text
 
 @dataclass
 class Replicated:
-    """What `reput replicate` did, or would do. Offsets are physical, times milliseconds."""
+    """What `reput replicate` did or would do. Offsets are physical, times milliseconds."""
 
     source: str
     target: str
-    start: int = 0  # where the target's log begins
-    resumed_at: int = 0  # where it ended before
-    end: int = 0  # where it ends now, or would
-    records: int = 0  # that were copied
-    entries: int = 0  # queue entries that were derived
-    last_timestamp: int = 0  # storeTimestamp of the last record that was copied
+    start: int = 0  # start of the target's log
+    resumed_at: int = 0  # end of the target's log before
+    end: int = 0  # end of the target's log now, or after the replication
+    records: int = 0  # copied records
+    entries: int = 0  # derived queue entries
+    last_timestamp: int = 0  # storeTimestamp of the last copied record
     behind: int = 0  # bytes that the source has and the target lacks
     end_reason: str = ""
-    config: list[str] = field(default_factory=list)  # the files beside, by name
+    config: list[str] = field(default_factory=list)  # names of the copied files of config/
     dry_run: bool = False
     reconnects: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -52,6 +52,6 @@ class Replicated:
 
 
 def behind_text(behind: int, last: int, now: int) -> str:
-    """How far a replica is behind, for progress."""
+    """A text of how far a replica is behind, in bytes and time."""
     late = f", {max(now - last, 0) // 1000:,} s old" if last and behind else ""
     return f"{behind:,} bytes behind{late}" if behind else "up to date"

@@ -1,4 +1,4 @@
-"""A replication from its beginning: the source opened, the target held, and what is reported."""
+"""A whole replication: open the source, hold the target, copy, and report."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -109,7 +109,7 @@ def from_master(
 
 
 def _check_settings(broker: tuple[str, int], says: Mapping[str, str], release: str) -> None:
-    """Raise PeerFailed where a broker's settings have values that no broker takes."""
+    """Raise PeerFailed if a broker's settings have values that no broker accepts."""
     try:
         settings_from(says, release=release)
     except SettingError as error:
@@ -117,19 +117,19 @@ def _check_settings(broker: tuple[str, int], says: Mapping[str, str], release: s
 
 
 def _agree(target: str, confirm: Callable[[str], None]) -> None:
-    """Ask before a store is gone on with that no replication has made."""
+    """Ask before extending a store that no replication has made."""
     log = f"{target}/{COMMIT_LOG}"
     if os.path.isdir(log) and os.listdir(log) and not os.path.lexists(f"{target}/{NOTE}"):
         confirm(f"go on with {target}, which has a log already, as a replica")
 
 
 def _end_of(log: SourceLog, rules: RecordRules, wanted: LogLimit) -> int:
-    """Where the source's log ends now: its last segment that is written to is read, unchecked."""
+    """The source's present log end, by reading its last segment with data, without checks."""
     used = log.written()
     if not used:
         return log.start
     if wanted.offset < used[-1] or wanted.time < ALL_WANTED.time:
-        used = used[:1]  # the place is found by reading all before
+        used = used[:1]  # the limit is only found by reading the log from its start
     end = used[-1]
     for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):
         end = max(end, piece.whole)

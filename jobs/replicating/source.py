@@ -1,4 +1,4 @@
-"""The log that is replicated: its segments wherever they are, and its records as pieces to copy."""
+"""The log that is replicated: its segments on any storage, and its records as pieces to copy."""
 
 import queue
 import threading
@@ -19,37 +19,37 @@ from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import InputStorage
 
-_AHEAD = 3  # pieces that are read while one is written
+_AHEAD = 3  # pieces that are read while a piece is written
 _LONG_PIECE_BYTES = 1 << 20
 
 
 class SourceCleaned(StoreError):
-    """What is to be copied is no longer in the source: its broker has deleted it."""
+    """A part of the log that is to be copied was deleted by the source's broker."""
 
 
 class LogPiece(NamedTuple):
-    """Bytes of the log, and up to where whole records stand with them. Offsets are physical."""
+    """Bytes of the log, with the end of its whole records. Offsets are physical."""
 
     at: int
     data: Bytes
-    whole: int  # records are whole up to here; at or before the piece's start: none ends in it
-    last: int  # where the last whole record begins, -1 where none does in this piece
+    whole: int  # end of the last whole record; at or before `at`: no record ends in this piece
+    last: int  # begin of the last whole record, -1 if none begins in this piece
     records: int
-    timestamp: int  # storeTimestamp of the last one, 0 where there is none
-    fault: Fault = Fault.NONE  # with which the log ends behind `whole`
+    timestamp: int  # storeTimestamp of the last record, 0 if there is none
+    fault: Fault = Fault.NONE  # fault with which the log ends after `whole`
 
 
 _NO_END = 1 << 62
 
 
 class LogLimit(NamedTuple):
-    """How much of a log is wanted."""
+    """How much of a log is to be copied."""
 
-    offset: int = _NO_END  # no record that ends behind
-    time: int = _NO_END  # none from the first one on that was stored after it, milliseconds
+    offset: int = _NO_END  # no record that ends after this physical offset
+    time: int = _NO_END  # no record from the first on with a later storeTimestamp (milliseconds)
 
     def of(self, rows: np.ndarray) -> int:
-        """How many of these records (RECORD_ROW, in the log's order) are wanted, the first ones."""
+        """How many of the first `rows` (RECORD_ROW, in the log's order) are within the limit."""
         ends = rows["physicalOffset"] + rows["size"]
         good = int(np.searchsorted(ends, self.offset, "right"))
         late = np.flatnonzero(rows["storeTimestamp"][:good] > self.time)
@@ -60,14 +60,14 @@ ALL_WANTED = LogLimit()
 
 
 def wanted_up_to(offset: int | None, time: int | None) -> LogLimit:
-    """As much as is named, all where nothing is."""
+    """The limit by offset and time; None: no limit."""
     return LogLimit(_NO_END if offset is None else offset, _NO_END if time is None else time)
 
 
 class SourceLog:
-    """Segments in folders of any storage; a last one that is not all there reads as zeros behind.
+    """Segments in folders of any storage; an incomplete last segment reads as if zeros followed.
 
-    `refresh` says what is there now. Not for use by two threads at once.
+    `refresh` lists the segments anew. Not for use by two threads at once.
     """
 
     def __init__(self, storage: InputStorage, folders: list[str], segment_bytes: int) -> None:
@@ -78,7 +78,7 @@ class SourceLog:
         self.refresh()
 
     def refresh(self) -> None:
-        """List the segments anew. Raises StoreError for a hole, or where there are none."""
+        """List the segments anew, up to the first hole. Raises StoreError if there are none."""
         found, _, findings = list_segments(self.storage, self.folders, self.segment_bytes)
         self.close()
         kept: dict[int, Segment] = {}
@@ -89,7 +89,7 @@ class SourceLog:
                     f"is {self.segment_bytes}"
                 )
             if kept and segment.start != max(kept) + self.segment_bytes:
-                break  # one before it is still to come, or lost: the log ends there
+                break  # a segment before it is lost, or not copied yet: the log ends there
             kept[segment.start] = segment
             if segment.state.size < self.segment_bytes:
                 break
@@ -105,11 +105,11 @@ class SourceLog:
 
     @property
     def stop(self) -> int:
-        """Where the last segment ends, all of it or as much as is there."""
+        """The physical end of the last segment, as far as it exists."""
         return self.segments[max(self.segments)].end
 
     def path(self, at: int) -> str:
-        """The file in which an offset is, for messages."""
+        """The file that holds a physical offset, for messages."""
         segment = self.segments.get(at - at % self.segment_bytes)
         return segment.path if segment else f"{self.folders[0]} at {at}"
 
@@ -155,7 +155,7 @@ class SourceLog:
         return head.tobytes()
 
     def close(self) -> None:
-        """Let go of the open file. Raises StoreChanged where it changed and should not have."""
+        """Close the open file. Raises StoreChanged if it changed but must not."""
         if self._open is not None:
             close, self._open = self._open[2], None
             close()
@@ -164,9 +164,9 @@ class SourceLog:
 def pieces(
     source: SourceLog, start: int, wanted: LogLimit, rules: RecordRules, checks: Checks
 ) -> Iterator[LogPiece]:
-    """The log from the record at `start` to its end, its first fault, or as far as it is wanted.
+    """The pieces of a log from the record at `start` to its end, its first fault, or the limit.
 
-    A piece is valid until four more were taken. Raises StoreError, OSError.
+    A piece is valid until four more pieces were taken. Raises StoreError, OSError.
     """
     buffers: Iterator[Buffers] = cycle([_new_buffers(source) for _ in range(_AHEAD + 3)])
     at, size = start, source.segment_bytes
@@ -178,7 +178,7 @@ def pieces(
         for step in walk.steps(at, end):
             rows, stop, fault = step.rows, step.next, step.fault
             good = wanted.of(rows)
-            if good < len(rows):  # the first one that is not wanted
+            if good < len(rows):  # stop at the first record beyond the limit
                 stop, fault = int(rows["physicalOffset"][good]), Fault.NONE
             about = (
                 (int(rows["physicalOffset"][good - 1]), good, int(rows["storeTimestamp"][good - 1]))
@@ -209,7 +209,7 @@ def _new_buffers(source: SourceLog) -> Buffers:
 
 
 def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[LogPiece]:
-    """What is longer than a window, or no record: the rest of a segment behind its BLANK."""
+    """The pieces of a record longer than a window, or of the rest of a segment after its BLANK."""
     while at < end:
         data = np.empty(min(_LONG_PIECE_BYTES, end - at), np.uint8)
         source.read(at, data)
@@ -221,7 +221,7 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
-    """The same, made in a thread while the one before is used; raises what making them raises."""
+    """The same pieces, read by a thread in advance; raises the errors of reading."""
     taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The store that is a replica, or becomes one: whether it may, where it ends, its notes."""
+"""The store that is or becomes a replica: whether it may, where its log ends, and its notes."""
 
 import os
 import stat
@@ -49,21 +49,21 @@ from reput.store_format.storage.local import LocalStorage
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _NOTES = {NOTE, CATCH_UP_NOTE}
 _WINDOW_BYTES = 1 << 20
-_HEAD_BYTES = 4096  # so much of the log's start is compared
+_HEAD_BYTES = 4096  # compared at the log's start
 _BODIES = Checks(body=True)
 
 
 class ReplicaDiffers(StoreError):
-    """The target's log is no beginning of the source's."""
+    """The target's log is not a beginning of the source's log."""
 
 
 @contextmanager
 def held_target(
     path: str, inputs: tuple[Input, ...], like: os.stat_result | None
 ) -> Iterator[HeldStore]:
-    """Make the folder, or take up a replica that is there, and hold its lock.
+    """Make the folder, or open an existing replica, and hold its lock.
 
-    inputs: what is read; like: whose mode and owner a new folder gets. Raises OverlapsInput,
+    inputs: the source's paths; like: gives mode and owner of a new folder. Raises OverlapsInput,
     StoreInUse, StoreError for a folder that is neither empty nor a store, OSError.
     """
     check_target(path, inputs)
@@ -76,12 +76,12 @@ def held_target(
     with held_store(path, False) as held:
         held.lock_at_last()
         held.changed = True
-        held.files.make_folder(COMMIT_LOG)  # first: by it the next run knows a replica again
+        held.files.make_folder(COMMIT_LOG)  # first, as it marks a replica for the next run
         yield held
 
 
 def check_target(path: str, inputs: tuple[Input, ...]) -> None:
-    """Raise StoreError where no replica may be made or gone on with at a local path."""
+    """Raise StoreError if no replica may be made or extended at a local path."""
     refuse_overlap(LocalStorage(), path, inputs)
     if not os.path.lexists(path):
         return
@@ -103,8 +103,8 @@ def check_target(path: str, inputs: tuple[Input, ...]) -> None:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise StoreError where a folder of the store, or one in it, is a link or no folder: what is
-    cut off there would be another store's.
+    """Raise StoreError if a folder of the store, or a folder in it, is a link or no folder, as
+    files behind it that are cut would be another store's.
     """
     if not os.path.lexists(folder):
         return
@@ -115,25 +115,25 @@ def _refuse_links(folder: str) -> None:
 
 
 class ReplicaTarget:
-    """A held store whose log grows by `log`; made for one run of `reput replicate`."""
+    """A held store whose log grows by `log`, for one run of `reput replicate`."""
 
     def __init__(
         self, held: HeldStore, rules: Rules, settings: Mapping[str, str], source: str
     ) -> None:
-        """rules, settings: the source's; source: its name, for the note. Raises StoreError."""
+        """rules, settings: of the source; source: its name, for the note. Raises StoreError."""
         self.held, self.files, self.rules, self.source = held, held.files, rules, source
-        # its paths are not the target's
+        # without the source's paths
         self.settings = {n: v for n, v in settings.items() if "storepath" not in n.lower()}
         self.segment_bytes = rules.settings.mapped_file_size_commit_log
         self.standing = read_standing(self.files)
         self.config = dict(self.standing.config) if self.standing else {}
         self.segments = self._segments()
         self.last = -1
-        self.log: ReplicaLog  # once its end is known
+        self.log: ReplicaLog  # set by take_up or stand
         self._refuse_another_crash()
 
     def _segments(self) -> list[int]:
-        """The segments' starts. Raises StoreError for other names, sizes, holes."""
+        """The starts of the segments. Raises StoreError for wrong names or sizes, and holes."""
         found: list[int] = []
         for name in self.files.names(COMMIT_LOG):
             path = f"{COMMIT_LOG}/{name}"
@@ -155,7 +155,7 @@ class ReplicaTarget:
         return found
 
     def _refuse_another_crash(self) -> None:
-        """`abort` must be that of a replication or catch-up of this user, which was killed."""
+        """Raise StoreError unless `abort` is that of a killed replication or catch-up."""
         if not self.held.crashed:
             return
         note = read_note(self.files)
@@ -172,9 +172,9 @@ class ReplicaTarget:
     # --- where it ends -----------------------------------------------------------------------
 
     def find_end(self) -> tuple[int, int, int] | None:
-        """(from where on records were read, where they end, where the last one begins or -1).
+        """(offset from which records were read, their end, begin of the last record or -1).
 
-        None where there is no record yet. Records before are those that a note says are durable.
+        None if there is no record yet. Earlier records are durable by the note.
         """
         written = [start for start in self.segments if any(self._head(start))]
         if not written:
@@ -191,8 +191,8 @@ class ReplicaTarget:
         return begin, at, last
 
     def _walk(self, at: int, last: int, stop: int = 1 << 62) -> tuple[int, int, Fault]:
-        """From a record on to its segment's end, the first fault, or the record that holds `stop`:
-        (where that is, where the last record before it begins, what is there).
+        """Walk from a record to its segment's end, the first fault, or the record that holds
+        `stop`: (the offset of that, begin of the last record before it, the fault).
         """
         end = at - at % self.segment_bytes + self.segment_bytes
         buffer = np.empty(min(_WINDOW_BYTES, self.segment_bytes), np.uint8)
@@ -217,7 +217,7 @@ class ReplicaTarget:
         return head.tobytes()
 
     def read(self, at: int, buffer: np.ndarray) -> None:
-        """Fill a buffer that lies within one segment; what is not there reads as zeros."""
+        """Fill a buffer that lies within one segment; missing bytes read as zeros."""
         start = at - at % self.segment_bytes
         with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")) as file:
             there = max(min(file.length() - (at - start), len(buffer)), 0)
@@ -226,10 +226,11 @@ class ReplicaTarget:
             buffer[there:] = 0
 
     def take_up(self, source: Read, start: int, stop: int, verify: bool = False) -> None:
-        """Find the log's end, and compare its first bytes and its last records with the source's.
+        """Find the log's end, and compare its first bytes and last records with the source.
 
-        start, stop: of the source. A new replica begins at `start`. verify: compare all between.
-        Raises ReplicaDiffers where the target is no beginning of the source.
+        start, stop: physical offsets of the source. A new replica begins at `start`.
+        verify: compare the bytes between too.
+        Raises ReplicaDiffers if the target is no beginning of the source.
         """
         found = self.find_end()
         if found is None:
@@ -247,14 +248,14 @@ class ReplicaTarget:
             self._compare(source, first, min(first + _HEAD_BYTES, low))
         differs = first_difference(self.read, source, low, end, self.segment_bytes)
         if differs < end and differs >= begin and self.held.crashed:
-            end, last, _ = self._walk(begin, last, differs)  # what a power cut has torn
+            end, last, _ = self._walk(begin, last, differs)  # cut what a power cut has torn
         elif differs < end:
             self._refuse(differs)
         self.last = last
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
     def stand(self, start: int) -> None:
-        """As `take_up` where the source gives only what follows: `last` is compared later."""
+        """As `take_up`, for a source that only sends what follows; `last` is compared later."""
         found = self.find_end()
         if found is None:
             self.log = ReplicaLog(self.files, self.segment_bytes, start)
@@ -262,7 +263,7 @@ class ReplicaTarget:
         _, end, self.last = found
         if end < start:
             raise ReplicaDiffers(self._deleted(end, start))
-        if self.last < start:  # the master has not got it any more
+        if self.last < start:  # the master has deleted that record
             self.last = -1
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
@@ -295,10 +296,10 @@ class ReplicaTarget:
     # --- abort, notes, derived files ---------------------------------------------------------
 
     def begin(self) -> None:
-        """Before the log grows: a broker that starts from now on recovers as after a crash.
+        """Prepare for growth of the log: a broker that starts now recovers as after a crash.
 
-        A new replica has its note from now on, by which a run that follows a killed one knows it
-        again, and reads all of it: nothing is durable yet.
+        A new replica gets its note, by which the run after a kill recognises it. That run reads the
+        whole log, as nothing is durable yet.
         """
         if self.standing is None and not self._has_log():
             self.note(self.last)
@@ -334,14 +335,14 @@ class ReplicaTarget:
         return any(any(self._head(start)) for start in self.segments[:1])
 
     def note(self, last: int) -> None:
-        """Make the log durable, and say so in the note. Raises OSError."""
+        """Make the log durable, and write its end to the note. Raises OSError."""
         self.last = last if last >= 0 else self.last
         self.log.sync()
         self.standing = Standing(self.source, self.log.end, self.last, self.config)
         write_standing(self.files, self.standing)
 
     def derive(self, progress: Progress) -> int:
-        """Bring queues and index up to the log's end; how many queue entries were new."""
+        """Extend queues and index to the log's end; the number of new queue entries."""
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
             return 0
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))

@@ -1,1 +1,1 @@
-"""Stores compared: where their logs part, which messages only one has, what else differs."""
+"""Compare stores: where their logs part, which messages only one has, what else differs."""

@@ -1,4 +1,4 @@
-"""What a comparison found, as the console shows it and --json prints it."""
+"""The report of a comparison, for the console and --json."""
 
 import json
 from dataclasses import dataclass, field
@@ -16,7 +16,9 @@ SAME, BEHIND, AHEAD, PARTED, DAMAGED = "same", "behind", "ahead", "parted", "dam
 
 @dataclass
 class Epochs:
-    """Both epoch files; `point`: where a slave would cut its log, -1: nowhere, None: not known."""
+    """Both epoch files. point: physical offset where a slave would cut its log, -1: none, None:
+    unknown.
+    """
 
     ours: tuple[Epoch, ...] | None = None
     theirs: tuple[Epoch, ...] | None = None
@@ -30,7 +32,7 @@ class Epochs:
 
 @dataclass
 class Comparison:
-    """One store compared with the first; `ours` is the first one's. Offsets are physical."""
+    """One store (theirs) compared with the first store (ours). Offsets are physical."""
 
     ours: Side
     theirs: Side
@@ -42,18 +44,16 @@ class Comparison:
 
     @property
     def at(self) -> int | None:
-        """Where the first record begins that is not the same on both, or that only one has; None
-        where there is none.
-        """
+        """The begin of the first record that differs or that only one store has; None for none."""
         if self.there is None:
             return None
         return min(there.physical_offset for there in self.there)
 
     @property
     def verdict(self) -> str:
-        """How the other log stands to the first: one of SAME, ...
+        """The relation of the other log to the first: SAME, BEHIND, AHEAD, PARTED or DAMAGED.
 
-        Damaged: bytes differ, but not up to where one of them ends. Parted: they do.
+        DAMAGED: bytes differ, but not up to the end of either log; else PARTED.
         """
         parting = self.parting
         if not parting.spans:
@@ -69,11 +69,11 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Nothing differs, in the logs or in config/. Where logs begin does not count."""
+        """Whether nothing differs in logs and config/. The starts of the logs do not count."""
         return not (self.parting.spans or self.configs or self.epochs.differ)
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints of one pair; `ours` is the first store."""
+        """The content of --json for one pair; `ours` is the first store."""
         return {
             "ours": self.ours.path,
             "theirs": self.theirs.path,
@@ -102,7 +102,7 @@ class Comparison:
 
 @dataclass
 class CompareReport:
-    """What a comparison of several stores with the first one found."""
+    """The comparison of several stores with the first one."""
 
     sides: list[Side]
     pairs: list[Comparison]
@@ -114,7 +114,7 @@ class CompareReport:
         return all(pair.same for pair in self.pairs)
 
     def as_json(self) -> dict[str, Any]:
-        """What --json prints."""
+        """The content of --json."""
         return {
             "same": self.same,
             "stores": [

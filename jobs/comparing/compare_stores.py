@@ -1,4 +1,4 @@
-"""A comparison: the logs' bytes, then what differs of them record by record, then config/."""
+"""A comparison: bytes of the logs, then records where bytes differ, then config/."""
 
 import tempfile
 import time
@@ -27,8 +27,8 @@ def compare_stores(
     engine: Engine, stores: Sequence[StoreAt], progress: Progress, staging: str | None,
     storage: Storage | None, lines: BinaryIO | None,
 ) -> CompareReport:  # fmt: skip
-    """Compare each store with the first. staging: a folder for fingerprints, by default a temporary
-    one; lines: gets each message that only one of a pair has, as a JSON line.
+    """Compare each store with the first. staging: folder for fingerprints, None: a temporary one.
+    lines: gets each message that only one store of a pair has, as a JSON line.
 
     Raises StoreError, SettingError, UnknownRelease, StoreChanged, OSError, EngineFailed.
     """

@@ -1,4 +1,4 @@
-"""What two stores' config/ say of topics, subscription groups and progress, compared."""
+"""Compares topics, subscription groups and offsets in the config/ of two stores."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _DELAY_FILE, _DELAY_TABLE = "delayOffset.json", "offsetTable"  # ScheduleMessage
 
 
 class OffsetDiffers(NamedTuple):
-    """How far a group has come in a queue on both sides; None where a side does not say."""
+    """The offsets of a group in a queue in both stores; None for a store without that offset."""
 
     group: str
     topic: str
@@ -29,7 +29,7 @@ class OffsetDiffers(NamedTuple):
 
 @dataclass
 class Named:
-    """Things of a name: those that one side lacks, and those of which fields differ."""
+    """The differing names of a table. differ: name -> field -> (our value, their value)."""
 
     only_ours: list[str] = field(default_factory=list)
     only_theirs: list[str] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Named:
 
 @dataclass
 class ConfigsDiffer:
-    """Where two stores' config/ differ. `ours` is the first store's."""
+    """The differences of two stores' config/. `ours` is the first store."""
 
     topics: Named = field(default_factory=Named)
     groups: Named = field(default_factory=Named)
     offsets: list[OffsetDiffers] = field(default_factory=list)
-    delays: list[tuple[str, int | None, int | None]] = field(default_factory=list)  # by level
+    delays: list[tuple[str, int | None, int | None]] = field(default_factory=list)  # (level, ...)
     notes: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -54,7 +54,7 @@ class ConfigsDiffer:
 
 
 def compare_configs(ours: Side, theirs: Side) -> ConfigsDiffer:
-    """Read and compare. What a store has no file of is not compared, and noted."""
+    """Read and compare config/. A table that one store lacks is not compared, but noted."""
     found = ConfigsDiffer()
     notes = Notes(found.notes.append)
     for name, look in (("topics", configured_topics), ("groups", subscription_groups)):
@@ -96,7 +96,7 @@ def _named(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Named:
 
 
 def _fields(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two JSON values differ; '' for the values as a whole."""
+    """Field -> (our value, their value) where two JSON values differ; '' for whole values."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return {} if ours == theirs else {"": (ours, theirs)}
     names = sorted({**ours, **theirs})

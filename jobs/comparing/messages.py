@@ -1,4 +1,4 @@
-"""The messages that only one of two stores has, in the spans where their logs differ."""
+"""Finds the messages that only one of two stores has, in the spans where their logs differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ from reput.udfs.comparing.messages import (
 from reput.udfs.comparing.messages import KINDS as KINDS
 from reput.udfs.staging import Staging
 
-_SHARE_BYTES = 256 << 20  # of the logs, whose fingerprints a task holds
+_SHARE_BYTES = 256 << 20  # bytes of the logs whose fingerprints a task holds
 _SHARES_MOST = 256
-_SHOWN = 20  # messages of each queue that a report names
+_SHOWN = 20  # messages of each kind that a report names
 
 
 @dataclass
@@ -52,9 +52,9 @@ class QueueOnly:
 
 @dataclass
 class Found:
-    """What one of the two has in the spans that differ."""
+    """The messages of one store in the spans that differ."""
 
-    same: int = 0  # messages that both have, in the same place of a queue
+    same: int = 0  # messages that both stores have at the same position of a queue
     queues: list[QueueOnly] = field(default_factory=list)
     first: list[str] = field(default_factory=list)  # JSON of the first messages
     lines: list[str] = field(default_factory=list)  # staging files, in the log's order
@@ -63,7 +63,7 @@ class Found:
         return [queue for queue in self.queues if queue.kind == kind]
 
     def count(self, kind: str, system: bool | None = None) -> int:
-        """Messages of a kind; system: of system topics alone, or of all others."""
+        """Number of messages of a kind; system: only of system topics, or only of others."""
         return sum(
             queue.messages
             for queue in self.of_kind(kind)
@@ -82,10 +82,10 @@ def find_messages(
     engine: Engine, staging: Staging, sides: tuple[Side, Side], spans: Sequence[Span],
     progress: Progress, lines: bool,
 ) -> tuple[Found, Found]:  # fmt: skip
-    """What each of two sides has in these spans that the other has not.
+    """The messages in the spans that only one of two sides has, for each side.
 
-    lines: all of these messages are wanted as JSON lines too. Raises StoreChanged, OSError,
-    EngineFailed.
+    lines: whether to write all of these messages as JSON lines too.
+    Raises StoreChanged, OSError, EngineFailed.
     """
     walks = Walks(tuple(side.log for side in sides), tuple(_walks(sides, spans)))
     count = len(walks.walks)
@@ -145,5 +145,5 @@ def _walks(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
 
 
 def _least(one: int, other: int) -> int:
-    """The least of two numbers that are -1 where they are not known."""
+    """The lesser of two numbers, of which -1 means unknown."""
     return max(one, other) if min(one, other) < 0 else min(one, other)

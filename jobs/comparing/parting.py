@@ -1,4 +1,4 @@
-"""Where logs part: their bytes compared, piece by piece, on an engine."""
+"""Compares the bytes of logs, piece by piece, on an engine."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -15,10 +15,10 @@ _PIECE_BYTES = 64 << 20
 
 
 class Parting(NamedTuple):
-    """How the logs of two stores differ, `ours` being the first; physical offsets.
+    """The spans in which two logs differ, in physical offsets; `ours` is the first store.
 
-    unlike: spans in which bytes differ, from the first such byte on; ours, theirs: what only one
-    has, of what begins where both logs have begun.
+    unlike: spans with different bytes, from the first such byte on.
+    ours, theirs: spans that only one log has, after the starts of both logs.
     """
 
     unlike: tuple[Span, ...]
@@ -27,7 +27,7 @@ class Parting(NamedTuple):
 
     @property
     def spans(self) -> list[Span]:
-        """All of these, in order, joined where they meet."""
+        """All spans in order, joined where they meet."""
         found: list[Span] = []
         for start, end in sorted((*self.unlike, *self.ours, *self.theirs)):
             if found and start <= found[-1][1]:
@@ -38,12 +38,12 @@ class Parting(NamedTuple):
 
     @property
     def first(self) -> int | None:
-        """The first offset at which they differ, or only one has anything; None for none."""
+        """The start of the first span; None if there is none."""
         return min((start for start, _ in self.spans), default=None)
 
 
 def part(engine: Engine, sides: Sequence[Side], progress: Progress) -> list[Parting]:
-    """How each of the sides but the first differs from the first, in their order.
+    """Compare each side with the first side: a Parting for each but the first, in order.
 
     Raises StoreChanged, OSError, EngineFailed.
     """
@@ -69,7 +69,7 @@ def _pieces(sides: Sequence[Side]) -> Iterable[ComparedPiece]:
 
 
 def _between_edges(sides: Sequence[Side]) -> Iterable[Span]:
-    """Spans in which no segment of any log begins or ends."""
+    """The spans between neighbouring starts or ends of segments of any log."""
     return pairwise(sorted({edge for side in sides for span in side.spans for edge in span}))
 
 
@@ -80,6 +80,6 @@ def _parting(ours: Side, theirs: Side, rows: Iterable[Row]) -> Parting:
     only = tuple(span for span in spans if ours.has(span[0]) and not theirs.has(span[0]))
     theirs_only = tuple(span for span in spans if theirs.has(span[0]) and not ours.has(span[0]))
     if unlike and ours.plan.splits.segment_bytes != theirs.plan.splits.segment_bytes:
-        # from the first BLANK on, the same records stand at other places
+        # after the first BLANK the same records have other physical offsets
         unlike = ((unlike[0][0], max(ours.end, theirs.end)),)
     return Parting(unlike, only, theirs_only)

@@ -1,4 +1,4 @@
-"""What stands at one physical offset of a log: the record that covers it."""
+"""Finds the record that covers a physical offset of a log."""
 
 from typing import Any, NamedTuple
 
@@ -12,17 +12,17 @@ from reput.udfs.table.log_parts import new_walk
 
 
 class There(NamedTuple):
-    """What one store has at the first offset at which it differs from the other."""
+    """The record of one store at the first offset at which it differs from the other store."""
 
-    physical_offset: int  # where the record that covers it begins, or the offset itself
-    message: dict[str, Any] | None  # as message_line says it; None where there is no record
-    reason: str  # what is wrong with it; '' for a sound record
+    physical_offset: int  # begin of the record, or the offset itself if there is no record
+    message: dict[str, Any] | None  # as from message_line; None if there is no record
+    reason: str  # fault of the record; '' if it is sound
 
 
 def record_there(side: Side, place: int) -> There:
-    """The record of a side that covers a physical offset, with its CRCs compared.
+    """The record of a side that covers a physical offset, with its CRCs checked.
 
-    Walks the segment from its first record, so the record is the one that a broker would read.
+    It walks the segment from its first record, so it finds the record that a broker would read.
     """
     segment = next((s for s in side.log.segments if s.start <= place < s.end), None)
     if segment is None or place >= side.end:
@@ -38,7 +38,7 @@ def record_there(side: Side, place: int) -> There:
 
 
 def _as_it_stands(side: Side, at: int) -> dict[str, Any] | None:
-    """A record of which only a CRC is wrong."""
+    """The record at an offset without a check of CRCs; None if it has another fault too."""
     log = side.reader()
     log.checks = NO_CHECKS
     with log:
@@ -50,7 +50,7 @@ def _as_it_stands(side: Side, at: int) -> dict[str, Any] | None:
 
 
 def _start_of_record(side: Side, place: int) -> int:
-    """Where the record begins that covers a place; the place itself where none is known to."""
+    """The begin of the record that covers a place; the place itself if there is no record."""
     segment = next(s for s in side.log.segments if s.start <= place < s.end)
     reader = side.log.storage.open(segment.path, segment.state)
     try:

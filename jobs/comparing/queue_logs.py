@@ -1,7 +1,7 @@
-"""A queue's own log (`compacted:`, `tiered:`) compared with the queue file that stands beside it.
+"""Compares a queue's own log (`compacted:`, `tiered:`) with the queue file beside it.
 
-The entries are derived from the log as a ConsumeQueue's are, and compared one by one. What a
-compaction has left out of a log is not known any more, so nobody can say what is missing in both.
+The entries are derived from the log like those of a ConsumeQueue, and compared one by one. Messages
+that a compaction has removed are unknown, so entries missing in both cannot be found.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _NAMES = ("physicalOffset", "size", "tagsCode", "storeTimestamp", "baseOffset", 
 
 
 class _OfSegment(NamedTuple):
-    """The entries that a segment's records give (BATCH_QUEUE_ENTRY), and why its walk ended."""
+    """The entries of a segment's records (BATCH_QUEUE_ENTRY), and end and fault of its walk."""
 
     entries: Entries
     end: int
@@ -94,7 +94,7 @@ def _batch_entries(part: Runs) -> Iterator[Entries]:
 
 
 def _breaks(plan: Plan, found: list[_OfSegment]) -> Iterator[Difference]:
-    """Where records break off, though more must follow."""
+    """A difference for each segment whose records end at a fault although more must follow."""
     sound = (Fault.NONE, Fault.BLANK)
     tiered = isinstance(plan.storage, TieredLog)
     for number, (segment, each) in enumerate(zip(plan.segments, found, strict=True)):

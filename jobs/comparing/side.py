@@ -1,4 +1,4 @@
-"""One of the stores that are compared: its log, and where that begins and ends."""
+"""One of the compared stores: its log, with start and end."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ Span = tuple[int, int]  # [start, end), physical offsets
 
 
 class Tail(NamedTuple):
-    """What stands behind a log's last live record, in its segment; physical offsets."""
+    """The rest of a segment after a log's last live record; physical offsets."""
 
-    end: int  # where the last byte that is not 0 ends
-    record: int  # the first record there that is whole and at its place; -1 for none
+    end: int  # end of the last nonzero byte
+    record: int  # begin of the first whole record at its own place; -1 for none
 
 
 @dataclass(frozen=True)
 class Side:
-    """A store as it was found. start, end: of its live records, which are read."""
+    """A store as found. start, end: physical offsets of its live records."""
 
     path: str
     plan: Plan
@@ -45,7 +45,7 @@ class Side:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """What its segments have of [start, end), in order; those that meet are not joined."""
+        """The parts of [start, end) that each segment has, in order, not joined."""
         found = ((s.start, min(s.end, self.end)) for s in self.log.segments)
         return [(start, end) for start, end in found if start < end]
 
@@ -59,7 +59,7 @@ class Side:
         return number >= 0 and place < self.spans[number][1]
 
     def reader(self) -> LogReader:
-        """The log for reading single records, with all that a CRC covers compared."""
+        """A reader of single records that checks all CRCs."""
         rules = self.log.rules
         checks = NO_CHECKS._replace(
             body=True, property=self.plan.profile.property_crc,
@@ -81,7 +81,7 @@ def open_side(at: StoreAt) -> Side:
 
 
 def _tail(log: LogParts, end: int) -> Tail | None:
-    """What is behind the end; None where that is zeros, or a BLANK up to the segment's end."""
+    """The rest after the end; None if it is zeros, or a BLANK up to the segment's end."""
     segment = next((s for s in log.segments if s.start <= end < s.end), None)
     if segment is None:
         return None

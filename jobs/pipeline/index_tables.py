@@ -1,4 +1,4 @@
-"""The tables of an index in RocksDB: each split's rows, sorted, then ranges of keys merged."""
+"""Builds the tables of an index in RocksDB: sort each split's rows, then merge ranges of keys."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,9 @@ _RANGES_A_CORE = 2
 
 
 class IndexTables(NamedTuple):
-    """Tables, how many rows, and place and time of the last message that has any; -1: none."""
+    """Names of tables in staging, number of rows, physical offset and storeTimestamp of the last
+    message with a row (-1 for none).
+    """
 
     names: list[str]
     rows: int
@@ -26,7 +28,7 @@ class IndexTables(NamedTuple):
 
 
 def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
-    """RUN_OF_ROWS of the accepted splits."""
+    """RUN_OF_ROWS rows of the accepted splits."""
     plan = job.plan
     accepted = [row for row in linked.accepted if row["records"]]
     stretches = tuple((row["split"], row["first"], row["next"]) for row in accepted)
@@ -41,7 +43,7 @@ def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
 
 
 def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
-    """Build them in staging."""
+    """Build the tables in staging."""
     runs = index_runs(job, linked)
     if not runs:
         return IndexTables([], 0, -1, -1)

@@ -1,4 +1,4 @@
-"""Open a job: what each command finds in a store, and the staging folder that it works in."""
+"""Open a job: find a store, and work on it in a staging folder."""
 
 import tempfile
 import time
@@ -29,7 +29,7 @@ from reput.udfs.staging import Staging
 
 @dataclass(frozen=True)
 class FoundStore:
-    """A store before any of its log is read, and what the work on it is done with."""
+    """A store before its log is read, with the engine and options of the work on it."""
 
     engine: Engine
     plan: Plan
@@ -39,7 +39,7 @@ class FoundStore:
     started: float  # of time.monotonic
 
     def seconds(self) -> float:
-        """How long the job has been running."""
+        """The seconds since the job began."""
         return time.monotonic() - self.started
 
     def job(self, staging: Staging) -> Pipeline:
@@ -47,15 +47,15 @@ class FoundStore:
         return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
 
     def output(self, path: str, kind: SetKind, replace: bool, storage: Storage | None) -> Output:
-        """Where a set is to be published. storage: None: as the path or URL says."""
+        """The output of a set. storage: None to choose it by the path or URL."""
         storage = storage or storage_for(path, not self.engine.one_machine)
         return Output(storage, storage.resolve(path), kind, replace, self.inputs)
 
     @contextmanager
     def publishing(self, target: Output) -> Iterator[tuple[Pipeline, list[str]]]:
-        """Yield the job, staged beside where it publishes, and the leftovers that were removed.
+        """Yield (the job with staging beside the target, paths of removed leftovers).
 
-        Raises StoreError or OSError where nothing may be published there.
+        Raises StoreError or OSError if nothing may be published at the target.
         """
         target.check()
         cleaned = remove_leftovers(target.storage, target.path, self.inputs)
@@ -70,7 +70,7 @@ class FoundStore:
         storage: Storage | None = None,
         also: Iterable[Input] = (),
     ) -> Iterator[Pipeline]:
-        """Yield the job, staged in `folder` or a temporary one. also: inputs besides the store."""
+        """Yield the job with staging in `folder` or a temporary one. also: further inputs."""
         folder = folder or tempfile.gettempdir()
         storage = storage or storage_for(folder)
         with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:
@@ -91,11 +91,11 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     even_rocksdb: bool = False,
     only_reads: bool = False,
 ) -> FoundStore:
-    """List and check a store. None stands for what is usual.
+    """List and check a store. cut, progress, discovered: None for the default.
 
-    tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
-    compares: as for `discover`, and it is nothing that is written. even_rocksdb: as for make_plan.
-    one_release: all is derived by the rules of one. only_reads: nothing is derived from the log.
+    tolerant, assume_names, even_rocksdb: as for make_plan. discovered: if it is known already.
+    compares: as for `discover`, for commands that only compare and write no store.
+    one_release: derive all by the rules of one release. only_reads: nothing is derived.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()

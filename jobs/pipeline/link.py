@@ -1,8 +1,8 @@
-"""Link the scanned splits into one log: prove the parallel walk, and find where it ends.
+"""Link the scanned splits into one log: prove the parallel walk, and find the log's end.
 
-A split that did not start at a known record found one by itself. Where the split before says
-that its next record is exactly that one, both walked as one reader would have. Anything else is
-scanned again from the known record.
+A split without a known first record has searched for one itself. If the previous split ends
+exactly at that record, both have walked like a single reader. Else the split is scanned again from
+the record at which the previous split ends.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.schemas
 
 
 class Break(NamedTuple):
-    """Where the log ends before its last byte: a place, what stands there, and why it is refused.
+    """The end of a log before its last byte: its physical offset, and the fault there.
 
-    size: what totalSize says there; rest_is_zero: nothing but zeros follow in the whole log.
+    size: value of the faulty field, mostly totalSize; rest_is_zero: only zeros follow in the log.
     """
 
     split: int
@@ -37,26 +37,26 @@ class Linked:
     accepted: list[Scanned] = field(default_factory=list)
     end: int = 0
     broke: Break | None = None
-    lost: Losses = NO_LOSSES  # what damage took, if it was passed over
-    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
+    lost: Losses = NO_LOSSES  # what damage took, if the scan went past it
+    # What to do if a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
     firsts: str = REFUSE
     queue_damage: QueueDamage = NO_QUEUE_DAMAGE
 
     @property
     def runs(self) -> dict[int, str]:
-        """What the run files of each split are named; one without records has none."""
+        """Split -> name of its run files; a split without records has none."""
         return runs_of(self.accepted)
 
 
 class Rescan(NamedTuple):
-    """A split that must be scanned again, from its known first record."""
+    """A split that must be scanned again. first: physical offset of its true first record."""
 
     split: int
     first: int
 
 
 def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
-    """Follow the log through its splits; `scanned` has a row for each split number."""
+    """Follow the log through its splits. scanned: split number -> SCANNED row."""
     linked, before = Linked(), _last_entry(())
     for number, segment in enumerate(splits.segments):
         walk = link_segment(splits, scanned, number)
@@ -83,12 +83,12 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
     return linked
 
 
-# Puts the rows of these splits into a dictionary; the last has first records that differ, by split.
+# (dictionary that gets the SCANNED rows, numbers of splits, split -> its known first record)
 ScanSplitsOf = Callable[[dict[int, Scanned], range | tuple[int, ...], dict[int, int]], None]
 
 
 def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
-    """Scan all splits, and again each whose first record turns out to be another."""
+    """Scan all splits, and scan again each split that began at a wrong first record."""
     numbers: range | tuple[int, ...] = range(splits.total)
     scanned: dict[int, Scanned] = {}
     firsts: dict[int, int] = {}
@@ -101,7 +101,7 @@ def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
 
 
 class SegmentWalk(NamedTuple):
-    """One segment's walk: its splits, where it stopped, why; NONE or BLANK: at its end."""
+    """A segment's walk: rows of its splits, offset and fault of its stop; NONE, BLANK: its end."""
 
     accepted: list[Scanned]
     end: int
@@ -117,7 +117,7 @@ def link_segment(
     expected = segment.start
     after = min((number + 1) * splits.in_segment, splits.total)
     for split in range(number * splits.in_segment, after):
-        # A record or a BLANK that began before this split ends after it: nothing starts in it.
+        # A record or a BLANK that began before this split ends after it: no record starts in it.
         if expected >= splits.stretch(split).end:
             continue
         row = scanned[split]
@@ -132,10 +132,10 @@ def link_segment(
 
 
 def _out_of_sequence(rows: Sequence[Scanned], before: Sequence[int]) -> tuple[int, Break] | None:
-    """The first split of a DLedger log that does not go on from the one before: its place among the
-    rows, and the break at its first entry. A split's own walk has compared the entries in it.
+    """The first split of a DLedger log whose first entry does not follow the previous split's last
+    entry: (its index in `rows`, the break). Entries within a split were compared by its own walk.
 
-    before: index and term of the last entry before the rows, or nothing.
+    before: (index, term) of the last entry before the rows, or empty.
     """
     for number, row in enumerate(rows):
         sequence = row.get("sequence")
@@ -153,13 +153,13 @@ def _out_of_sequence(rows: Sequence[Scanned], before: Sequence[int]) -> tuple[in
 
 
 def _last_entry(rows: Iterable[Scanned]) -> Sequence[int]:
-    """Index and term of the last DLedger entry of the rows; nothing where there is none."""
+    """(index, term) of the last DLedger entry of rows in reverse order; empty if there is none."""
     known = (row.get("sequence") for row in rows)
     return next((each[2:] for each in known if each and each[2] >= 0), ())
 
 
 def runs_of(rows: Iterable[Scanned]) -> dict[int, str]:
-    """By split, what its run files are named, of those that have any."""
+    """Split -> name of its run files, for splits with records."""
     return {row["split"]: row["run"] for row in rows if row["records"]}
 
 
@@ -171,10 +171,10 @@ def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Brea
 
 
 def _is_zero(row: Scanned) -> bool:
-    """Whether a split has nothing but zeros.
+    """Whether a split has only zeros.
 
-    The walk of a segment's first split begins at the segment's start, whatever stands there, and
-    stops at the zeros. The walk of any other split looks for a first record and finds none.
+    The walk of a segment's first split always begins at the segment's start, and stops at the
+    zeros. The walk of any other split searches for a first record and finds none.
     """
     begun = row["first"] >= 0 and (row["records"] > 0 or Fault(row["fault"]) != Fault.ZEROS)
     return bool(row["rest_is_zero"] and not begun)

@@ -1,6 +1,6 @@
-"""The two steps of a rebuild: scan the log; then number, chain and build from what that wrote.
+"""The two steps of a rebuild: scan the log; then number, chain and build from the scan's files.
 
-Rows say where bytes are; the bytes themselves are in staging.
+Rows only have places of bytes; the bytes themselves are in staging.
 """
 
 from dataclasses import dataclass, replace
@@ -37,28 +37,28 @@ from reput.udfs.staging import RUNS, Staging
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut; the bytes do not depend on it. None: chosen from the cores."""
+    """How the work is cut, which does not change the result. None: chosen by the cores."""
 
     split_bytes: int | None = None
     index_ranges: int | None = None
     partitions: int | None = None
 
 
-# Queues are built in shares (queue_shares.py), where each task reads the lists of all runs, as long
-# as there are at most this many lists, bytes of lists, and entries; all entries may be those of one
-# queue, and then one task builds them. Where there are few cores each task may read more bytes,
-# all tasks together no more than _LIST_BYTES_OF_ALL.
+# Queues are built in shares (queue_shares.py), where each task reads the lists of all runs, if
+# there are at most this many lists, bytes of lists, and entries (one queue may have all entries,
+# and then one task builds them). With few cores each task may read more bytes, but all tasks
+# together at most _LIST_BYTES_OF_ALL.
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
-# This many entries are built in a seventh of a second; a larger share is cut further.
+# These are built in a seventh of a second; a larger share is cut further.
 _ENTRIES_OF_A_SHARE = 1 << 22
-# This many puts of an index file are chained in 0.2 s, which a query with more stages costs too.
+# These puts of an index file are chained in 0.2 s, as long as a query with more stages takes.
 _PUTS_OF_A_TASK = 1 << 23
 
 
 class PutsBefore(NamedTuple):
-    """Index puts that come before those of the log: the name of their run in staging, how many."""
+    """Index puts before those of the log. run: name of their run in staging; puts: their number."""
 
     run: str
     puts: int
@@ -68,7 +68,7 @@ NO_PUTS = PutsBefore("", 0)
 
 
 class Pipeline:
-    """The steps of a rebuild on an engine, of one store and in one staging folder."""
+    """The steps of a rebuild of one store, on an engine and in a staging folder."""
 
     def __init__(
         self, engine: Engine, plan: Plan, staging: Staging, cut: Cut, progress: Progress
@@ -82,7 +82,7 @@ class Pipeline:
         )  # fmt: skip
 
     def keep_times(self) -> None:
-        """Keep the times of queues' entries, for rows of a RocksDB."""
+        """Keep the storeTimestamps of queue entries, which rows in RocksDB have."""
         self.rules = rocksdb_rules(self.rules, self.plan.profile, self.plan.settings)
 
     def check_every_crc(self) -> None:
@@ -92,15 +92,15 @@ class Pipeline:
         )
 
     def check_property_crc(self) -> None:
-        """Check a `__CRC32#` where a record has one: nothing else tells of its header and text."""
+        """Check `__CRC32#` properties, as nothing else covers a record's header and text."""
         self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
 
     def scan(self) -> Linked:
-        """Scan all splits, and again those whose first record turns out to be another."""
+        """Scan and link all splits."""
         return link_all(self.plan.splits, self._scan)
 
     def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
-        """Each segment's own walk by its number, those of a wrong size left out; and all rows."""
+        """({segment: its own walk}, {split: SCANNED row}), without segments of a wrong size."""
         splits = self.plan.splits
         limit = splits.segments[-1].end if splits.limit is None else splits.limit
         segments = [
@@ -151,9 +151,9 @@ class Pipeline:
     def search_queues(
         self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
     ) -> QueueFindings:
-        """Lost positions of queues, and records that are not theirs; each task lists `most` gaps.
+        """Find lost positions of queues, and records that do not belong to them.
 
-        ask_queues: the store's own queue files are asked too.
+        most: gaps that each task lists; ask_queues: whether to use the store's queue files too.
         """
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
         task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
@@ -161,7 +161,7 @@ class Pipeline:
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
 
     def find_false_transactions(self, task: FindFalseTransactions) -> list[Row]:
-        """FALSE_TRANSACTION rows: records that no queue takes though a queue misses them."""
+        """FALSE_TRANSACTION rows: records that a queue misses but their type keeps out of it."""
         rows = self.ids(len(task.segments)).run(task, FALSE_TRANSACTION)
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return rows.collect()
@@ -172,8 +172,8 @@ class Pipeline:
     ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
 
-        before: puts of expired messages with which the first index file begins. queues, indexes:
-        whether files of that kind are wanted.
+        before: puts of expired messages with which the first index file begins.
+        queues, indexes: whether to build files of that kind.
         """
         settings, few = self.plan.settings, queues and self._has_few_runs(linked)
         index, files = self.index(linked, before)
@@ -194,8 +194,8 @@ class Pipeline:
             return rows.collect()
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
-        """The tasks that build files from nothing but a number: of `files` index files if they are
-        built whole, and of queues if these have few runs.
+        """The tasks that need no shuffle: `files` index files if each is built as a whole, and
+        shares of queues if there are few runs.
         """
         tasks: list[tuple[int, Task]] = []
         if files and index.ranges == 1:
@@ -206,18 +206,18 @@ class Pipeline:
         return InTurn(tuple(tasks))
 
     def index(self, linked: Linked, before: PutsBefore = NO_PUTS) -> tuple[IndexFiles, int]:
-        """What index files are made of, and how many of them are."""
+        """(the description of the index files, their number)."""
         wanted = self.plan.settings.builds_index
         files = index_file_count(self.plan, linked, before.puts) if wanted else 0
         return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
 
     def _shares(self, linked: Linked) -> int:
-        """In how many shares queues are built: one a core, or up to two where these are large."""
+        """The number of shares of queues: one per core, or up to two if shares are large."""
         wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
         return min(max(self.cores, wanted), 2 * self.cores)
 
     def _has_few_runs(self, linked: Linked) -> bool:
-        """Whether every task may as well read the lists of all runs."""
+        """Whether runs are so few that every task can read the lists of all runs."""
         if self.cut.partitions or len(linked.runs) > _LISTS_READ_BY_ALL:
             return False
         if _messages(linked) > _ENTRIES_OF_A_TASK:
@@ -234,7 +234,7 @@ class Pipeline:
         return ids.run(ListRuns(self.staging, linked.runs), RUN)
 
     def staged_runs(self, linked: Linked) -> StagedRuns:
-        """How to read the runs of the accepted splits."""
+        """The reader of the runs of the accepted splits."""
         settings = self.plan.settings
         return StagedRuns(
             self.staging,
@@ -247,7 +247,7 @@ class Pipeline:
         )
 
     def _runs_by_queue(self, linked: Linked) -> TaskRows:
-        """Whole queues, each in the log's order."""
+        """RUN rows with each queue in one partition, in the log's order."""
         parts = self.cut.partitions or self.cores
         return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
 
@@ -280,8 +280,8 @@ class Pipeline:
         return chained.run(MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
-        """In how many slot ranges each index file is built: in one if every core has a file, or
-        there are so few puts that more tasks would cost more than they are worth.
+        """The number of slot ranges in which each index file is built: 1 if every core has a file,
+        or if more tasks would cost more time than they save.
         """
         if self.cut.index_ranges:
             return self.cut.index_ranges
@@ -295,14 +295,14 @@ class Pipeline:
         return self.engine.numbers(range(first, self.plan.splits.total))
 
     def ids(self, count: int, parts: int | None = None) -> TaskRows:
-        """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
+        """Rows 0 .. count - 1 in the column `id`, in `parts` partitions or one for each row."""
         return self.engine.numbers(range(count), parts)
 
 
 def index_files(
     plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
 ) -> IndexFiles:
-    """Where the puts of the accepted splits are: a running total over them."""
+    """The description of the index files, with the running total of puts of accepted splits."""
     ends, total = [before.puts], before.puts
     for row in linked.accepted:
         total += row["index_puts"]
@@ -320,9 +320,9 @@ def index_files(
 
 
 def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
-    """How many index files the log makes.
+    """The number of index files that the log gives.
 
-    RocketMQ makes the next file when a message comes and the last file is full, before it looks
+    If the last file is full, RocketMQ makes the next file at the next message, before it checks
     whether the message has keys (IndexService.retryGetAndCreateIndexFile).
     """
     puts: int = before + sum(row["index_puts"] for row in linked.accepted)

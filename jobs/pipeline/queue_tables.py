@@ -1,4 +1,4 @@
-"""The tables of queues in RocksDB, from scanned runs: count, cut the keys into ranges, build."""
+"""Builds the tables of queues in RocksDB from scanned runs: count, cut keys into ranges, build."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from reput.udfs.rebuild.build_tables import TABLE, BuildTables
 from reput.udfs.rebuild.table_ranges import COUNTED, SHARED, CountRuns, ShareRuns, cuts_of, merged
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 
-# So many entries of 28 bytes, with their keys, are what a task holds; their table has about 30 MB.
+# The entries of 28 bytes, with keys, that a task holds; their table has about 30 MB.
 _ENTRIES_OF_A_TABLE = 1 << 20
 _ENTRIES_WORTH_A_TASK = 1 << 16
 _RANGES_A_CORE = 2

@@ -1,7 +1,7 @@
-"""The stages of a job as a person sees them: bytes and messages done of how many.
+"""The progress of a job's stages for people: bytes or messages done, and in total.
 
-Seen by what is in staging, as tasks finish or write their files; where nothing is written, by how
-many tasks are done.
+It is derived from the files that tasks write in staging or, for stages without files, from the
+share of finished tasks.
 """
 
 from contextlib import AbstractContextManager
@@ -40,7 +40,7 @@ class Stages:
         return self._progress.stage("scanned", self._scanned)
 
     def past_damage(self, segments: int) -> AbstractContextManager[None]:
-        """So many damaged segments; it moves within each of them."""
+        """The scan of `segments` damaged segments, with the progress within each."""
         total = segments * self._plan.splits.segment_bytes
         return self._progress.stage("looked past damage", lambda: self._past_damage(total))
 
@@ -55,7 +55,7 @@ class Stages:
         return stage_by_tasks(self._engine, self._progress, name, total, what)
 
     def _staged(self) -> list[Listed]:
-        """What is there now; a look must not fail the job, and S3 has no empty folders."""
+        """The present files of staging. An error must not fail the job: S3 has no empty folders."""
         try:
             return self._staging.storage.list(self._staging.folder)
         except OSError:
@@ -81,7 +81,7 @@ class Stages:
         return Done(min(done / total, 1.0), text)
 
     def _built(self, records: int, entries: int, index_bytes: int) -> Done:
-        """What is written of queues counts at most as much as their entries take."""
+        """Queue files count at most as many bytes as their entries have."""
         sizes = [(name, state.size) for name, state in self._staged() if state is not None]
         index = sum(size for name, size in sizes if is_index_file(name))
         queues = sum(size for name, size in sizes if is_derived_file(name)) - index
@@ -93,7 +93,7 @@ class Stages:
 def stage_by_tasks(
     engine: Engine, progress: Progress, name: str, total: int, what: str
 ) -> AbstractContextManager[None]:
-    """Show a stage by how many of its tasks are done; they share `total` of `what` about evenly."""
+    """Show a stage by its share of finished tasks; each stands for the same part of `total`."""
     return progress.stage(name, partial(_by_tasks, engine, total, what))
 
 

@@ -1,4 +1,4 @@
-"""Options of `reput serve` that say who may ask and what is kept of clients, and what they do."""
+"""Options of `reput serve` for access and for the offsets kept of clients, and their effects."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
-    """TLS as the options say. Raises SettingError, StoreError, OSError."""
+    """The TLS mode by the options. Raises SettingError, StoreError, OSError."""
     certificate, key = arguments.tls_cert, arguments.tls_key
     if (certificate is None) != (key is None) or (arguments.tls_required and key is None):
         raise SettingError("--tls-cert and --tls-key belong together, and --tls-required to both")
@@ -45,7 +45,7 @@ def arrange_access(
     arguments: argparse.Namespace, settings: Mapping[str, str], broker: Broker,
     tell: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
-    """Do what the options say; gives what ends it. Raises StoreError, OSError."""
+    """Apply the options; a function to be called at the end. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
         from reput.jobs.serve.access_keys import guard_by, read_access_keys
 

@@ -1,9 +1,7 @@
-"""Who may ask (ACL 1.0): access keys and their secret keys, from a file that only its owner can
-read.
+"""Access keys and their secret keys (ACL 1.0), from a file that only its owner can read.
 
-The file is written as mqadmin's conf/tools.yml, or as the accounts of plain_acl.yml: lines of
-`accessKey: NAME` and `secretKey: TEXT`, pair after pair. Each key may read everything: nothing can
-be written here.
+The file is like mqadmin's conf/tools.yml, or the accounts of plain_acl.yml: pairs of lines
+`accessKey: NAME` and `secretKey: TEXT`. Each key may read everything; nothing can be written.
 """
 
 import os
@@ -23,7 +21,7 @@ _NOBODYS_SECRET = "no account"  # an unknown access key takes as long as a known
 
 
 def read_access_keys(path: str) -> dict[str, str]:
-    """The secret key of each access key. Raises StoreError, OSError; no key is in any message."""
+    """Access key -> secret key. Raises StoreError, OSError, without a key in the message."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         refuse_readable_by_others(path, os.fstat(descriptor).st_mode)
@@ -57,7 +55,7 @@ def _pairs(path: str, lines: list[str]) -> dict[str, str]:
 
 
 def guard_by(keys: dict[str, str]) -> Guard:
-    """What lets only those requests through that are signed with one of the keys."""
+    """A guard that refuses requests not signed with one of the keys."""
 
     def guard(broker: Broker, request: Command, caller: Caller) -> Answer | None:
         why = _why_refused(keys, request)
@@ -67,7 +65,7 @@ def guard_by(keys: dict[str, str]) -> Guard:
 
 
 def _why_refused(keys: dict[str, str], request: Command) -> str | None:
-    """Why a request is not answered, in PlainPermissionManager's words; None: it may be."""
+    """The reason of a refusal, in PlainPermissionManager's words; None: the request is allowed."""
     name = request.fields.get(ACCESS_KEY)
     if name is None:
         return "No accessKey is configured"

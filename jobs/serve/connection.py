@@ -1,7 +1,7 @@
-"""One client's connection: frames in, answers out, at the pace at which the client reads.
+"""A client's connection: frames come in, answers go out as fast as the client reads them.
 
-Sockets are driven directly, not through asyncio's transports: a body that lies in the log goes
-from the file to the socket by sendfile, and asyncio wants a task for each of these.
+Sockets are used directly, not by asyncio's transports: a body in the log goes from the file to the
+socket by sendfile, for which asyncio would need a task each time.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 
 _READ_BYTES = 1 << 16
-_AWAITED_MOST = 16  # requests that are being answered elsewhere; then no further one is read
-_UNSENT_MOST = 1 << 19  # bytes; while more is unsent no further request is read
+_AWAITED_MOST = 16  # requests being answered elsewhere, up to which further requests are read
+_UNSENT_MOST = 1 << 19  # unsent bytes up to which further requests are read
 _PIECES_MOST = 1 << 10
 _GATHERED = 64  # buffers a sendmsg takes
 
@@ -31,30 +31,30 @@ Sendable = bytes | BodyPiece
 
 
 class Connection:
-    """A connection that was accepted. `number` is its own."""
+    """An accepted connection. number: identifies it."""
 
     def __init__(  # noqa: PLR0913 (what a server gives a connection)
         self, sock: socket.socket, number: int, peer: str, local: str,
         came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
         now: Callable[[], float], tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
-        """came: is called with each command; closed: once, when it is closed; now: seconds."""
+        """came: called with each command; closed: called once at the end; now: clock in seconds."""
         self.number, self.peer, self.local = number, peer, local
         self._sock, self._came, self._closed, self._now = sock, came, closed, now
         self._loop = asyncio.get_running_loop()
         self._tls_mode, self._begun = tls, False
         self._tls: Tls | None = None
         self._frames = Frames()
-        self._first = b""  # what it said first
-        self.foreign: str | None = None  # the protocol that it speaks, where that is not remoting
+        self._first = b""  # the client's first bytes
+        self.foreign: str | None = None  # the client's protocol, if that is not remoting
         self._unsent = deque[Sendable]()
         self._unsent_bytes = 0
         self._reading = self._writing = False
-        self._awaited = 0  # requests that are being answered elsewhere
-        self._next: Command | None = None  # came, and waits for its turn
+        self._awaited = 0  # requests being answered elsewhere
+        self._next: Command | None = None  # received, and waits for its turn
         self._turn_due = False
         self.open = True
-        self.heard = self.moved = self._now()  # when something came, or could be sent
+        self.heard = self.moved = self._now()  # last time that bytes were received, were sent
         self._read()
 
     # --- in --------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Connection:
         self._take()
 
     def _decrypted(self, data: bytes, mode: TlsMode) -> bytes:
-        """What a client said by TLS, or plainly where it may."""
+        """The plain text of bytes received by TLS, or by a plain connection if that is allowed."""
         try:
             if not self._begun:
                 self._begun, self._tls = True, mode.begin(data)
@@ -102,8 +102,8 @@ class Connection:
         return plain
 
     def _take(self) -> None:
-        """Have one request answered, if the client takes its answers. One that stands behind it
-        waits until every other connection had its turn.
+        """Have one request answered, if the client reads its answers. The next request waits until
+        every other connection had its turn.
         """
         self._turn_due = False
         if not self.open:
@@ -127,26 +127,26 @@ class Connection:
             self._turn()
 
     def _turn(self) -> None:
-        """Have a turn, once, when all that is due now is done."""
+        """Schedule one turn after all work that is due now."""
         if not self._turn_due:
             self._turn_due = True
             self._loop.call_soon(self._take)
 
     def awaits(self, more: int) -> None:
-        """So many more requests are being answered elsewhere, or fewer."""
+        """Add `more`, which may be negative, to the number of requests answered elsewhere."""
         self._awaited += more
         if more < 0 and self.open and not self._reading and not self.is_full():
             self._turn()
 
     @property
     def is_half_way(self) -> bool:
-        """Whether a frame has begun and is not whole."""
+        """Whether a frame has been received in part."""
         return self._frames.waiting > 0
 
     # --- out -------------------------------------------------------------------------------------
 
     def send(self, pieces: list[Sendable]) -> None:
-        """Send these, in order, behind what is unsent."""
+        """Send pieces in order, after all unsent pieces."""
         if not self.open:
             return
         if self._tls is None:
@@ -170,11 +170,11 @@ class Connection:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the client does not take what is there for it."""
+        """Whether there are bytes that the client has not read yet."""
         return bool(self._unsent)
 
     def is_full(self) -> bool:
-        """Whether so much is unsent, or being answered, that nothing more is taken on."""
+        """Whether so much is unsent or being answered that no request is read."""
         return (
             self._unsent_bytes > _UNSENT_MOST
             or len(self._unsent) > _PIECES_MOST
@@ -201,7 +201,7 @@ class Connection:
             self._turn()
 
     def _send_some(self) -> None:
-        """One call of the kernel's. Raises BlockingIOError, OSError."""
+        """Send by one system call. Raises BlockingIOError, OSError."""
         first = self._unsent[0]
         if isinstance(first, LogRange):
             descriptor = first.file.descriptor
@@ -236,7 +236,7 @@ class Connection:
     # --- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close it; what is unsent is lost."""
+        """Close the connection; unsent bytes are lost."""
         if not self.open:
             return
         self.open = False
@@ -253,7 +253,7 @@ class Connection:
 
 
 def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
-    """A command's frame; the pieces follow its body, and belong to it."""
+    """A command's frame, to whose body the pieces belong."""
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
     return [frame_head(command, len(body) + length) + body, *pieces]

@@ -12,7 +12,7 @@ from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 
 
 def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
-    """Put it in flight: it is due when its invisible time is up, mostly at once."""
+    """Put these messages in flight, due when their invisible time is up, mostly at once."""
     rows = in_flight(broker.store.opened, False, Notes(tell))
     given = [row for row in rows if row.topic in broker.store.topics and _is_behind(broker, row)]
     taken = 0
@@ -29,7 +29,7 @@ def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
 
 
 def _is_behind(broker: Broker, row: InFlightRow) -> bool:
-    """Whether a group's offset is past a message: it would not be given anyway."""
+    """Whether a message is before its group's offset, so that nothing else would give it again."""
     return row.offset < broker.offsets.query(row.group, row.topic, row.queue_id)
 
 

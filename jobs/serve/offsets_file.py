@@ -1,6 +1,6 @@
-"""`--group-offsets FILE`: a file beside the store that keeps what clients commit, and what they
-have popped, over the end of a server. It is written as a broker's consumerOffset.json is, with what
-is popped beside the offsetTable; the store itself is never written to.
+"""`--group-offsets FILE`: a file beside the store that keeps committed offsets and popped messages
+after the end of a server. It is like a broker's consumerOffset.json, with popped messages beside
+the offsetTable. The store itself is never written to.
 """
 
 import json
@@ -21,17 +21,17 @@ _WRITTEN_EVERY = 5000  # BrokerConfig.flushConsumerOffsetInterval, milliseconds
 
 
 class OffsetsFile:
-    """The file; it appears whole or not at all, and one that is something else stays."""
+    """The file, which appears whole or not at all. A file of another kind is not replaced."""
 
     def __init__(self, path: str, inputs: Iterable[Input]) -> None:
-        """inputs: what is served. Raises StoreError for a foreign file, or a place in an input."""
+        """inputs: the served store. Raises StoreError for a foreign file, or a path in an input."""
         self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()
         self._changes = self._time = 0
         self._table: Mapping[str, Any] = {}
 
     def over(self, start: Offsets, notes: Notes) -> Offsets:
-        """The store's offsets, those of the file in their place. Raises StoreError, OSError."""
+        """The store's offsets, replaced by those in the file. Raises StoreError, OSError."""
         path = self._file.path
         try:
             with open(path, "rb") as file:
@@ -51,12 +51,12 @@ class OffsetsFile:
         return {key: {**start.get(key, {}), **kept.get(key, {})} for key in {**start, **kept}}
 
     def restore(self, broker: Broker, notes: Notes) -> None:
-        """Give a broker what was popped, as the file that was read has it."""
+        """Give a broker the popped messages of the file that `over` has read."""
         if wrong := restore(self._table, broker.in_flight, broker.orders):
             notes.note(f"{self._file.path}: {wrong} rows of popped messages are left out")
 
     def write(self, broker: Broker) -> None:
-        """Write the file anew where something was committed since. Raises StoreError, OSError."""
+        """Write the file if offsets changed since the last time. Raises StoreError, OSError."""
         offsets = broker.offsets
         changes = offsets.changes + broker.in_flight.changes + broker.orders.changes
         if changes == self._changes:
@@ -70,7 +70,7 @@ class OffsetsFile:
         self._changes = changes
 
     def ticking(self, broker: Broker, tell: Callable[[str], None]) -> Callable[[int], None]:
-        """What writes the file every few seconds; a full disk is reported, and tried again."""
+        """A function that writes the file every few seconds; it tells errors and tries again."""
 
         def tick(now: int) -> None:
             if now - self._time < _WRITTEN_EVERY:

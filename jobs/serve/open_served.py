@@ -35,15 +35,15 @@ _LIMITS = (
 
 
 class ServedSource(NamedTuple):
-    """What is to be served."""
+    """The store to be served, and how."""
 
     path: str  # or URL
     rocketmq: str | None = None
     settings: Mapping[str, str] = {}
-    derived: str | None = None  # a rebuilt set, in place of the store's own queues and index
-    at: int | None = None  # milliseconds: as the store was then
-    address: str | None = None  # that clients get
-    follow: bool = False  # what is there may grow
+    derived: str | None = None  # a rebuilt set instead of the store's own queues and index
+    at: int | None = None  # milliseconds since 1970: serve the store as it was then
+    address: str | None = None  # the broker's address for clients
+    follow: bool = False  # whether the store may grow
 
 
 def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
@@ -86,7 +86,7 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
 
 
 def _note_more(store: ServedStore, notes: Notes) -> None:
-    """Say so where a broker that was killed left records in the log that no queue has."""
+    """Add a note if a killed broker left records in the log that no queue has."""
     opened = store.opened
     if not any(name == ABORT for name, _ in listed(opened.storage, opened.path)):
         return
@@ -102,14 +102,14 @@ def _note_more(store: ServedStore, notes: Notes) -> None:
 
 
 def _read_by(storage: InputStorage, follow: bool) -> InputStorage:
-    """What only reads, which is all that is asked of it."""
+    """The storage for reading: cached if it is remote, and with growing files if followed."""
     if not is_local(storage):
         storage = BlockCache(storage)
     return GrowingFiles(storage) if follow else storage
 
 
 def is_local(storage: InputStorage) -> bool:
-    """Whether files can be read at once, and be sent by sendfile."""
+    """Whether reads are fast, and files can be sent by sendfile."""
     return isinstance(storage, LocalStorage)
 
 

@@ -1,6 +1,6 @@
-"""Queues and index for a store that has none, or whose own are not to be served.
+"""Derives queues and index for a store without them, or whose own are not to be served.
 
-They are derived by `reput rebuild`, into a temporary folder that goes when the server ends.
+`reput rebuild` derives them into a temporary folder, which is removed when the server ends.
 """
 
 import subprocess
@@ -43,9 +43,9 @@ def derived_anew(
     store: str, rocketmq: str | None, settings: Mapping[str, str], salvage: bool,
     tell: Callable[[str], None],
 ) -> Iterator[str]:  # fmt: skip
-    """A set of derived files, made for as long as this lasts. Raises StoreError.
+    """Yield a set of derived files, which is removed after the block. Raises StoreError.
 
-    salvage: damage in the log is left out; else there may be none with live records behind it.
+    salvage: skip damage in the log; else damage that live records follow is refused.
     """
     storage = storage_for(store)
     local = LocalStorage()
@@ -71,9 +71,9 @@ def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None
 
 
 def _rebuild(words: list[str], salvage: bool) -> None:
-    """Run `reput rebuild`; it says on standard error what it does, and what is wrong."""
+    """Run `reput rebuild`, which reports on standard error."""
     command = [sys.executable, "-c", _REPUT, *words]
-    # its standard input ends when this process does, by SIGKILL too
+    # its standard input closes when this process ends, also by SIGKILL
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr) as running:
         try:
             code = running.wait()

@@ -1,4 +1,4 @@
-"""Ends a child process when its parent is gone, also where that was killed and could do nothing."""
+"""Ends a child process when its parent is gone, even if the parent was killed by SIGKILL."""
 
 import os
 import signal
@@ -6,14 +6,14 @@ import sys
 import threading
 import time
 
-_KILL_SECONDS = 10.0  # for SIGTERM to have an end
+_KILL_SECONDS = 10.0  # from SIGTERM to SIGKILL
 
 
 def end_with_parent() -> None:
-    """From now on: SIGTERM to this process once standard input ends, and SIGKILL if it stays.
+    """Send SIGTERM to this process once its standard input ends, and then SIGKILL if it lives on.
 
-    Its standard input is a pipe of which the parent has the other end, and into which it writes
-    nothing: the kernel closes that when the parent ends, however it does.
+    Standard input is a pipe to which the parent writes nothing. The kernel closes the parent's end
+    of the pipe when the parent ends, however it ends.
     """
     threading.Thread(target=_watch, name="with-parent", daemon=True).start()
 

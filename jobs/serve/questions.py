@@ -1,4 +1,4 @@
-"""What clients are asked on behalf of others, until they answer (RemotingServer.invokeSync)."""
+"""Questions to clients on behalf of other clients (RemotingServer.invokeSync)."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,18 +17,18 @@ class _Waiting(NamedTuple):
 
 
 class Questions:
-    """All that wait for a client's answer. An asker with too many waits to be read further."""
+    """All questions without an answer. No further requests are read from an asker with too many."""
 
     def __init__(self, settle: Callable[[Connection, Command, Answer], None]) -> None:
-        """settle: is given what comes of each question: asker, its request, and the answer."""
+        """settle: called with the asker, its request, and the answer to it."""
         self._settle = settle
-        self._waiting: dict[tuple[int, int], _Waiting] = {}  # by connection asked, and opaque
+        self._waiting: dict[tuple[int, int], _Waiting] = {}  # by (asked connection, opaque)
         self._opaque = 0
 
     def ask(
         self, asker: Connection, request: Command, question: Question, asked: Connection | None
     ) -> None:
-        """Ask; asked: None where that client is gone, which counts as a time that is up."""
+        """Send a question. asked: None if that client is gone, which counts as a timeout."""
         self._opaque = self._opaque % INT_MAX + 1
         key = question.connection, self._opaque
         there = asked is not None and not asked.is_full()
@@ -41,11 +41,11 @@ class Questions:
             asked.send(framed(command, question.pieces))
 
     def answered(self, connection: Connection, command: Command) -> None:
-        """An answer came; one that nobody waits for any more is nobody's."""
+        """Settle the question of an answer; an answer without a waiting question is dropped."""
         self._end((connection.number, command.opaque), command)
 
     def forget(self, connection: Connection) -> None:
-        """A client that may have been asked is gone."""
+        """Settle all questions to a closed connection, without an answer."""
         for key in [key for key in self._waiting if key[0] == connection.number]:
             self._end(key, None)
 

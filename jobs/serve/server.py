@@ -1,4 +1,4 @@
-"""The server: accepts connections, has their requests answered, and looks after both."""
+"""The server: accepts connections, has requests answered, and watches over connections."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ _GROW_SHARE = 10  # of many queues it takes long too: then a tenth of the time
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may not exceed; seconds."""
+    """The limits of clients; times in seconds."""
 
     connections: int = 4096
     idle: float = 120.0  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
@@ -43,15 +43,15 @@ class Limits:
 
 
 class Server:
-    """A name server and a broker. All of it runs in the thread of the event loop, but for answers
-    from a store that is far away: these wait for each other in one thread of their own.
+    """A name server and a broker in the thread of the event loop. Only answers from a store on a
+    remote storage are made in another thread, one after the other.
     """
 
     def __init__(
         self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False,
         tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
-        """tell: gets lines for a log, never a message's text. follow: the store may grow."""
+        """tell: gets lines for a log, never the text of a message. follow: the store may grow."""
         self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
         self._tls = tls
         self._connections: dict[int, Connection] = {}
@@ -69,7 +69,7 @@ class Server:
     # --- connections -----------------------------------------------------------------------------
 
     def listen(self, host: str, port: int) -> str:
-        """Listen there, and answer from now on; returns the address. Raises OSError."""
+        """Listen at host and port, and answer from now on; the address. Raises OSError."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -94,7 +94,7 @@ class Server:
         for _ in range(_BACKLOG):
             try:
                 sock, peer = listening.accept()
-            except OSError:  # BlockingIOError: there is none; or no descriptor is left
+            except OSError:  # BlockingIOError: no connection waits; or no descriptor is free
                 return
             if len(self._connections) >= self.limits.connections:
                 sock.close()
@@ -117,7 +117,7 @@ class Server:
             self._do(each, connection.number, _now())
 
     def _tell_foreign(self, peer: str, protocol: str) -> None:
-        """Say, once a minute, that a peer does not speak remoting."""
+        """Tell, at most once a minute, that a peer does not speak remoting."""
         now = time.monotonic()
         if now - self._told.get(protocol, -_TELL_SECONDS) >= _TELL_SECONDS:
             self._told[protocol] = now
@@ -127,7 +127,7 @@ class Server:
             )
 
     async def _look(self) -> None:
-        """Every few seconds: close what is idle, stuck or half way for too long."""
+        """Every few seconds close connections that are idle, stuck or half way for too long."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic()
@@ -179,7 +179,7 @@ class Server:
             return refused(ResponseCode.SYSTEM_ERROR, "the request could not be answered")
 
     def _settle(self, connection: Connection, request: Command, said: Answer) -> None:
-        """Send an answer, or keep the pull that it is of."""
+        """Send an answer, or hold the pull or pop to which it belongs."""
         if not request.is_one_way:
             if said.question is not None:
                 asked = self._connections.get(said.question.connection)
@@ -192,7 +192,7 @@ class Server:
         self._wake()
 
     def _wake(self) -> None:
-        """Have pops answered anew of which a handler says that there may be something by now."""
+        """Answer pops again for which a handler reports that messages may have come."""
         woken = list(self.broker.woken)
         self.broker.woken.clear()
         for group, topic in woken:
@@ -207,7 +207,7 @@ class Server:
         connection.send(framed(reply(self.broker, request, said), said.pieces))
 
     def _send_ours(self) -> None:
-        """Send what handlers want to be sent to other clients."""
+        """Send the commands of handlers to other clients."""
         outbox = self.broker.outbox[:]
         self.broker.outbox.clear()
         for number, command in outbox:
@@ -217,7 +217,7 @@ class Server:
                 connection.send(framed(command))
 
     def _do(self, function: Callable[..., None], *words: int) -> None:
-        """Have a function called where answers are made."""
+        """Call a function in the thread that makes answers."""
         if self._thread is None:
             function(*words)
             self._send_ours()
@@ -228,7 +228,7 @@ class Server:
     # --- a store that grows ----------------------------------------------------------------------
 
     async def _grow(self) -> None:
-        """Look at the store's files again and again, and answer the pulls that waited for more."""
+        """Look at the store's files again and again, and answer pulls whose messages have come."""
         loop = asyncio.get_running_loop()
         every = _GROW_SECONDS if self._thread is None else _GROW_FAR_SECONDS
         took = 0.0
@@ -247,7 +247,7 @@ class Server:
                 self._asked(held.connection, held.request)
 
     def _grown(self, waiting: list[Held]) -> list[Held]:
-        """Look at the files again; those of these pulls whose queue has what they wait for."""
+        """Look at the files again; the pulls in `waiting` whose queue now has their messages."""
         try:
             self.broker.store.refresh()
             return [held for held in waiting if self._has(held)]
@@ -268,7 +268,7 @@ class Server:
     # --- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections, and end all tasks."""
         loop = asyncio.get_running_loop()
         for task in self._tasks:
             task.cancel()
@@ -292,7 +292,7 @@ class Server:
 
 
 def _loaded(said: Answer) -> Answer:
-    """With all of its pieces in memory: they are not in a file of this machine."""
+    """The answer with all of its pieces in memory, as they are in no local file."""
     if (question := said.question) is not None:
         said = said._replace(question=question._replace(pieces=_read(question.pieces)))
     return said._replace(pieces=_read(said.pieces))
@@ -303,7 +303,7 @@ def _read(pieces: tuple[BodyPiece, ...]) -> tuple[BodyPiece, ...]:
 
 
 def _raise_open_files() -> None:
-    """Allow as many open files as this process may: each connection is one, and each segment."""
+    """Raise the limit of open files, as each connection and each segment needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(ValueError, OSError):
@@ -315,12 +315,12 @@ def _now() -> int:
 
 
 def _text(address: tuple[object, ...]) -> str:
-    """host:port, as RocketMQ's clients read it: the last colon parts them."""
+    """host:port, which RocketMQ's clients split at the last colon."""
     return f"{address[0]}:{address[1]}"
 
 
 def on_signal(signals: tuple[int, ...]) -> asyncio.Event:
-    """What is set once one of these has come."""
+    """An event that is set once one of the signals has come."""
     loop, came = asyncio.get_running_loop(), asyncio.Event()
     for number in signals:
         loop.add_signal_handler(number, came.set)

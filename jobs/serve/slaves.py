@@ -25,7 +25,7 @@ def serve_slaves(
     arguments: argparse.Namespace, listen: tuple[str, int], settings: Mapping[str, str],
     broker: "Broker", said: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
-    """Take slaves from now on; returns what ends it. Raises SettingError, StoreError, OSError."""
+    """Serve slaves; a function that ends the service. Raises SettingError, StoreError, OSError."""
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.ha_log import StoreLog
     from reput.jobs.replicating.ha_master import HaMaster

@@ -1,7 +1,7 @@
-"""TLS on the same port as plain connections (NettyRemotingServer's HandshakeHandler): which of the
-two a client wants the first byte that it sends shows.
+"""TLS on the same port as plain connections (NettyRemotingServer's HandshakeHandler). A client's
+first byte shows which of the two it wants.
 
-It works on bytes alone: what came from the socket goes in, what is for the socket comes out.
+It works on bytes alone: received bytes go in, bytes to be sent come out.
 """
 
 import os
@@ -16,18 +16,18 @@ _READ_BYTES = 1 << 16
 
 
 class PlainRefused(Exception):
-    """A client does not want TLS where it must."""
+    """A client does not use TLS although it must."""
 
 
 class Tls:
-    """One connection's TLS."""
+    """The TLS of one connection."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     def received(self, data: bytes) -> bytes:
-        """What bytes from the socket mean; b"" while nothing is whole. Raises ssl.SSLError."""
+        """The plain text of received bytes; b"" if no record is complete. Raises ssl.SSLError."""
         self._incoming.write(data)
         plain = bytearray()
         try:
@@ -38,11 +38,11 @@ class Tls:
         return bytes(plain)
 
     def encrypt(self, data: bytes) -> None:
-        """Take what is to be sent; `outgoing` has it then. Raises ssl.SSLError."""
+        """Encrypt data to be sent, for `outgoing`. Raises ssl.SSLError."""
         self._tls.write(data)
 
     def outgoing(self) -> bytes:
-        """What is for the socket now, of the handshake too."""
+        """The bytes to be sent now, also those of the handshake."""
         return self._outgoing.read()
 
 
@@ -54,7 +54,7 @@ class TlsMode:
     required: bool
 
     def begin(self, first: bytes) -> Tls | None:
-        """TLS for a connection's first bytes; None: a plain one. Raises PlainRefused."""
+        """The TLS of a connection by its first bytes; None if it is plain. Raises PlainRefused."""
         if first[0] == _HANDSHAKE:
             return Tls(self.context)
         if self.required:
@@ -63,7 +63,7 @@ class TlsMode:
 
 
 def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
-    """TLS by a certificate, with its chain, and its key: PEM. Raises StoreError, OSError."""
+    """TLS with a certificate, its chain and its key, as PEM. Raises StoreError, OSError."""
     refuse_readable_by_others(key, os.stat(key).st_mode)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -79,7 +79,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
 
 
 def refuse_readable_by_others(path: str, mode: int) -> None:
-    """Raise StoreError where others than its owner can read or write a file of secrets."""
+    """Raise StoreError if others than its owner can read or write a file of secrets."""
     if not stat.S_ISREG(mode):
         raise StoreError(f"{path}: is no file")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -1,4 +1,4 @@
-"""Pulls and pops that wait for more (PullRequestHoldService, PopLongPollingService)."""
+"""Pulls and pops that wait for messages (PullRequestHoldService, PopLongPollingService)."""
 
 import asyncio
 import time
@@ -15,21 +15,21 @@ _WAIT_MOST = 300.0  # seconds; clients ask for 15 or 20
 
 @dataclass(eq=False)
 class Held:
-    """One that waits."""
+    """A waiting pull or pop."""
 
     connection: Connection
     request: Command
-    said: Answer  # as it is answered when its time is up
+    said: Answer  # the answer if its time is up
 
 
 class HeldPulls:
-    """All that wait, by connection."""
+    """All waiting pulls and pops, by connection."""
 
     def __init__(
         self, send: Callable[[Connection, Command, Answer], None],
         ask: Callable[[Connection, Command], None],
     ) -> None:  # fmt: skip
-        """send: an answer; ask: has a request answered anew."""
+        """send: sends an answer; ask: has a request answered again."""
         self._send, self._ask = send, ask
         self._of: dict[Connection, dict[Held, asyncio.TimerHandle]] = {}
         self._pops: dict[tuple[str, str], dict[Held, None]] = {}  # by group and topic
@@ -42,7 +42,7 @@ class HeldPulls:
         return connection in self._of
 
     def keep(self, held: Held) -> bool:
-        """Have a pull wait; False where too many do, so that it is to be answered now."""
+        """Hold a pull or pop; False if too many are held, so that it must be answered now."""
         if self._count >= _MOST or not held.connection.open or held.said.hold is None:
             return False
         hold = held.said.hold
@@ -60,7 +60,7 @@ class HeldPulls:
         return list(self._pops.get((group, topic), ()))
 
     def count(self, group: str, topic: str, queue_id: int) -> int:
-        """How many pops wait for a queue, or for all of a topic."""
+        """The number of pops that wait for a queue, or for all queues of a topic."""
         waiting = (held.said.hold for held in self.pops(group, topic))
         return sum(hold is not None and hold.queue_id == queue_id for hold in waiting)
 
@@ -68,14 +68,14 @@ class HeldPulls:
         return [held for all_of in self._of.values() for held in all_of]
 
     def take(self, some: list[Held]) -> list[Held]:
-        """Those of these that still wait; they do not then."""
+        """Release those of `some` that are still held, and return them."""
         waiting = [held for held in some if held in self._of.get(held.connection, ())]
         for held in waiting:
             self._remove(held)
         return waiting
 
     def forget(self, connection: Connection) -> None:
-        """Its client is gone."""
+        """Drop all of a closed connection."""
         for held in list(self._of.get(connection, ())):
             self._remove(held)
 

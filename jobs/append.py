@@ -50,9 +50,9 @@ from reput.udfs.message_rows import BadRow, append_arrow, message_from
 
 
 class Appended(NamedTuple):
-    """What was done: messages appended, and where the log stood before and after.
+    """The messages appended, and the log's end before and after.
 
-    next_skip: what `--skip` takes to go on behind them.
+    next_skip: the value of `--skip` with which the next run goes on.
     """
 
     messages: int
@@ -62,10 +62,10 @@ class Appended(NamedTuple):
 
 
 class Counted:
-    """How many messages are in the log. A signal that came is raised once they are counted."""
+    """Counts the appended messages. A signal is raised only after messages are counted."""
 
     def __init__(self, stop: StopSignals, wait: Callable[[], None]) -> None:
-        """wait: returns when slaves have what is in the log, where that is wanted."""
+        """wait: returns when enough slaves have the log, or at once without slaves."""
         self.messages = 0
         self._stop, self._wait = stop, wait
 
@@ -133,7 +133,7 @@ def _count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Append, and say what was.
+    """Append, and report how many messages were appended, however the command ends.
 
     Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 3 the
     store takes none now, as its disk is full; 130, 143 and 129 ended by SIGINT, SIGTERM and SIGHUP.
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = writer.log.end
     code, said = DONE, ""
     progress = progress_of(arguments)
-    # the writer is closed before a signal is free to end the process again
+    # the writer must be closed before a signal can end the process again
     counted: Counted | None = None
     try:
         with StopSignals() as stop, writer, ExitStack() as stack:
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
                         code, said = _source_damage(copied_from, copied)
                     else:
                         _append_all(writer, stop.waiting(source), counted)
-            except Unavailable as error:  # whatever the message: the store is no place for it now
+            except Unavailable as error:  # the store takes no message at all now
                 code, said = FAILED, f"{store}: {error} ({type(error).__name__}, {error.status})"
                 if isinstance(error, DiskFull):
                     said += f"; {room_of(store)}"
@@ -203,8 +203,8 @@ def run(arguments: argparse.Namespace) -> int:
                 code, said = error.exit_code, str(error)
             writer.flush()
             end = writer.log.end
-    except (StoreError, OSError):  # also where the last bytes are written, and the writer closed
-        # what failed is said by the caller; nobody else knows how far it came
+    except (StoreError, OSError):  # also from the last write, and from closing the writer
+        # the caller reports the error, but only this function knows the count
         _say(_progress_of(arguments, counted.messages if counted else 0))
         raise
     assert counted is not None
@@ -219,7 +219,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _opened(arguments: argparse.Namespace) -> Any:
-    """What is read. Raises SettingError where it is not there or may not be read, StoreError."""
+    """The opened source. Raises SettingError if it is missing or unreadable, StoreError."""
     try:
         if arguments.from_store:
             return segments_of(arguments.from_store)
@@ -231,7 +231,7 @@ def _opened(arguments: argparse.Namespace) -> Any:
 
 
 def _nothing() -> None:
-    """Nobody is waited for."""
+    """The `wait` of a store without slaves."""
 
 
 def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
@@ -247,7 +247,7 @@ def _say(text: str) -> None:
 
 
 def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
-    """The exit code and what to say of a copy: nothing where the whole log was sound."""
+    """(exit code, text) about damage in the source of a copy; no text if its log was sound."""
     if copied.fault in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
         return DONE, ""
     field, reason = REASONS[copied.fault]
@@ -255,7 +255,7 @@ def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
 
 
 def _inputs(arguments: argparse.Namespace) -> list[Input]:
-    """What is read: appending to that would read what it wrote, or write over it."""
+    """The inputs, to which nothing may be appended, as the command would read its own output."""
     if arguments.from_store:
         storage = storage_for(arguments.from_store)
         return inputs_of(storage, storage.resolve(arguments.from_store), {})
@@ -276,7 +276,7 @@ def _wanted(arguments: argparse.Namespace) -> CopyChoice:
 def _append_all(
     writer: CommitLogWriter, source: Iterator[Line | NumberedRows | FromExport], counted: Counted
 ) -> None:
-    """Append what a source yields. Raises Refused at the first refusal, naming line or row."""
+    """Append a source's messages. Raises Refused at the first refusal, naming line or row."""
     try:
         for item in source:
             if isinstance(item, NumberedRows):

@@ -1,4 +1,4 @@
-"""`reput catch-up`: go on from what a store's derived files hold, up to its log's end."""
+"""`reput catch-up`: extend a store's derived files up to its log's end."""
 
 import argparse
 import time
@@ -53,7 +53,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
     progress: Progress | None = None,
     confirm: Callable[[str], None] = lambda _: None,
 ) -> "CaughtUp":
-    """Write what a store's queues and index lack of its log.
+    """Add the entries that a store's queues and index lack.
 
     output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
     `replace` a set that was rebuilt before: it gets all derived files, and the store is only read,
@@ -186,8 +186,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Catch up, and say what was done: 0 done, or nothing new; 1 with --dry-run where there is,
-    and where queues lack what the log has.
+    """Catch up, and report: 0 done, or nothing new; 1 with --dry-run if there are new messages, or
+    if queues lack older messages of the log.
     """
     options = options_of_job(arguments)
     agree = consent(arguments.yes)
@@ -227,7 +227,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that say nothing together."""
+    """Raise SettingError for options that contradict each other."""
     if arguments.output and (arguments.follow or arguments.dry_run):
         raise SettingError("--output writes a set once: not with --follow or --dry-run")
     if arguments.dry_run and arguments.follow:

@@ -1,4 +1,4 @@
-"""`reput check`: read a whole log, report all damage, then the derived files against it."""
+"""`reput check`: read a whole log, report all damage, and compare the derived files with it."""
 
 import argparse
 from collections.abc import Mapping

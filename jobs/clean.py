@@ -1,4 +1,4 @@
-"""`reput clean`: remove what runs that were killed left behind, and nothing that is in use."""
+"""`reput clean`: remove the leftovers of killed runs, but nothing that is in use."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
-# What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
+# Prefixes of the staging folders of recover in a store, and of check, verify and dry runs.
 _TEMPORARY = ("reput-recover", "reput-check", "reput-verify", "reput-catch-up")
 _WITHIN = (".reput-recover", *_TEMPORARY)
 _SHOWN = 5
@@ -45,18 +45,18 @@ examples:
 
 @dataclass
 class Cleaned:
-    """What was found, all of it folders, and what was done."""
+    """The folders found, and what was done with them."""
 
     path: str
     done: bool = False
     leftovers: list[str] = field(default_factory=list)  # their processes are gone
     sessions: list[str] = field(default_factory=list)  # Spark's folders of killed commands
-    # of a killed writer, or of a killed deliver-delayed the timerlog
+    # folders of a killed writer, or the timerlog's of a killed deliver-delayed
     staged_index: list[str] = field(default_factory=list)
-    installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
+    installs: list[str] = field(default_factory=list)  # killed installs, finished or undone
     in_use: list[str] = field(default_factory=list)  # a running process holds them
-    unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
-    foreign: list[str] = field(default_factory=list)  # named like ours, and not ours: not touched
+    unknown: list[str] = field(default_factory=list)  # unknown whether a process holds them
+    foreign: list[str] = field(default_factory=list)  # named like ours but not ours: untouched
     failed: list[str] = field(default_factory=list)  # could not be removed
 
     @property
@@ -125,7 +125,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
         for path, gone in staged(storage, folder, prefix):
             if (
                 local and folder == temporary != about.path
-            ):  # where all jobs of all users have theirs
+            ):  # the folder where jobs of all users stage
                 about.leftovers += [path] * (gone is True)
             elif local and not is_our_folder(path):
                 about.foreign.append(path)
@@ -136,7 +136,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
 
 
 def _look_for_staged_index(about: Cleaned) -> None:
-    """What a killed writer left of the index: the next one removes it too, when it opens."""
+    """Look for index files staged by a killed writer, which the next writer would remove too."""
     in_store = os.path.isfile(os.path.join(about.path, LOCK))  # each writer leaves that file
     for name in (STAGED_INDEX, STAGED_TIMER_LOG):
         folder = os.path.join(about.path, name)
@@ -150,7 +150,7 @@ def _look_for_staged_index(about: Cleaned) -> None:
 
 
 def _remove_staged_index(about: Cleaned) -> None:
-    """Remove it while the store's lock is held, so that no writer begins meanwhile."""
+    """Remove them while the store's lock is held, so that no writer begins meanwhile."""
     files = DiskFiles.as_owned_by(os.stat(about.path), about.path)
     try:
         release = files.lock(LOCK)
@@ -167,7 +167,7 @@ def _remove_staged_index(about: Cleaned) -> None:
 
 
 def _installs(about: Cleaned, dry_run: bool) -> None:
-    """What a killed install left; not while a broker or another install has the store."""
+    """Finish or undo killed installs, unless a broker or another install has the store."""
     try:
         about.foreign += [p for p in foreign_installs(about.path) if p not in about.foreign]
         about.installs = finish_killed(about.path, dry_run)

@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and how one of them is run."""
+"""The command line: the table of commands, and how a command is run."""
 
 import argparse
 import gc
@@ -68,7 +68,7 @@ _GROUPS = {
     },
 }  # fmt: skip
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
-# One for each group.
+# One example for each group.
 _EXAMPLES = {
     "look": "reput check /data/store",
     "rebuild": "reput rebuild /data/store --output /data/rebuilt",
@@ -79,15 +79,15 @@ _EXAMPLES = {
     "this machine": "reput demo",
 }
 
-# Those that work on an engine whatever their options are.
+# Commands that always work on an engine.
 _ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
 
-# So many objects are made before Python looks for garbage. The 700 that it has itself cost 0.1 s of
-# a start, as imports make many objects and no garbage.
+# Objects made before Python collects garbage. Its default of 700 costs 0.1 s at each start, as
+# imports make many objects and no garbage.
 _GARBAGE = 50_000
 
-_WIDTH, _NAME = 100, 20  # of help: a line, a command's name
-_USAGE = 2  # as options.USAGE, which is not imported for --help
+_WIDTH, _NAME = 100, 20  # characters in the help of a line, and of a command's name
+_USAGE = 2  # equals options.USAGE, which is not imported for --help
 
 _EPILOG = """\
 on every command
@@ -112,8 +112,8 @@ do differently. New here? `reput demo`.
 
 
 def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
-    """Run one command; returns its exit code. own_process: it is all that this process does."""
-    # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
+    """Run a command; its exit code. own_process: whether this process runs nothing else."""
+    # reput multiplies no matrices, and numpy's threads for that spin as they start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     words = list(sys.argv[1:] if words is None else words)
@@ -151,15 +151,15 @@ def command() -> NoReturn:
 
 
 def task() -> None:
-    """Run one command as a task of a Databricks job, which looks at exceptions and not at codes."""
+    """Run a command as a task of a Databricks job, which checks exceptions, not exit codes."""
     code = main()
     if code:
         raise SystemExit(code)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
-    """What the words say. `help COMMAND` is `COMMAND --help`, `help releases` a text; no words
-    are `--help`. A -v before the command is as one behind it.
+    """Parse the words. `help COMMAND` is `COMMAND --help`, `help releases` shows a text, no words
+    are `--help`. A -v may stand before the command too.
     """
     while words[:1] in (["-v"], ["--verbose"]):
         words = [*words[1:], "-v"] if words[1:] else []
@@ -185,7 +185,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 
 def _in_json(words: list[str]) -> bool:
-    """Whether the answer is wanted in JSON, before anybody has understood the words."""
+    """Whether the answer is wanted in JSON, known before the words are parsed."""
     follows = dict(enumerate(words[1:]))
     return any(
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
@@ -194,8 +194,8 @@ def _in_json(words: list[str]) -> bool:
 
 
 def _start_workers(words: Sequence[str]) -> None:
-    """Have what tasks need loaded, half a second's work, while the command reads its words. Where
-    it turns out that Spark does the work, or nobody, it was in vain and ends.
+    """Start loading what tasks need, which takes half a second, while the command parses its words.
+    If Spark or no engine does the work, the workers end unused.
     """
     from reput.jobs.engines.engine_choice import start_early
 
@@ -234,7 +234,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
 
 
 class _Words(argparse.ArgumentParser):
-    """Says what is wrong with words in JSON too, where that is wanted."""
+    """Reports wrong words in JSON too, if that is wanted."""
 
     in_json = False
 

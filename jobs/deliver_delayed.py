@@ -1,4 +1,4 @@
-"""`reput deliver-delayed STORE --until TIME`: what is due goes to its real topic, once."""
+"""`reput deliver-delayed STORE --until TIME`: deliver due messages to their real topics, once."""
 
 import argparse
 import time
@@ -41,20 +41,20 @@ examples:
 
 @dataclass
 class DeliverReport:
-    """What was due, and what was delivered. Counts are of messages."""
+    """Numbers of messages due, delivered and left."""
 
     store: str
     until: int  # milliseconds since 1970
     due: int = 0  # to be delivered
     delivered: int = 0
-    levels: int = 0  # delivered, of delay levels
-    timers: int = 0  # delivered, of the timer wheel
-    missed: int = 0  # delivered, of those that a broker had skipped
+    levels: int = 0  # delivered from delay levels
+    timers: int = 0  # delivered from the timer wheel
+    missed: int = 0  # delivered although a broker had skipped them
     waiting: int = 0  # not due yet
-    skipped: int = 0  # a broker has gone past them, and they were not delivered here either
-    unsure: int = 0  # of the skipped: whether they were delivered the log does not tell
-    refused: list[str] = field(default_factory=list)  # could not be put: where, and why
-    stopped: int = 0  # the exit code of a signal that ended it before all was delivered
+    skipped: int = 0  # passed over by a broker, and not delivered here either
+    unsure: int = 0  # skipped messages of which the log does not show whether they were delivered
+    refused: list[str] = field(default_factory=list)  # messages refused: place and reason
+    stopped: int = 0  # exit code of a signal that ended the delivery early
 
     def text(self) -> str:
         verb = f"delivered {self.delivered}" if self.delivered else "nothing was delivered"

@@ -1,7 +1,7 @@
 """`reput demo`: a first look at a small store of a real broker, which comes with reput.
 
-A live RocketMQ 5.3.3 broker wrote it (batches, timers, transactions); beside its log the archive
-holds the files that RocketMQ itself derived from that.
+A live RocketMQ 5.3.3 broker wrote it (batches, timers, transactions). The archive has its log, and
+the files that RocketMQ itself derived from the log.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _ARCHIVE = Path(__file__).with_name("demo_store.tar.xz")
 _INSIDE, _RELEASE = "broker_clean_5.3.3", "5.3.3"
 _FLIPPED = 270_100  # a physical offset: a byte of a message's body
 _CHUNK_BYTES = 1 << 20
-_BLOCK = 512  # bytes that st_blocks counts by
+_BLOCK = 512  # bytes of a unit of st_blocks
 
 _HELP = """\
 Works in a temporary folder, takes about ten seconds (the first time a minute, as kernels are
@@ -47,7 +47,7 @@ What to try next:
 
 
 class DemoFiles(NamedTuple):
-    """Rebuilt files beside RocketMQ's own. bytes: their lengths; written: what disks hold of it."""
+    """Comparison of rebuilt files with RocketMQ's. bytes: their length; written: bytes on disk."""
 
     files: int
     bytes: int
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild and compare, then damage and repair: 0 if every file is RocketMQ's own.
 
-    Raises StoreError where the bundled store is missing, or the folder to keep is there already.
+    Raises StoreError if the bundled store is missing, or the folder to keep exists already.
     """
     if not _ARCHIVE.is_file():
         raise StoreError(f"{_ARCHIVE}: is missing; the demo's store comes with reput's wheel")
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
-    """All steps, in a folder where they may leave what they make. on_spark: rebuild there too."""
+    """Run all steps, which leave their files in `folder`. on_spark: rebuild by Spark too."""
     _say(
         f"The store of a live RocketMQ {_RELEASE} broker. Its queues and index are derived from\n"
         "its log, and compared with those that RocketMQ wrote."
@@ -136,7 +136,7 @@ def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
 
 
 def _unpack(folder: Path) -> None:
-    """The store as its broker left it, once more for damage, and what RocketMQ derived."""
+    """Unpack the store twice (once to be damaged), and the files that RocketMQ derived."""
     with tarfile.open(_ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     inside = folder / _INSIDE
@@ -167,7 +167,7 @@ def _reput(*words: str) -> int:
 
 
 def _timed(*words: str) -> float:
-    """Run a command; how many seconds it took."""
+    """Run a command; the seconds that it took."""
     began = time.monotonic()
     _reput(*words)
     return time.monotonic() - began
@@ -191,7 +191,7 @@ def _say(text: str) -> None:
 
 
 def compare(expected: Path, rebuilt: Path) -> DemoFiles:
-    """Compare with RocketMQ's files, reading both anew; index names are times, so by order."""
+    """Compare with RocketMQ's files, index files by their order, as their names are times."""
     wanted, made = _derived(expected), _derived(rebuilt)
     differing: list[Any] = [
         there.name

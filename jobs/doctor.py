@@ -1,4 +1,4 @@
-"""`reput doctor`: what this machine has of what reput needs, and what is slow here and why."""
+"""`reput doctor`: whether this machine has what reput needs, and what is slow on it and why."""
 
 import argparse
 import importlib.util
@@ -21,7 +21,7 @@ _EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"), ("rocksdict", "roc
 
 
 class Checkup(NamedTuple):
-    """One thing that was looked at. state: ok, slow (it works, but could be faster) or bad."""
+    """The result of one check. state: ok, slow (it works, but could be faster) or bad."""
 
     what: str
     state: str
@@ -39,7 +39,7 @@ examples:
 
 
 def look() -> list[Checkup]:
-    """All that is looked at. Nothing is changed, no Spark is started."""
+    """Run all checks, without any change and without starting Spark."""
     return [
         _python(),
         _pyspark(),
@@ -52,7 +52,7 @@ def look() -> list[Checkup]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and say what was found: 0; 2 where something is missing that commands need."""
+    """Run and report all checks: 0; 2 if something is missing that commands need."""
     looked = look()
     fine = all(each.state != "bad" for each in looked)
     lines = [f"reput {__version__} on {platform.platform()}"]
@@ -79,7 +79,7 @@ def _pyspark() -> Checkup:
 
 
 def _java() -> Checkup:
-    """Java, which is missed only where PySpark is installed."""
+    """The check of Java, which is only needed if PySpark is installed."""
     from reput.jobs.spark.java import NoJavaError, find_java_home
 
     try:
@@ -107,7 +107,7 @@ def _kernels() -> Checkup:
 
 
 def _disks() -> list[Checkup]:
-    """The folder for what is only compared, where check and verify derive."""
+    """The check of the folder in which check and verify derive files."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     found = f"{free / _GB:,.1f} GB free in {folder}"

@@ -1,7 +1,7 @@
-"""`reput dump FILE`: what stands in one file of a store, or a RocksDB, as a table or as JSON lines.
+"""`reput dump FILE`: the content of one file of a store, or a RocksDB, as a table or JSON lines.
 
-Reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
-into messages (bodies, properties) is shown only where it is asked for.
+It reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
+into messages (bodies, properties) is only shown on request.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.store_format.storage.rocksdb import open_database
 
 PARTS = ("header", "entries", "slots")
-_LISTED = ("record", "entry", "slot", "row")  # what --limit counts
+_LISTED = ("record", "entry", "slot", "row")  # kinds of items that --limit counts
 _SMALL_MAX = 1 << 20
 
 _EPILOG = """\
@@ -165,13 +165,13 @@ def _is_folder(storage: InputStorage, path: str) -> bool:
 
 
 class CsvLines:
-    """Items as CSV: a heading wherever they begin to be of another kind."""
+    """Items as CSV, with a heading wherever the kind of item changes."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
 
     def show(self, item: Item) -> str:
-        """An item's line, with its heading before it where that is another one."""
+        """An item's line, after a heading if the kind changes."""
         heading = [] if self._columns == list(item) else [list(item)]
         self._columns = list(item)
         return csv_text([*heading, list(item.values())])
@@ -226,7 +226,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     if args.rocketmq:
-        profile(args.rocketmq)  # a wrong one is refused, also where the kind of file needs none
+        profile(args.rocketmq)  # refuse an unknown release even if this kind of file needs none
     if kind == FileKind.COMMIT_LOG:
         rules = profile(args.rocketmq or _release_found(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))
@@ -260,7 +260,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
 
 
 def _release_found(path: str, args: argparse.Namespace) -> str:
-    """The release that the file's store tells; else the newest, which reads every sound log."""
+    """The release that the file's store shows; else the newest, which reads every sound log."""
     store = path.rsplit("/", 3 if is_dledger(path.split("/")) else 2)[0]
     with suppress(UnknownRelease, OSError, StoreError):
         return discover(
@@ -270,7 +270,7 @@ def _release_found(path: str, args: argparse.Namespace) -> str:
 
 
 def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settings) -> int:
-    """The slots of an index file: as given, else as its own content tells, else the default."""
+    """The number of slots of an index file: as given, else by its content, else the default."""
     given = {BY_NAME[name].name for name in parse_assignments(args.assignments)}
     if SLOTS in given or reader.state.size < INDEX_HEADER_BYTES:
         return settings.max_hash_slot_num
@@ -304,7 +304,7 @@ def _check_first(first: int | None, low: int, high: int, what: str) -> None:
 
 
 def _first_of_queue(path: str) -> int:
-    """Which byte of its queue a file begins with, by its name."""
+    """The offset in its queue at which a file begins, by its name."""
     *folders, name = path.split("/")
     if COMPACTION_QUEUE in folders[-3:]:
         return 0  # it has the name of its log file; positions count from the file's start

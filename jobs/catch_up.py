@@ -56,10 +56,12 @@ def catch_up(  # noqa: PLR0913 (a user's options)
     """Add the entries that a store's queues and index lack.
 
     output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
-    `replace` a set that was rebuilt before: it gets all derived files, and the store is only read,
-    by `storage` and `output_storage` instead of what the paths or URLs say, where these are given.
-    confirm: asked before the first change in place; raises StoreError to stop. Raises StoreError
-    (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease, OSError.
+    `replace` a rebuilt set: it gets all derived files, and the store is only read.
+    storage, output_storage: instead of those of the paths or URLs.
+    confirm: asked before the first change in place; raises StoreError to stop.
+
+    Raises StoreError (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease,
+    OSError.
     """
     started = time.monotonic()
     shown = progress or Progress()
@@ -141,13 +143,11 @@ def follow(  # noqa: PLR0913 (a user's options)
     confirm: Callable[[str], None] = lambda _: None,
     said: Callable[["CaughtUp"], None] = lambda _: None,
 ) -> "CaughtUp | None":
-    """Catch up with a local store's log while it is copied in, every `every` seconds.
+    """Catch up with a local store's log while it is copied in; the last report.
 
-    It may be killed at any point.
-
-    every: seconds from one look to the next; idle: seconds without anything new
-    after which it ends (None: never); said: is given each round's report. The last report is
-    returned. Raises as catch_up does.
+    It may be killed at any point. every: seconds between rounds.
+    idle: seconds without growth of the log after which it ends (None: never).
+    said: called with each round's report. Raises as catch_up does.
     """
     from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on

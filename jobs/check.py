@@ -53,15 +53,13 @@ def check(  # noqa: PLR0913 (a user's options)
     progress: Progress | None = None,
     assume_names: bool = False,
 ) -> "CheckReport":
-    """Read all of a store's log, with every CRC there is, and compare its derived files.
+    """Read all of a store's log with every CRC, and compare its derived files.
 
-    What is wrong with the log's files is a finding.
-
-    staging_folder: where files are derived that are only compared, by default a temporary folder;
-    on a cluster one that all machines see; ranges: gets every range and every gap as JSON lines;
-    assume_names: segments count as what their records say that they are, not by their names.
-
-    Raises StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
+    Faults of the log's files are findings.
+    staging_folder: where files are derived for the comparison, by default a temporary folder; on a
+    cluster one that all machines see. ranges: gets every range and every gap as JSON lines.
+    assume_names: segments have the names that their records show.
+    Raises StoreError if there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.judging.check_store import check_store_of
     from reput.jobs.pipeline.job import find_store

@@ -69,19 +69,22 @@ def convert(  # noqa: PLR0913 (a user's options)
 ) -> "ConvertSummary":
     """Write a store anew.
 
-    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
-    `replace` a store that was converted before; to_rocketmq: the release that the new store is for,
-    by default the old one's; to_settings: what is other in the new store, by RocketMQ's names
-    (`{"mappedFileSizeCommitLog": "536870912"}`); topics: only these, with what waits, is retried or
-    was given up of them; drop: all but these; rename: topics' new names by their old ones;
-    store_host: `address:port` for each record's storeHost, which is part of message ids; merge:
-    further stores, whose records join those of `store` by store time; meet: what becomes of queues
-    that several of them have: `refuse`, `renumber` (one queue of all) or `apart` (later stores' get
-    other ids); dry_run: write nothing, and say what would become
-    of each topic. The others as for `reput.rebuild`, of the store that is read.
+    store: a folder that holds `commitlog/`.
+    output: a folder that is absent or empty, or with `replace` a store that was converted before.
+    to_rocketmq: the release for which the new store is; by default the old store's release.
+    to_settings: settings that change, by RocketMQ's names
+    (`{"mappedFileSizeCommitLog": "536870912"}`).
+    topics: only these, with their messages that wait, are retried or were given up; drop: all but
+    these; rename: old topic -> new topic.
+    store_host: `address:port`, the storeHost of each record, which is part of message ids.
+    merge: further stores, whose records join those of `store` by store time.
+    meet: for queues that several stores have: `refuse`, `renumber` (join them) or `apart` (queues
+    of later stores get other ids).
+    dry_run: write nothing, and only report what would become of each topic.
+    The others as for `reput.rebuild`, of the store that is read.
 
-    Raises StoreError (of which DamageFound is one, where live records follow damage; also where a
-    broker has the store), SettingError, UnknownRelease; nothing is left behind in `output` then.
+    Raises StoreError (also DamageFound if live records follow damage, and if a broker has the
+    store), SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
     from reput.jobs.converting.convert_store import all_inputs, convert_store, look_at, wanted
     from reput.jobs.converting.meeting import MEETS

@@ -51,13 +51,15 @@ def expire(  # noqa: PLR0913 (a user's options)
 ) -> "Expired":
     """Delete from a local store what has expired, by RocketMQ's rules and settings.
 
-    any_hour: not at the hours of `deleteWhen` alone; even_unread: also what a consumer group has
-    not read; even_delayed: also delayed messages that are not delivered; even_pending: also half
-    messages without a decision; ignored_groups: groups that nobody uses any more; archive: a folder
-    or URL where all that goes is copied to first, and compared. now: milliseconds; used: the share
-    of a path's disk that is used; both by default the machine's. confirm: asked first; raises
-    StoreError to stop. Raises StoreError (StoreInUse, OverlapsInput), SettingError, UnknownRelease,
-    OSError.
+    any_hour: at other hours than `deleteWhen` too.
+    even_unread: also what a consumer group has not read; even_delayed: also delayed messages that
+    are not delivered; even_pending: also half messages without a decision.
+    ignored_groups: consumer groups that do not count.
+    archive: a folder or URL to which all files are first copied, and compared.
+    now: milliseconds since 1970; used: path -> used share of its disk; both by default real.
+    confirm: asked first; raises StoreError to stop.
+
+    Raises StoreError (StoreInUse, OverlapsInput), SettingError, UnknownRelease, OSError.
     """
     from reput.jobs.in_place.archive import Archive
     from reput.jobs.in_place.expire_store import When, disk_used, expire_store, plan_expiry

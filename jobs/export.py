@@ -75,23 +75,25 @@ def export(  # noqa: PLR0913 (a user's options)
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
 ) -> "Exported":
-    """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
-    is new to the Delta tables in a folder or at a URL, `delta`; or make a store that a broker
-    starts on, `rocketmq`. The last two are written in this process.
+    """Write a log's messages to files, Delta tables or a new store, in a folder or at a URL.
 
-    to: a folder or URL; format: `parquet`, `jsonl`, `delta` or `rocketmq`; topics: only these;
-    tags, sql: only what a consumer's subscription would get; since, until: storeTimestamps in
-    milliseconds, `until` not within; bodies: with them; decompress: as their producers gave them;
+    to: a folder or URL.
+    format: `parquet` or `jsonl` files; `delta` adds new messages to Delta tables; `rocketmq` makes
+    a store on which a broker starts. This process writes the last two.
+    topics: only these; tags, sql: only what a consumer's subscription would get.
+    since, until: storeTimestamps in milliseconds, `until` is exclusive.
+    bodies: whether to export bodies; decompress: whether to decompress them.
     on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a damaged segment, `salvage`
-    what is damaged or stale; redact: `body`, `body:hash`, `property:NAME`, which is refused where
-    something else repeats it; keep_repeats: whether what repeats it is left, with a warning;
-    system_topics: also what waits in a broker's own topics, where no topics are named; delta_by:
-    who writes Delta tables, `local`: deltalake in this process, or `spark`: the session, which
-    clusters them; replace: put it in the place of an export that is there. The others as for
-    `reput.rebuild`.
+    only what is damaged or stale.
+    redact: `body`, `body:hash`, `property:NAME`; refused if something else repeats a value.
+    keep_repeats: whether such repeats are left, with a warning.
+    system_topics: whether to export a broker's own topics too, if no topics are named.
+    delta_by: the writer of Delta tables: `local` (deltalake in this process), or `spark` (the
+    session, which clusters them). replace: whether to replace an older export.
+    The others as for `reput.rebuild`.
 
-    Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
-    WrongExpression; nothing is left behind in `to` then.
+    Raises StoreError (also DamageFound), SettingError, UnknownRelease, WrongTags, WrongExpression;
+    a failed run leaves nothing in `to`.
     """
     from reput.jobs.exporting.file_set import Chosen, export_set
     from reput.jobs.exporting.redact_option import redaction
@@ -153,10 +155,8 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 ) -> "ComparedExport":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    What was chosen stands in the export's manifest.
-
-    to: where the export is; delta_by: as for `export`. Raises
-    StoreError, SettingError, UnknownRelease.
+    The options are read from the export. to: the export; delta_by: as for `export`.
+    Raises StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store

@@ -58,21 +58,21 @@ def rebuild(  # noqa: PLR0913 (a user's options)
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
-    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
-    `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
-    (store_format/storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
-    names, as text (`{"maxIndexNum": "400"}`); what these two do not say the store tells
-    (reput.store_format.discover.store); storage: what to read and write by instead of what
-    the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
-    live records follow damage; `truncate` ends the log there as RocketMQ's recovery does, but also
-    at a record whose physicalOffset is not its place, where RocketMQ goes on; `salvage` goes on at
-    the next intact record (docs/damage.md). ranges: with `salvage`, gets every range
-    and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
-    their records say that they are, not by their names; queues, index: `files` or `rocksdb`, by
-    default as the store has them (index: as the settings say).
+    store: a folder that holds `commitlog/`, as path or URL (store_format/storage).
+    output: path or URL of a folder that is absent or empty, or with `replace` a rebuilt set.
+    rocketmq: the release whose bytes are wanted. settings: by RocketMQ's names, as text
+    (`{"maxIndexNum": "400"}`). What these two lack comes from the store
+    (reput.store_format.discover.store).
+    storage: reads and writes instead of the URLs' storages; output_storage: only writes.
+    on_damage: `refuse` raises DamageFound if live records follow damage; `truncate` ends the log
+    there as RocketMQ's recovery does, but also at a record whose physicalOffset is not its place,
+    where RocketMQ goes on; `salvage` goes on at the next intact record (docs/damage.md).
+    ranges: with `salvage`, gets every range and every gap as JSON lines, however many.
+    assume_names: with `salvage`, segments have the names that their records show.
+    queues, index: `files` or `rocksdb`; by default queues as in the store, index by the settings.
 
-    Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
-    left behind in `output` then.
+    Raises StoreError (also DamageFound), SettingError, UnknownRelease; a failed run leaves nothing
+    in `output`.
     """
     from reput.jobs.deriving.derive_set import derive_set
     from reput.jobs.opening.queue_kind import (

@@ -63,19 +63,20 @@ def replicate(  # noqa: PLR0913 (a user's options)
     progress: Progress | None = None,
     confirm: Callable[[str], None] = lambda _: None,
 ) -> "Replicated":
-    """Make, or go on with, a replica of the store `source` (path or URL) in the folder `target`.
+    """Make or extend a replica of the store `source` in the folder `target`.
 
-    source: a store, path or URL; target: a local folder; to_offset: no record that ends behind this
-    physical offset; to_time: none from the first one on that was stored after this time
-    (milliseconds); follow: go on while the source grows; every: seconds from one look to the next;
-    idle: seconds without anything new after which `follow` ends (None: never); derive: queues and
-    index too; derive_every: seconds from one time to the next, while following; rate: bytes a
-    second; verify: compare all that the replica holds with the source before it goes on, not its
-    ends alone. confirm: asked before a store that is no replica yet is gone on with; raises
-    StoreError to stop.
+    source: a store, path or URL; target: a local folder.
+    to_offset: copy no record that ends after this physical offset.
+    to_time: copy no record from the first on with a later storeTimestamp (milliseconds).
+    follow: go on while the source grows; every: seconds between rounds.
+    idle: seconds without new records after which `follow` ends (None: never).
+    derive: whether to derive queues and index; derive_every: seconds between, while following.
+    rate: bytes a second.
+    verify: first compare the whole replica with the source, not only its ends.
+    confirm: asked before a store that is no replica is extended; raises StoreError to stop.
 
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
-    SettingError, UnknownRelease, OSError. What was copied stays then, and is a store.
+    SettingError, UnknownRelease, OSError. Records copied before stay, and are a store.
     """
     from reput.jobs.replicating.from_folder import How
     from reput.jobs.replicating.replicate_store import from_store
@@ -123,16 +124,19 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
     progress: Progress | None = None,
     confirm: Callable[[str], None] = lambda _: None,
 ) -> "Replicated":
-    """Make, or go on with, a replica of a live master's store over its replication port.
+    """Make or extend a replica of a live master's store, by its replication port.
 
-    master: HOST:PORT of it (10912). broker: the broker's own address, by default the port before:
-    it is asked where the log begins, for sizes, release and config/; "" : it is not asked.
-    from_offset: where the log begins, if nobody tells; controller: the master is under a controller
-    (5.x); target: a local folder; to_offset, to_time: as for `replicate`; follow: go on while the
-    master's log grows; idle: seconds without anything new after which it ends (None: never);
-    derive: queues and index too; derive_every: seconds from one time to the next, while following;
-    rate: bytes a second; confirm: asked before a store that is no replica yet is gone on with;
-    raises StoreError to stop.
+    master: HOST:PORT of the replication port (10912).
+    broker: HOST:PORT of the broker itself, by default with the port before; it is asked for the
+    log's start, sizes, release and config/. "": no requests.
+    from_offset: start of the log, if the broker is not asked.
+    controller: whether the master is under a controller (5.x).
+    target: a local folder; to_offset, to_time: as for `replicate`.
+    follow: go on while the log grows; idle: seconds without new records after which it ends
+    (None: never).
+    derive: whether to derive queues and index; derive_every: seconds between, while following.
+    rate: bytes a second.
+    confirm: asked before a store that is no replica is extended; raises StoreError to stop.
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """

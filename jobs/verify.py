@@ -49,17 +49,17 @@ def verify(  # noqa: PLR0913 (a user's options)
     storage: "Storage | None" = None,
     progress: Progress | None = None,
 ) -> "Report":
-    """Compare the derived files in `against` (default: the store) with what its log gives.
+    """Compare the derived files in `against` with those that the log of the store gives.
 
     against: a store or a rebuilt set, by default the store itself.
+    staging_folder: where files are derived, by default a temporary folder; on a cluster it must be
+    one that all machines see. All three are paths or URLs, each of any storage; `storage`, if
+    given, stands for all of them.
+    on_damage: as for rebuild; None: by the manifest in `against`, else refuse. Raises as rebuild
+    does.
 
-    The unused tails of files, and a segment of zeros only, do not count; index files are
-    compared in the order of their names. staging_folder: where the files are derived, by
-    default a temporary folder; on a cluster it must be one that all machines see. All three are
-    paths or URLs, each of a file system of its own; `storage` stands for that of all three.
-    A queue's own log (compacted:, tiered:) is compared with the queue file that stands beside it.
-    on_damage: as for rebuild; None: as the manifest in `against` says, else refuse.
-    Raises as rebuild does.
+    Unused tails of files and a segment of zeros only do not count. Index files are compared in the
+    order of their names. A queue's own log (compacted:, tiered:) is compared with its queue file.
     """
     from reput.jobs.comparing.queue_logs import verify_queue_log
     from reput.jobs.judging.verdict import judge

@@ -12,8 +12,7 @@ from reput.udfs.schemas import Task, ids_of
 class InTurn:
     """Gives the numbers that arrive in `id` to several tasks: the first ones to the first task.
 
-    tasks: each with how many numbers it gets, which it sees counted from 0. All yield the same
-    rows.
+    tasks: each with how many numbers it gets, counted from 0 for it. All yield one kind of row.
     """
 
     tasks: tuple[tuple[int, Task], ...]

@@ -217,9 +217,7 @@ class PartReader:
         return at
 
     def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, End]:
-        """Walk from `known`, and yield the records in [start, stop). Returns where it ended and
-        why.
-        """
+        """Walk from `known` and yield the records in [start, stop); returns the walk's End."""
         at, fault = known, Fault.NONE
         for step in self._walk(NO_CHECKS).steps(at, start):
             at, fault = step.next, step.fault
@@ -259,9 +257,7 @@ class PartReader:
         return f"{self.segment.path}: offset {offset} (physical {at}): {name} {reason}"
 
     def _refuse_if_live(self, at: int, fault: Fault) -> None:
-        """Raise DamageFound if anything that may be live follows, so that the log does not end
-        here.
-        """
+        """Raise DamageFound if anything that may be live follows, so the log goes on."""
         if fault == Fault.ZEROS and not self._is_written(at):
             if not self.log.is_written_from(self.part.segment + 1):
                 return

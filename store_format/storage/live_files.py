@@ -1,4 +1,4 @@
-"""Storages whose files a broker, or a copy of a log, writes to while they are read."""
+"""Storages whose files are written to while they are read, by a broker or by a copying job."""
 
 from contextlib import suppress
 

@@ -254,8 +254,7 @@ class LocalReader:
     def _fetch(self, offset: int, length: int) -> None:
         """After a large read, ask the kernel to read the next bytes while these are processed.
 
-        It asks in pieces: the kernel takes much longer over one large request, even if nothing is
-        read.
+        It asks in pieces: one large request takes the kernel much longer, even if all is cached.
         """
         if length >= _FETCH_BYTES:
             end = offset + max(length, _AHEAD_BYTES)

@@ -25,8 +25,8 @@ def open_ahead(
     """Open a file to read it from byte `begin` to about `end`.
 
     whole: bytes of all files that will be read this way. If they would fill most of the memory, and
-    the page cache does not hold a local file, it is read past the cache. If reading ahead is of no
-    use either, the file is opened as usual.
+    the page cache does not hold a local file, the file is read past the cache. On a storage without
+    read-ahead, any other file is opened as usual.
     """
     reader, end = storage.open(path, state), min(end, state.size)
     if storage.reads_ahead:

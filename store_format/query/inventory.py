@@ -216,7 +216,7 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
-    Queues are bisected, so the cost does not depend on their lengths. Messages in no queue are not counted.
+    Queues are bisected, so their lengths do not matter. Messages in no queue are not counted.
     """
     rows = [row for row in queues(store, False, notes) if row.messages]
     if not rows:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 
 LOOKED_AT = 16  # how many of a queue's first entries are compared
-# Behind this queueOffset the name of a queue file would be no Java long, and Java's multiplication
+# Above this queueOffset the name of a queue file would be no Java long, and Java's multiplication
 # by the bytes of an entry wraps.
 LAST_FIRST_OFFSET = (1 << 63) // QUEUE_ENTRY_BYTES - 1
 

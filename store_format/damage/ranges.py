@@ -15,7 +15,7 @@ class DamageKind(StrEnum):
     DAMAGED = "damaged"
     STALE = "stale"  # records of an earlier time, or of another place
     CONTENT = "content"  # one record that only fails a CRC; it is dispatched
-    MISSING = "missing"  # no file, or it ends before
+    MISSING = "missing"  # no file, or a file that ends too early
 
 
 class Damage(NamedTuple):
@@ -26,10 +26,10 @@ class Damage(NamedTuple):
     kind: DamageKind
     fault: Fault
     size: int  # what totalSize says at `offset`
-    # what the field at fault says, where it is one of the record's first; of stale records: who
-    # said so (witnesses.packed)
+    # the field at fault, if it is among the record's first fields; of stale records: the witnesses
+    # (witnesses.packed)
     value: int | None
-    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
+    follows: str  # what is at `end`: record, stale record, BLANK, zeros, segment's end
 
     @property
     def length(self) -> int:

@@ -13,7 +13,7 @@ _PHRASES = {
     QUEUE: "queue files of {}",
     BATCH_QUEUE: "batch queue files of {}",
     SLOTS: "index files of {} slots",
-    ENTRIES: "{} entries",  # said behind the slots
+    ENTRIES: "{} entries",  # said after the slots
     RELEASE: "RocketMQ {}",
     ERAS: "releases {}",
 }

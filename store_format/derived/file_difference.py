@@ -1,4 +1,4 @@
-"""Says where two derived files differ in RocketMQ's words: which entry, which field."""
+"""Names the place where two derived files differ in RocketMQ's terms: which entry, which field."""
 
 from typing import Any, NamedTuple
 

@@ -8,7 +8,7 @@ every release skips a message that cannot be delivered. Only the missing deliver
 A timer message stands in rmq_sys_wheel_timer (TimerMessageStore). The broker has read that queue
 up to config/timercheck's lastTimerQueueOffset, and has delivered what was due before its
 lastReadTimeMs. A message due only in some days is put back into the topic now and then (a roll).
-With timerRocksDBEnable (5.4.0) RocksDB has both numbers, and a row a waiting message (Timeline).
+With timerRocksDBEnable (5.4.0) RocksDB has both, and a row of each waiting message (Timeline).
 
 A delivered record has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that the
 waiting message was to get (a mark's `home`). If several have the same `home`, the oldest is the

@@ -91,7 +91,6 @@ class Changes:
         return not (self.by_topic or self.store_host)
 
     def renamed(self, topic: str) -> str:
-        """The new name of a topic."""
         return self._names.get(topic, topic)
 
     def of_queue(self, topic: str, queue_id: int = 0) -> Decision:

@@ -54,7 +54,7 @@ _reaches_queue = inlined(reaches_queue)
 
 
 class Tally(NamedTuple):
-    """What was seen of a queue, and what of it is taken.
+    """Sums of a queue's records: of all that were seen, and of those that are taken.
 
     bytes: new sizes of the taken records; positions: records that have a position in the queue;
     counted: those of them that are taken; least, greatest: queueOffsets of records with a position,

@@ -132,7 +132,7 @@ def _properties(
 def rewrite(
     buf: Bytes, rows: Rows, looked: Any, to: Any, alike: Any, out: Bytes, base: int
 ) -> None:
-    """Write records anew at their places, with all that changes of them.
+    """Write records anew at their places, with all their changes.
 
     looked: what a look at these rows gave (Looked); to: a To of arrays, a value a row; alike: an
     Alike.

@@ -99,7 +99,7 @@ def _cheapest(ahead: Sequence[ChainPiece], room: Room) -> tuple[int, ...]:
         ]  # fmt: skip
         cost, chain = min(readings, key=lambda each: (each[0], [-len(each[1]), *each[1]]))
         best.append((cost, (*chain, n)))
-    # pieces at the end may be wrong too; they are judged later, with more pieces behind them
+    # pieces at the end may be wrong too; they are judged later, with more pieces after them
     ends = [
         (cost + _WRONG * sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
         for n, (cost, chain) in enumerate(best) if n

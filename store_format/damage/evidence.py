@@ -1,9 +1,9 @@
-"""Is a stretch of sound records behind damage live, or left from an older log? The witnesses.
+"""Is a stretch of sound records after damage live, or left from an older log? The witnesses.
 
 A stretch is a run of whole records in their own places between two breaks. That they are whole
 says nothing of their time: before a truncation, or on a page whose last write was lost, another
-log stood in the same places. Each witness speaks for or against; what they say is a table that a
-report can show. One witness alone decides only where all others are silent.
+log stood in the same places. Each witness speaks for or against (see the table of judge_stretch); a
+report names them. One witness alone decides only where all others are silent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -93,8 +93,8 @@ def judge_stretch(facts: StretchFacts) -> StretchVerdict:
     | witness | live | stale |
     |---|---|---|
     | time: older than what stands before | | 1 |
-    | and what stands behind is newer again | | 1 |
-    | stored between what stands before and behind | 1 | |
+    | and what stands after is newer again | | 1 |
+    | stored between what stands before and after | 1 | |
     | queues go on from before, over lost bytes or into the next segment | 2 | |
     | queues repeat what they have, or leap | | 2 |
     | the next stretch goes on from it | 2 | |

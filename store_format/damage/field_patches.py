@@ -1,8 +1,8 @@
 """Fields of a damaged record that are put back: which bytes, and which witness knows them.
 
-Nothing here guesses. A field is put back where a checksum finds the flipped bit, where the field
-can have but one value (a magic number, the record's own place), or where a queue misses just this
-message. All other fields stay as they are.
+Nothing here guesses. A field is put back where a checksum finds the flipped bit, or where the field
+can have but one value (a magic number, the record's own place). It is also put back where a queue
+misses just this message. All other fields stay as they are.
 """
 
 import zlib
@@ -48,7 +48,7 @@ class Patch(NamedTuple):
 
 
 class Testimony(NamedTuple):
-    """What a queue says of the record at `place`; None where it says nothing."""
+    """What a queue knows of the record at `place`; None for a field that it does not know."""
 
     place: int
     by: str

@@ -40,7 +40,7 @@ class Before(NamedTuple):
 
 
 class Live:
-    """What of one segment is live, as far as a scan of it has come."""
+    """Which records of a segment are live, as far as the segment's scan has come."""
 
     def __init__(
         self, start: int, before: Before, followed: QueueEnds, prover: Prover, stretches: Stretches
@@ -55,7 +55,7 @@ class Live:
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
 
     def took(self, rows: Rows) -> None:
-        """Note live records: where they end, and the times of the last ones."""
+        """Note live records: where they end, and when the last _RECENT were stored."""
         first, last = rows[0], rows[-1]
         self._lost += int(first["physicalOffset"]) - self._prover.head - self.end
         self.end = int(last["physicalOffset"]) + int(last["size"])

@@ -18,7 +18,7 @@ def mark_contradictions(puts: Any, entries: Any, numbers: Any, begin: int, fault
     """Compare IndexFile entries with puts, both by physicalOffset; fill in each entry's Fault.
 
     puts: INDEX_PUT. entries: INDEX_ENTRY in native byte order. begin: the file's beginTimestamp.
-    numbers: the entries' numbers in the file. Number 1 has no say on its time: its timeDiff is
+    numbers: the entries' numbers in the file. Number 1 is no witness of its time: its timeDiff is
     measured from the file before. Returns how many entries point to a record that has puts.
     """
     looked, first = 0, 0

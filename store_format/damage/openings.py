@@ -1,4 +1,4 @@
-"""Finds queues whose first queueOffset is wrong, and which one is right (for check and salvage).
+"""Finds queues whose first queueOffset is wrong, and the right one (for check and salvage).
 
 RocketMQ accepts any first queueOffset of a queue and then skips all messages with lower ones
 (ConsumeQueue.putMessagePositionInfo). Salvage trusts the queueOffsets that follow instead.

@@ -1,4 +1,4 @@
-"""What one queue's runs say of damage: positions that it lost, and records that are not its own.
+"""What one queue's runs show of damage: positions that it lost, and records that are not its own.
 
 Each kind of finding is a type of its own. `place`, `after` and `before` are physical offsets.
 """
@@ -145,7 +145,6 @@ class QueueFindings:
         self.gap_lines = gap_lines
 
     def of(self, kind: type[_F]) -> list[_F]:
-        """The findings of one kind."""
         found: list[_F] = self._by_kind[kind]
         return found
 
@@ -240,7 +239,7 @@ class QueueSearch:
             )  # fmt: skip
 
     def _claims(self, run: Run, first: int, count: int) -> Iterator[Finding]:
-        """What the old queue says of the first lost positions from `first` on."""
+        """The old queue's entries at the first lost positions from `first` on."""
         if not self._old or not self._old.any:
             return
         for number, said in enumerate(self._old.at(first, min(count, _CLAIMS_A_GAP))):

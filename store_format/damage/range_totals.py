@@ -36,7 +36,6 @@ class RangeTotals:
         return self._lost_end
 
     def add(self, damage: Damage) -> None:
-        """Count a range."""
         self._settle()
         _count(self._tail, (str(damage.kind), int(damage.fault), True), 1, damage.length)
         self._last = damage.offset

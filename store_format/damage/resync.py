@@ -64,7 +64,7 @@ class Parts(NamedTuple):
 
     size: int
     magic: int
-    place: int  # where it starts by what physicalOffset says
+    place: int  # where the record starts by its physicalOffset
     body_crc: int
     body_at: int
     body_length: int

@@ -1,9 +1,9 @@
 """Scans one segment past its damage: sound records are dispatched, all other ranges are reported.
 
-Each range of the segment is sound, damaged or stale. If only a record's CRC is wrong, and its
-lengths add up, its physicalOffset is right and another record follows, it is reported but also
-dispatched, so that its queue keeps its positions. After any worse fault the scan goes on at the
-next record that proves itself (`resync`). The records from there on are stale as long as they were
+Each range of the segment is sound, damaged or stale. A record is reported but also dispatched if
+only its CRC is wrong: its lengths add up, its physicalOffset is right and another record follows.
+So its queue keeps its positions. After any worse fault the scan goes on at the next record that
+proves itself (`resync`). The records from there on are stale as long as they were
 stored before the last live record, or their queue already has their queueOffset.
 """
 

@@ -38,7 +38,7 @@ class QueueRuns:
 
     entries: uint8, the runs' entries as on disk. offsets: int64, the queueOffsets of those runs
     whose queueOffsets do not go on by one. times: int64, each entry's storeTimestamp, queue by
-    queue; empty where nobody asked for them. The other arrays have an item for each queue: how
+    queue; empty unless asked for. The other arrays have an item for each queue: how
     many entries it has, where its entries start (bytes) and its queueOffsets (an index into
     `offsets`, -1 where they go on by one), and its first and greatest queueOffset.
     """

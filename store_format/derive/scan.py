@@ -105,7 +105,7 @@ class End:
     first: int = -1  # the first record
     next: int = -1  # where the walk stopped: at the next stretch's first record, or at the fault
     fault: Fault = Fault.NONE  # NONE: the stretch is done; BLANK: so is its segment
-    size: int = 0  # totalSize at `next`, or what the field at fault says there
+    size: int = 0  # totalSize at `next`, or the value of the field at fault
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
     wrong_blank: int = -1  # where a BLANK of the wrong size ended the scan
     records: int = 0
@@ -253,7 +253,6 @@ class Outputs:
         yield from self._give_puts() if self.buffers.puts.used[1] else self._give_runs()
 
     def count(self, rows: Any) -> None:
-        """Note that rows were dispatched."""
         self.end.count(rows)
 
     def empty(self) -> Iterator[IndexPuts | Runs]:

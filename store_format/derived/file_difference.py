@@ -25,7 +25,6 @@ class Field(NamedTuple):
     layout: np.dtype[Any]
 
     def value(self, raw: bytes) -> int:
-        """The field's value from its bytes."""
         return int(np.frombuffer(raw, self.layout)[0])
 
 

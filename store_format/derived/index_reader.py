@@ -83,7 +83,7 @@ def may_lie_within(number: Any, time: Any, begin: int | None, end: int | None) -
 
 
 class IndexFileReader:
-    """One index file of `slots` slots and room for `most` entries, with the unused first one."""
+    """One index file of `slots` slots and room for `most` entries; the first is never used."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class IndexReader:
     ) -> FoundHits:  # fmt: skip
         """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
 
-        Only a hit's record says whether the hit is of this key or of one with the same hash. most:
+        Only a hit's record shows whether the hit is of this key or of one with the same hash. most:
         maxMsgsNumBatch. until: the index has no entries from this physical offset on.
         """
         limit = min(limit, most)

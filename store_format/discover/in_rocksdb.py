@@ -25,7 +25,6 @@ _SERVICES = {  # families of STORE_DB beside the index
 
 
 def has_database(storage: InputStorage, folder: str) -> bool:
-    """Whether there is a RocksDB in a folder."""
     return any(name == CURRENT for name, _ in listed(storage, folder))
 
 

@@ -323,9 +323,9 @@ def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[i
 def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
     """The same, anywhere in a file.
 
-    From 5.5.0 on a clean start dispatches again what follows the last half message or op message
-    of transRocksDBEnable, or the last message in the index of indexRocksDBEnable
-    (DefaultMessageStore.recover), and so indexes the log's last message once more.
+    From 5.5.0 on a clean start (DefaultMessageStore.recover) dispatches again what follows the last
+    half message or op message of transRocksDBEnable, or the last message in the index of
+    indexRocksDBEnable. So it indexes the log's last message once more.
     """
     for run in _runs(files):
         if run.twice and run.entries <= _READ:

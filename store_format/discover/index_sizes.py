@@ -38,7 +38,7 @@ class SeenFile(NamedTuple):
 
 
 class SeenIndex(NamedTuple):
-    """An index file, with what its header says."""
+    """An index file, with fields of its header."""
 
     file: SeenFile
     begin: int  # beginPhyOffset

@@ -70,10 +70,10 @@ class Discovered:
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
-    left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    left: tuple[str, ...] = ()  # the releases that may have written last, where the user named none
     conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
-    alike: str = ""  # the releases that would write the same, where nobody said which
+    alike: str = ""  # the releases that would write the same, where the user named none
     log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
 
     @property

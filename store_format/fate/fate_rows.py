@@ -277,7 +277,7 @@ class _Counts:
 def transaction_row(
     store: OpenedStore, found: transactions.Transaction, now: int
 ) -> TransactionRow:
-    """A transaction with what its records say; now: milliseconds. Raises NoRecord, NotInLog."""
+    """A transaction with its records' fields; now: milliseconds. Raises NoRecord, NotInLog."""
     half = store.log.record_at(found.first)
     properties = parse_properties(half.properties, store.profile.split_properties)
     ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
@@ -290,7 +290,7 @@ def transaction_row(
 
 
 def delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
-    """A delayed message with what its record says; now: milliseconds. Raises NoRecord, NotInLog."""
+    """A delayed message with its record's fields; now: milliseconds. Raises NoRecord, NotInLog."""
     record = store.log.record_at(found.physical_offset)
     properties = parse_properties(record.properties, store.profile.split_properties)
     is_late = found.due < now and found.delivery == NONE

@@ -154,10 +154,10 @@ def _number(buf: Bytes, spans: Any, name: int, bits: int) -> tuple[bool, int]:
 def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, marks: Any) -> int:
     """Fill `marks` (MARK) from rows of a walk (RECORD_ROW); returns how many.
 
-    Marked are records of the broker's own topics, those with a transaction type, and those that
-    have a REAL_TOPIC or a TIMER_OUT_MS (a timer's delivery lacks REAL_TOPIC where its properties
-    were written anew, as for multi-dispatch); `every`: all. split: Profile.split_properties;
-    spans: int64, (NAMED, 2).
+    Marked are records of the broker's own topics, with a transaction type, with a REAL_TOPIC or
+    with a TIMER_OUT_MS; `every`: all records. (A timer's delivery lacks REAL_TOPIC where its
+    properties were written anew, as for multi-dispatch.) split: Profile.split_properties; spans:
+    int64, (NAMED, 2).
     """
     count = 0
     for i in range(len(rows)):

@@ -1,4 +1,4 @@
-"""One message's life: each record that the log has of it, and what that record says.
+"""One message's life: each record that the log has of it, and the event that the record shows.
 
 A message is followed by its UNIQ_KEY, which delays, retries, dead letters and transactions keep.
 Without a UNIQ_KEY it is followed by the ORIGIN_MESSAGE_ID of its retries. Op messages are followed
@@ -38,7 +38,7 @@ from reput.store_format.rocksdb.services import HalfRows
 
 
 class Event(NamedTuple):
-    """One step of a message's life, and the record that tells it. Times in milliseconds."""
+    """One step of a message's life, and the record that shows it. Times in milliseconds."""
 
     event: str  # see docs/fate.md
     store_timestamp: int
@@ -96,7 +96,7 @@ class Follows:
 def events(
     log: LogReader, gathered: Gathered, follows: Follows, known: TraceSettings
 ) -> list[Event]:
-    """The steps that gathered marks tell, in the log's order; their records are read again."""
+    """The steps that gathered marks show, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
     named_by_place = marks["kind"] == ROCKSDB_OP
     for i in np.flatnonzero((marks["kind"] != OP) & ~named_by_place).tolist():

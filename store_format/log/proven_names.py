@@ -63,7 +63,7 @@ def proven_names(
 
 
 def _begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> int | None:
-    """Where the file begins by its first records; None where they do not say, or disagree."""
+    """Where the file begins by its first records; None where they are no records, or disagree."""
     at, said = 0, set()
     for _ in range(_AGREED_BY):
         raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)

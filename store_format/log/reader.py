@@ -97,8 +97,8 @@ class LogReader:
         checks: Checks = NO_CHECKS,
         end: int | None = None,
     ) -> None:
-        """segments: in order, as find_segments gives them; checks: the CRCs that are compared; end:
-        where the log ended when somebody looked, so that all of one answer is of that moment.
+        """segments: in order, as find_segments returns them; checks: the CRCs that are compared;
+        end: where the log ended at an earlier look, so that a whole answer is of that moment.
         """
         self._end = end
         self.storage, self.segments = storage, segments
@@ -178,7 +178,7 @@ class LogReader:
     ) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
 
-        place: as `start_of` says. A step is valid until the next one; or longer, if each is read
+        place: see `start_of`. A step is valid until the next one; or longer, if each is read
         into `another` buffers.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
@@ -213,7 +213,7 @@ class LogReader:
         return read_body(self.read_into, record)
 
     def store_timestamp(self, place: int, size: int) -> int:
-        """StoreTimestamp (milliseconds) of the record that a queue entry says to be at
+        """StoreTimestamp (milliseconds) of the record that by its queue entry is at
         [place, place + size); -1 where the log does not have these bytes. Nothing else is read or
         checked (CommitLog.pickupStoreTimestamp).
         """

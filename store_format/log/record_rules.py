@@ -46,7 +46,7 @@ from reput.store_format.release.profiles import Profile
 NO_HEADS = 1 << 62  # RecordRules.heads_from of a log without any
 
 # What a release allows in its log, by the fields of profiles.Profile; and the log's shape:
-# heads_from is the physical offset from which on each record stands behind a DLedger head. A
+# heads_from is the physical offset from which on each record follows a DLedger head. A
 # store that was switched to DLedger has its old log, which has no heads, before that offset.
 RecordRules = namedtuple(
     "RecordRules", "ipv6_hosts long_topics any_blank_size heads_from", defaults=(False, NO_HEADS)
@@ -171,7 +171,7 @@ def topic_length_bytes(magic: int) -> int:
 
 
 def needs_v2(topic_bytes: int) -> bool:
-    """Whether a topic of so many bytes is too long for a V1 record."""
+    """Whether a topic of `topic_bytes` bytes is too long for a V1 record."""
     return topic_bytes > V1_TOPIC_MAX
 
 
@@ -224,7 +224,7 @@ def entry(
     """As `frame`, of a DLedger entry: a head, and a record of the size that is returned.
 
     place: the physical offset of `at`. The checks are those of DLedgerMmapFileStore.recover; and
-    head and record must say the same size.
+    head and record must have the same size.
     """
     if file_end - at < BLANK_BYTES:  # MmapFileList.preAppend leaves room for a blank
         return _SHORT_TAIL, 0

@@ -43,7 +43,7 @@ DECIDED = np.dtype(
     [
         ("fate", "<i4"),
         ("queueShift", "<i4"),
-        ("nameAt", "<i8"),  # the new name in `Decisions.names`; empty where it stays
+        ("nameAt", "<i8"),  # the new name in `Looks.names`; empty where it stays
         ("nameEnd", "<i8"),
         ("start", "<i8"),
     ]

@@ -47,7 +47,7 @@ class Live:
     ) -> None:
         """start: where the segment begins; followed: the queues that the scan's buffers hold."""
         self.end = start  # where the last live record ends
-        self.stale_by = 0  # the witnesses who called the last stale records so
+        self.stale_by = 0  # the witnesses of the last stale records, see `packed`
         self._segment, self._before, self._followed = start, before, followed
         self._prover, self._stretches = prover, stretches
         self._lost = 0  # bytes before `end` that are no live records

@@ -33,9 +33,9 @@ def opening(offsets: Sequence[int], is_all: bool) -> Opening | None:
     """What a queue's first queueOffsets should be; None where they can stay as they are.
 
     offsets: the queue's first LOOKED_AT offsets, in the log's order; is_all: the queue has no more.
-    An offset is outvoted if it can be no queue's first, or if it is above the next offset and the
-    one after that goes on by one. (If these are 0 and 1, the topic was deleted and made again, and
-    nothing is wrong.) The records before the first credible one count down from it; if none is
+    An offset is outvoted if it can be no queue's first, or if it is above the next two offsets,
+    which go on by one. (If these two are 0 and 1, the topic was deleted and made again, and nothing
+    is wrong.) The records before the first credible offset count down from it; if no offset is
     credible they count from 0.
     """
     wrong = 0

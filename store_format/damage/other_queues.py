@@ -15,8 +15,8 @@ from reput.store_format.damage.queue_findings import (
     UnexplainedGap,
 )
 
-ENTRIES_A_BREAK = 32  # of a queue that goes on, for each place where it does not
-_MOST_LOST_BESIDE = 64  # messages of a gap that a record of another name may belong to
+ENTRIES_A_BREAK = 32  # entries for each place where a credible queue does not go on
+_MOST_LOST_BESIDE = 64  # messages; longer gaps are not compared with other queues' records
 _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 
 Doubted = LoneRecord | OutvotedRecord | TwinRecord
@@ -43,7 +43,7 @@ def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[D
         for gap in by_offset.get(record.queue_offset, ()):
             if not gap.after < record.place < gap.before or bits_between(record, gap) != 1:
                 continue
-            # A record that may be its own queue's stays there, unless another surely misses it.
+            # A record that may be of its named queue stays there, unless another surely misses it.
             sure = isinstance(gap, UnexplainedGap) and gap.entries_a_break >= ENTRIES_A_BREAK
             if sure or not _may_be_own(record, lost):
                 found.append((record, gap))

@@ -37,7 +37,7 @@ def stride(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     faults: npt.NDArray[np.uint8],
     values: npt.NDArray[np.int64],
 ) -> int:
-    """Walk from the record at buf's start over records and ordinary ranges; returns the records.
+    """Walk from the record at buf's start over records and ordinary ranges; returns how many.
 
     buf[:length] stands at physical offset `base`, the segment goes on to `file_end`. Fills rows,
     faults (of the range between a row and the row before it, NONE where they touch) and values

@@ -20,7 +20,7 @@ _PHRASES = {
 
 
 def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line for each thing by which something is known."""
+    """For people, a line for each source: what is known by it."""
     by: dict[str, list[str]] = {}
     for name, found in discovered.items():
         by.setdefault(found["by"], []).append(_phrase(name, found["value"]))

@@ -97,7 +97,7 @@ class Discovered:
         return replace(self, eras=eras, again=again, found=found)
 
     def of_one_release(self) -> "Discovered":
-        """For files that are all derived anew, by one release."""
+        """The same for files that are all derived anew, by one release."""
         if len(self.eras) < 2:
             return replace(self, again=())
         text = (

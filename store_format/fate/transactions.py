@@ -253,7 +253,7 @@ class _Heads:
 
 
 def _of_one_key(halves: Marks, group: list[int], ended: Any) -> list[list[int]]:
-    """Each record is looked at once, however many have the key: a store may be hostile."""
+    """The chains of one UNIQ_KEY. Each record is looked at once, as a store may be hostile."""
     chains: list[list[int]] = []
     by_offset: dict[int, list[int]] = {}  # by the queue offset of the half message
     open_heads, ended_heads = _Heads(), _Heads()

@@ -87,7 +87,7 @@ def make_prints(
     window: Bytes, rows: Rows, rules: RecordRules, split_properties: bool, spans: ValueSpans,
     out: Prints,
 ) -> None:  # fmt: skip
-    """Fill out (PRINT) for each row but `bad`, which becomes 0.
+    """Fill out (PRINT) for each row; `bad` becomes 0.
 
     A message is known by its UNIQ_KEY, or where it has none by bornHost, bornTimestamp and KEYS;
     and by topic, bodyCRC and the body's length. spans: as `find_properties` wants them.

@@ -146,8 +146,8 @@ def find_named(
 
 @kernel
 def malformed(buf: Bytes, rows: Any) -> bool:
-    """Whether any row's properties are not all `name 01 value 02`, neither empty; the last 02 may be
-    missing. Releases differ in how they read malformed properties.
+    """Whether any row's properties are not all `name 01 value 02`, neither empty; the last 02 may
+    be missing. Releases differ in how they read malformed properties.
     """
     for i in range(len(rows)):
         start = at = rows[i].propertiesAt

@@ -111,9 +111,8 @@ class WrongFilter(ValueError):
 
 
 class DamageFound(StoreError):
-    """The log is damaged and live records follow the damage.
-
-    plain: the same for people: what is wrong, where, and what to do, between semicolons.
+    """The log is damaged and live records follow the damage. plain: the same for people: what is
+    wrong, where, and what to do, between semicolons.
     """
 
     def __init__(self, text: str, plain: str = "") -> None:

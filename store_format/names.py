@@ -107,9 +107,8 @@ class QueuePath(NamedTuple):
 
 
 def is_queue_folder(name: str) -> bool:
-    """Whether a folder's name is a queue's id as RocketMQ writes it: any int, also a negative one.
-
-    ConsumeQueueStore.load takes all names that Integer.parseInt takes.
+    """Whether a folder's name is a queue's id as RocketMQ writes it: any int, also a negative one
+    (ConsumeQueueStore.load takes what Integer.parseInt takes).
     """
     digits = name.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _QUEUE_ID_DIGITS):

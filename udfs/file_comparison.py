@@ -282,7 +282,6 @@ def _read(file: Reader, at: int, length: int) -> np.ndarray:
 
 
 def difference(path: str, at: int, field: str, there: int | None, wanted: int | None) -> Row:
-    """A DIFFERENCE row."""
     return {"path": path, "offset": at, "field": field, "there": there, "wanted": wanted,
             "behind": False}  # fmt: skip
 

@@ -60,17 +60,14 @@ def split_of(name: str) -> int:
 
 
 def queue_file_name() -> str:
-    """A name for a queue file."""
     return attempt_name(_QUEUE)
 
 
 def index_file_name() -> str:
-    """A name for an index file."""
     return attempt_name(_INDEX)
 
 
 def table_file_name() -> str:
-    """A name for a table of a RocksDB."""
     return attempt_name(_TABLE)
 
 

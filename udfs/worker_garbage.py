@@ -26,9 +26,8 @@ class Settled:
 
 
 def settle() -> None:
-    """Leave all objects that exist now out of later collections, once in a process.
-
-    It does so in Spark workers only: in any other process the program itself decides.
+    """Leave all objects that exist now out of later collections, once in a process; in Spark
+    workers only, as any other program decides this itself.
     """
     if "pyspark.worker" in sys.modules and not gc.get_freeze_count():
         gc.collect()

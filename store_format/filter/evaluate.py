@@ -95,7 +95,7 @@ def _equal(left: Value, right: Value) -> Value:
 
 
 def _ordered(holds: Any) -> Any:
-    """ComparisonExpression.evaluate. A null left side jumps over it, so it never gets one."""
+    """ComparisonExpression.evaluate. The left side is not null: a jump would skip this."""
 
     def result(left: Value, right: Value) -> Value:
         return NULL if right == NULL else _truth(holds(compare_ordered(left, right)))

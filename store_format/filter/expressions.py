@@ -29,8 +29,6 @@ class Refusal(Exception):
 
 @dataclass(slots=True)
 class Subexpression:
-    """A part of an expression."""
-
     code: list[Instruction]  # leaves one value on the stack
     depth: int  # most values on the stack meanwhile
     line: int

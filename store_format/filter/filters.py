@@ -44,9 +44,8 @@ class Filter:
         return np.full(len(step.rows), Match.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
-        """Whether a queue's entry with this tagsCode may belong to a wanted message.
-
-        Not for the schedule topic, whose tagsCode is a time.
+        """Whether a queue's entry with this tagsCode may belong to a wanted message. Not for the
+        schedule topic, whose tagsCode is a time.
         """
         return True
 

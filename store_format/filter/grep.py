@@ -133,7 +133,7 @@ def _find_texts(
         at = row.propertiesAt
         end = at + row.propertiesLength
         ends[count] = at
-        names = 0  # NAME_ENDs since the last pair's end
+        names = 0  # ends of names since the last pair's end
         while at < end:
             byte = window[at]
             names = 0 if byte == PROPERTY_END else names + (byte == PROPERTY_NAME_END)

@@ -1,4 +1,4 @@
-"""The filter by an SQL92 expression. Only this module imports lark."""
+"""The filter by an SQL92 expression. It imports lark, so it is only imported when needed."""
 
 from reput.store_format.filter.filters import ProgramFilter
 from reput.store_format.filter.parser import parse

@@ -24,8 +24,7 @@ from reput.store_format.names import RETRY_PREFIX
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-# From 5.4.0 on in place of these, with transRocksDBEnable and
-# transWriteOriginTransHalfEnable=false.
+# From 5.4.0 on for these, with transRocksDBEnable and transWriteOriginTransHalfEnable=false.
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"

@@ -107,7 +107,6 @@ class BatchQueueTopic(Refused):
 
 
 def batch_queue_topic(topic: str) -> BatchQueueTopic:
-    """The refusal of such a topic."""
     return BatchQueueTopic(
         f"topic {topic!r}: has queue.type BatchCQ, whose positions the writer does not keep"
     )
@@ -152,7 +151,7 @@ class WriterClosed(StoreError):
 class ForkedWriter(StoreError):
     """The writer was opened by another process, of which this one is a fork.
 
-    That process has the store's lock and the threads; both would give a message the same place.
+    That process has the store's lock and the threads; both writers would use the same places.
     """
 
     status = SERVICE_NOT_AVAILABLE

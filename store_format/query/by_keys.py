@@ -24,7 +24,7 @@ from reput.store_format.storage.rocksdb import RocksDBError
 
 Places = npt.NDArray[np.int64]
 
-_BLOCKS = 4  # this part of a window is read of an index file at a time
+_BLOCKS = 4  # an index file is read in pieces of 1 / _BLOCKS of a window
 
 
 def by_keys(

@@ -1,10 +1,10 @@
 """Messages that were popped and not acknowledged when the broker ended. They are found by:
 
 - check points and acknowledgements of the revive topic (PopCheckPoint, AckMsg, BatchAckMsg), which
-wait among the timer messages until their time is up;
+  wait among the timer messages until their time is up;
 - config/consumerOrderInfo.json, for queues that are popped in order (OrderInfo);
 - the RocksDB kvStore/, if the broker keeps them there (PopConsumerRecord,
-popConsumerKVServiceEnable).
+  popConsumerKVServiceEnable).
 
 None of these has what a killed broker had in memory alone. Its group's offset was not committed
 past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.

@@ -150,15 +150,14 @@ def _judge(
 
 @kernel
 def _better(one: int, other: int) -> int:
-    """The verdict if either of two keys of a message may be wanted."""
+    """The verdict of a message, by the verdicts of two of its keys."""
     return _YES if one == _YES or other == _YES else max(one, other)
 
 
 @kernel
 def _one_of(buf: Bytes, at: int, end: int, skipped: int, tables: Any, found: Any) -> int:
-    """Whether buf[at:end] is one of the keys without their first `skipped` bytes.
-
-    These are the prefix that a message's tags have as a key.
+    """Whether buf[at:end] is one of the keys, without their first `skipped` bytes: the prefix that
+    a message's tags have as a key.
     """
     hashes, ends, others = tables.hashes, tables.ends, tables.others
     wanted = hash_code(buf, at, end, np.int32(tables.tags_seed if skipped else tables.seed))

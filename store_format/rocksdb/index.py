@@ -39,9 +39,8 @@ class RocksDBIndex:
     def places(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None
     ) -> Iterator[int]:
-        """Offsets of messages with this key, UNIQ_KEY or (T#...) tags, stored in [begin, end].
-
-        An offset may come twice. Messages whose key goes on after this one with an `@` come too.
+        """Offsets of messages with this key, UNIQ_KEY or (T#...) tags, stored in [begin, end]. Some
+        come twice; messages whose key goes on after this one with an `@` come too.
         """
         asked = [(KEY, key), (UNIQUE, key)]
         if key.startswith(_TAGS_KEY):

@@ -208,9 +208,8 @@ class RocksDBQueue:
     # --- rows ------------------------------------------------------------------------------------
 
     def _bisect(self, before: Any, low: int = 0) -> int:
-        """The position of the first row from `low` on for which `before` is false; else `maximum`.
-
-        It must be false for all later rows too. Holes are skipped.
+        """The position of the first row from `low` on for which `before` is false, as it must be
+        for all later rows; else `maximum`. Holes are skipped.
         """
         high = self._last + 1
         while low < high:

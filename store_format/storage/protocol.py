@@ -94,10 +94,8 @@ class StagingStorage(InputStorage, Protocol):
     """Files that a job makes, reads again, and moves or removes."""
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
-        """A new file.
-
-        digest: the file will be published, and its SHA-256 is wanted.
-        published: the file will be published without a digest. Until then, nobody reads it.
+        """A new file. digest: it will be published, and its SHA-256 is wanted. published: it will
+        be published without a digest. Until then, nobody reads it.
         """
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
@@ -137,10 +135,9 @@ class OutputStorage(Protocol):
     """Folders where a set of files is published, whole or not at all."""
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All that is below a folder, by paths relative to it; no link is followed.
-
-        Files have a state. Folders, with a slash at the end, and other kinds of files have None.
-        Raises FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
+        """All that is below a folder, by paths relative to it; no link is followed. Files have a
+        state; folders (with a slash at the end) and other kinds have None. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
         """
 
     def whereabouts(self, path: str) -> Whereabouts:

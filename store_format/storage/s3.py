@@ -147,8 +147,7 @@ class S3Storage(ManifestLast):
             raise NotADirectoryError(errno.ENOTDIR, "is an object", folder)
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All below a prefix, in one listing. Folders appear only as markers of some tools.
-
+        """All below a prefix, in one listing; of folders only the markers that some tools write.
         Raises as `list` does.
         """
         prefix, empty = self._prefix(folder), True

@@ -222,13 +222,11 @@ def reaching_queues(sys_flags: np.ndarray) -> np.ndarray:
 
 
 def measured_records(staging: Staging, run: str, taken: int) -> Any:
-    """The MEASURED_RECORD rows of a split."""
     raw = read_range(staging, run + RECORDS, 0, taken * MEASURED_RECORD.itemsize)
     return raw.view(MEASURED_RECORD)
 
 
 def measured_order(staging: Staging, run: str, taken: int) -> Any:
-    """The MEASURED_ORDER rows of a split."""
     raw = read_range(staging, run + ORDER, 0, taken * MEASURED_ORDER.itemsize)
     return raw.view(MEASURED_ORDER)
 

@@ -44,11 +44,8 @@ class ScanSplits:
             yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
-        """A row for each split.
-
-        A split without a record stages no files: making a file can take longer than scanning the
-        split. The next split's .runs file counts that split too, and the last split always has such
-        a file.
+        """A row for each split. A split without a record stages no files, because making a file can
+        take longer than the scan. The next .runs file counts that split too; the last always has one.
         """
         rows, splits = [], 0
         for number in numbers:
@@ -182,10 +179,8 @@ class RunFiles:
         return safe
 
     def finish(self, records: int, splits: int = 1) -> None:
-        """Complete the files.
-
-        For the progress line, the metadata of the .runs file hold the number of records in the
-        files, and of splits done since the task's previous .runs file.
+        """Complete the files. For the progress line, the metadata of the .runs file have the number
+        of records in the files, and of splits done since the task's previous .runs file.
         """
         sink = pa.BufferOutputStream()
         described = RUN.with_metadata({RECORDS: str(records), SPLITS: str(splits)})

@@ -137,7 +137,7 @@ def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
 
     def tested(_: Any, part: Subexpression, token: Token) -> Subexpression:
         text = unquoted(token)
-        if not text:  # always FALSE: the left side is not evaluated
+        if not text:  # FALSE: the left side is not even evaluated
             return Subexpression([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
         return _unary(part, op, argument=text)
 

@@ -45,7 +45,7 @@ class ScanSplits:
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
         """A row for each split. A split without a record stages no files, because making a file can
-        take longer than the scan. The next .runs file counts that split too; the last always has one.
+        take longer than the scan. The next .runs file counts it too; the last split always has one.
         """
         rows, splits = [], 0
         for number in numbers:

@@ -98,9 +98,7 @@ class StagedRuns:
         return read_range(self.staging, name, row["times_at"], 8 * row["count"]).view(np.int64)
 
     def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
-        """Give a run its positions, from `position` on. gaps: GAP_COUNT rows; none in a batch
-        queue.
-        """
+        """Give a run its positions, from `position` on. gaps: GAP_COUNT rows, if not a batch."""
         count = row["count"]
         if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
             return Numbered(None, position + count, 0, False)

@@ -68,9 +68,8 @@ class Op(IntEnum):
     JUMP_IF_NULL = 22
     JUMP_IF_FALSE = 23
     JUMP_IF_TRUE = 24
-    # For a BETWEEN, after its first comparison: the value is below the result on the stack. If the
-    # result decides, it replaces the value and the rest is skipped; else the value comes to the
-    # top.
+    # For a BETWEEN, after its first comparison: the value is below the result on the stack. A
+    # result that decides replaces it, and the rest is skipped; else the value comes to the top.
     REST_UNLESS_FALSE = 25
     REST_UNLESS_TRUE = 26
 

@@ -62,7 +62,7 @@ def by_key(start: Name, key: str) -> Whereabouts:
 
 
 def on_this_machine(path: str) -> Whereabouts:
-    """The whereabouts of a local path: device and inode, and place on its file system (mounts).
+    """Whereabouts of a local path: device and inode, and place on its file system (bind mounts).
 
     Links are followed, also a last one that leads nowhere. Missing names are compared in lower case
     below the nearest existing folder, because a file system may ignore case. Raises OSError.

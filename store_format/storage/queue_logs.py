@@ -121,8 +121,7 @@ class CompactedLog(QueueLog):
 
     A compacted file ends with zeros, and files that were compacted away are missing. Here each file
     but the last has a BLANK after its last record, and a missing file is a BLANK alone. As for a
-    broker (TopicPartitionLog.recover), the file of the same name in compactionCq tells where the
-    records end.
+    broker (TopicPartitionLog.recover), the file of that name in compactionCq tells where they end.
     """
 
     scheme = COMPACTED

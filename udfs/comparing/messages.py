@@ -32,8 +32,7 @@ LISTED = schema(
     share=pa.int64(), log=pa.int32(), name=pa.string(), at=pa.int64(), count=pa.int64(),
 )  # fmt: skip
 # What is found of a record of one log. only: the other log lacks it. again: the other log has the
-# message, but at another place in a queue. damaged: its body is damaged here and whole in the
-# other.
+# message, but at another place in a queue. damaged: its body is damaged here, not there.
 KINDS = ("only", "again", "damaged")
 ONLY, AGAIN, DAMAGED = range(len(KINDS))
 # One row for each log and share. name, count: the staging file and how many FOUND_PLACEs it has.

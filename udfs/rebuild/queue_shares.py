@@ -28,8 +28,7 @@ class BuildShares:
         build = BuildQueueFiles(self.number.files)
         for share in ids_of(batches):
             # All runs are numbered before a file is built, because building reads what `number`
-            # writes to staging. The rows of a queue come by segment, since runs are numbered in
-            # that order.
+            # writes to staging. Runs are numbered by segment, so a queue's rows come in order.
             placed = list(self.number(self._runs(share)))
             yield from build(iter(placed))
 

@@ -17,8 +17,7 @@ MILLISECONDS = {f"{name}Millis": name for name in ("storeTimestamp", "bornTimest
 
 _ROWS_A_GROUP = 1 << 17
 _BYTES_A_GROUP = 64 << 20
-# Columns with few different values, which Parquet keeps once. Looking for repeats in others only
-# costs time.
+# Columns with few different values, which Parquet keeps once. In others looking only costs time.
 _FEW_VALUES = [
     "topic", "queueId", "storeHost", "bornHost", "tags", "flag", "sysFlag", "reconsumeTimes",
     "preparedTransactionOffset", "properties.key_value.key",

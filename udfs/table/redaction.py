@@ -3,8 +3,7 @@
 A redaction takes out bodies, or properties by name. Brokers and clients copy a property's value
 into others (`__transactionId__` of UNIQ_KEY: TransactionalMessageBridge.parseHalfMessageInner;
 ORIGIN_MESSAGE_ID: SendMessageProcessor), and producers copy it into bodies. A property that repeats
-a redacted value is taken out too. A body, a topic or a host that repeats it cannot be mended, and
-is counted.
+a redacted value is taken out too. A body, topic or host that repeats it is only counted.
 """
 
 import hashlib
@@ -57,8 +56,7 @@ class Redaction:
     """What is taken out of messages.
 
     body: BODY, BODY_HASH, or None to keep bodies; properties: names of redacted properties;
-    repeats: the values of redacted properties in all messages, which are taken out wherever they
-    are.
+    repeats: the values of redacted properties in all messages, which go wherever they are.
     """
 
     body: str | None = None

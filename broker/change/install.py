@@ -332,7 +332,7 @@ def _finish(files: Files, store: str, staging: str) -> None:
         if files.exists(kept):
             _remove_tree(files, f"{staging}/{_OLDER}")
             files.rename(kept, f"{staging}/{_OLDER}")
-        files.sync_all("")  # all removals are durable, so only the old set gets the kept set's name
+        files.sync_all("")  # so all removals are durable, and only the old set gets that name
         files.rename(root, kept)
         files.sync_folder("")
     _remove_tree(files, staging)

@@ -36,7 +36,7 @@ def apply(
         files.sync_folder("")
     log.cut(end, CUT)
     if placed:
-        files.sync_all("")  # the files' content is durable before they get their names
+        files.sync_all("")  # what the files hold is durable before they get their names
     for file in placed:
         add_folders(files, "", file.path.rpartition("/")[0])
         files.rename(file.staged, file.path)

@@ -43,9 +43,7 @@ def _units(text: str) -> bytes:
 
 
 def averagely(client: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-    """AVG, the default: each client gets adjacent queues; the first clients get one more if the
-    queues do not divide evenly. Raises CannotAllocate.
-    """
+    """AVG, the default: each client gets adjacent queues, the first clients one more if uneven."""
     if not _takes_part(client, queues, clients):
         return []
     index = clients.index(client)

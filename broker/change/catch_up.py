@@ -164,9 +164,7 @@ class CatchUp:
     # --- the files beside ----------------------------------------------------------------------
 
     def _sync_log(self, new: New) -> None:
-        """Make messages durable before they are indexed: a power cut must leave no key of a lost
-        message.
-        """
+        """Make messages durable before they are indexed: no key of a lost message may remain."""
         start = self.log.segment_of(new.position.first)
         for segment in range(start, new.ahead.end, self.log.segment_bytes):
             with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")) as file:

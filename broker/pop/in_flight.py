@@ -1,9 +1,8 @@
 """Messages that were popped, until they are acknowledged (PopCheckPoint, PopBufferMergeService).
 
-A broker writes a check point of popped messages into its log. It writes messages that nobody
-acknowledged in time once more, into a retry topic, from which they are popped again. Here nothing
-is written: check points are kept in memory, and messages whose time is up are given again from
-their place in the log.
+A broker writes check points of popped messages into its log. Messages that nobody acknowledged in
+time it writes once more, into a retry topic from which they are popped again. Here check points are
+kept in memory, and messages whose time is up are given again from their place in the log.
 """
 
 import heapq
@@ -32,9 +31,7 @@ class CheckPoint:
     def __init__(
         self, queue_id: int, positions: Sequence[int], pop_time: int, visible: int, times: int = 0
     ) -> None:
-        """visible: when the messages may be popped again, in milliseconds.
-        times: how often they were popped before.
-        """
+        """visible: when they may be popped again (milliseconds). times: how often they were."""
         self.queue_id, self.pop_time, self.visible, self.times = queue_id, pop_time, visible, times
         first, many = positions[0], len(positions)
         is_run = positions[-1] - first == many - 1

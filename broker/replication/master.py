@@ -63,9 +63,7 @@ class _Common:
         return now - self._heard_at > HOUSEKEEPING_SECONDS
 
     def _reported(self, offset: int, log: MasterLog) -> None:
-        """Take a slave's report. Raises ProtocolError where its log goes on after the master's
-        (since 4.9.5), or ends before it.
-        """
+        """Take a report. ProtocolError: the slave's log ends after (since 4.9.5) or before ours."""
         if offset > log.end:
             raise ProtocolError(
                 f"report: the slave's log goes on to {offset}, the master's only to {log.end}"
@@ -79,9 +77,7 @@ class _Common:
                 )
 
     def _size(self, log: MasterLog) -> int:
-        """How many bytes are sent next: never across a segment's end, as a slave cannot append
-        such bytes.
-        """
+        """How many bytes are sent next: a slave cannot append bytes across a segment's end."""
         left = log.segment_bytes - self._next % log.segment_bytes
         return max(min(log.end - self._next, left, self._batch), 0)
 

@@ -139,8 +139,7 @@ class _Names:
     def decision(self, each: Transaction) -> Outcome | None:
         """The decision for a transaction by name; None if there is none.
 
-        Raises StoreError where two transactions have the name, or where the decisions for its key
-        and its offset differ.
+        Raises StoreError where two have the name, or the decisions by key and by offset differ.
         """
         named: dict[str | int, Outcome] = {
             place: self._places[place] for place in (each.first, each.last) if place in self._places

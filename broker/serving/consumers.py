@@ -68,9 +68,7 @@ class Group:
         return sum(each.weight for each in self.subscriptions.values())
 
     def subscribe(self, wanted: Iterable[Subscription]) -> bool:
-        """Take a heartbeat's subscriptions; returns whether the group's topics changed
-        (updateSubscription).
-        """
+        """Take a heartbeat's subscriptions; True if the topics changed (updateSubscription)."""
         before = self.subscriptions
         self.subscriptions = {}
         for each in wanted:

@@ -58,9 +58,7 @@ class GroupOffsets:
         return queue_id in self._resets.get((group, topic), {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset of a reset that the group was not yet told of, once
-        (queryThenEraseResetOffset).
-        """
+        """The offset of a reset, returned once for the group (queryThenEraseResetOffset)."""
         queues = self._resets.get((group, topic))
         if queues is None:
             return None

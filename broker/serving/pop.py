@@ -133,9 +133,7 @@ class _Pop:
         self.infos.add(topic, queue_id, positions[0], positions)
 
     def again(self, topic: Topic) -> None:
-        """Pop messages that nobody has acknowledged in time, of all queues of a topic
-        (PopReviveService).
-        """
+        """Pop a topic's messages that nobody has acknowledged in time (PopReviveService)."""
         broker, group, name = self.broker, self.asked.group, topic.name
         for queue_id in broker.in_flight.queues_due(group, name, self.now):
             room = self.most - self.given

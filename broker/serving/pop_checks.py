@@ -71,10 +71,8 @@ def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Ans
 
 
 def pop_offset(broker: Broker, group: str, topic: Topic, queue_id: int, first: bool) -> int:
-    """The position where a group goes on in a queue (getInitOffset).
-
-    first: a group without an offset begins at the first message. Otherwise it begins at the last
-    message if the queue is too long for memory.
+    """The position where a group goes on in a queue (getInitOffset). first: without an offset it
+    begins at the first message; otherwise at the last, if the queue is too long for memory.
     """
     offset = broker.offsets.query(group, topic.name, queue_id)
     if offset >= 0:

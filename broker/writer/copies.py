@@ -52,9 +52,8 @@ def copy_messages(
     """Append the wanted messages, in the log's order, each to its topic and queue.
 
     Body, properties, flags, hosts and bornTimestamp are kept; queueOffset, physical offset and
-    storeTimestamp are new. Stops at the source's first fault, and returns it.
-
-    skip: how many of the first wanted messages to leave out. done: called with 1 after each append.
+    storeTimestamp are new. Stops at the source's first fault, and returns it. skip: how many of the
+    first wanted messages to leave out. done: called with 1 after each append.
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0

@@ -70,8 +70,7 @@ class Transactions:
     def commit(self, physical_offset: int) -> AppendResult:
         """Append the half message at an offset to its real queue, then note it as ended.
 
-        As in the broker, neither append waits for the disk. Raises NotPrepared, Refused,
-        WriterFailed.
+        As in a broker, neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
         """
         half, properties = self._half(physical_offset)
         result = self.put_committed(half, properties)

@@ -119,8 +119,7 @@ class LogRecovery:
             file.sync()
 
     def _first_to_check(self) -> int:
-        """The number of the segment from which records are checked
-        (CommitLog.isMappedFileMatchedRecover).
+        """The first segment whose records are checked (CommitLog.isMappedFileMatchedRecover).
 
         After a crash: the last segment whose first record is not newer than what the checkpoint
         says is durable. After a clean stop: the last segment with a record.

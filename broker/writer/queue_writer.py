@@ -66,8 +66,7 @@ class QueueWriter:
     def load(self, cut: int) -> None:
         """Find every queue's end, and cut off its entries for records at or past `cut`.
 
-        cut: physical offset. Entries for records before it are taken to be sound: the caller knows
-        that they are durable.
+        Entries for records before that physical offset are sound: the caller knows them durable.
         """
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
             for topic in self.files.names(folder):
@@ -137,8 +136,7 @@ class QueueWriter:
         """Overwrite a file with zeros from a place on, durably. rest: what is there now.
 
         The file never becomes shorter meanwhile: from its length the next open takes the size.
-        Sizes go first: an entry that a crash leaves in part then has size 0, or still its physical
-        offset past the cut.
+        Sizes go first: what a crash leaves of an entry has size 0, or its offset past the cut.
         """
         rest = rest[: int(np.flatnonzero(rest)[-1]) + 1]
         layout = BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY

@@ -238,18 +238,13 @@ class CommitLogWriter:
         self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
-        """Dispatch what the files hold, in SYNC_FLUSH only what is durable.
-
-        alone: only if no other thread is dispatching.
-        """
+        """Dispatch what is in the files (SYNC_FLUSH: durable). alone: if no other thread does."""
         self.guard.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
     def flush_queues_if_due(self) -> None:
-        """Make queues durable that have grown enough; once flushConsumeQueueThoroughInterval is
-        over, all queues and the checkpoint (FlushConsumeQueueService).
-        """
+        """Make queues durable that have grown enough, at times all (FlushConsumeQueueService)."""
         self.guard.check_process()
         now = self.clock()
         if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:

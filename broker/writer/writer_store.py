@@ -108,8 +108,7 @@ class OpenStore:
         return self.dispatches and self.settings.builds_index
 
     def _note_opened(self) -> None:
-        """Note in the checkpoint that all of the log is durable and dispatched, so that recovery
-        need not read it again.
+        """Note in the checkpoint that all the log is durable and dispatched, and not to be reread.
 
         Where the clock was set back, the new timestamps are lower than the old checkpoint's: no
         record that is stored from now on may be older than what the checkpoint says.
@@ -126,8 +125,7 @@ class OpenStore:
         self.keep_checkpoint(0)
 
     def _vouch_for_index(self, timestamp: int) -> None:
-        """Raise indexMsgTimestamp: a broker that recovers keeps index files up to this endTimestamp
-        (IndexService.load).
+        """Raise indexMsgTimestamp, up to which IndexService.load keeps index files in a recovery.
 
         The indexed messages are made durable first. If a power cut took them, their keys would lead
         to the messages that are stored in their place, and the keys of these would be missing:

@@ -1,7 +1,7 @@
 """Which queues each consumer of a group gets: the client's AllocateMessageQueueStrategy classes.
 
-Every client computes its own share, from the queues of a topic and the ids of the group's clients;
-that it works depends on all of them sorting both alike (`in_order`, as RebalanceImpl does).
+Every client computes its own share, from the queues of a topic and the ids of the group's clients.
+The shares fit together only if all clients sort queues and ids alike (`in_order`: RebalanceImpl).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class CannotAllocate(ValueError):
 def in_order(
     queues: Collection[MessageQueue], clients: Collection[str]
 ) -> tuple[list[MessageQueue], list[str]]:
-    """Both as RebalanceImpl sorts them before it asks a strategy: texts by their UTF-16 units."""
+    """Queues and clients as RebalanceImpl sorts them for a strategy: texts by UTF-16 units."""
     ordered = sorted(queues, key=lambda q: (_units(q.topic), _units(q.broker_name), q.queue_id))
     return ordered, sorted(clients, key=_units)
 
@@ -43,7 +43,7 @@ def _units(text: str) -> bytes:
 
 
 def averagely(client: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-    """AVG, the default: each client gets neighbours, the first ones one more if uneven."""
+    """AVG, the default: each client gets adjacent queues, the first clients one more if uneven."""
     if not _takes_part(client, queues, clients):
         return []
     index = clients.index(client)
@@ -53,7 +53,7 @@ def averagely(client: str, queues: Queues, clients: Sequence[str]) -> list[Messa
 
 
 def averagely_by_circle(client: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-    """AVG_BY_CIRCLE: dealt out one by one. Raises CannotAllocate."""
+    """AVG_BY_CIRCLE: queues are dealt to the clients in turn. Raises CannotAllocate."""
     if not _takes_part(client, queues, clients):
         return []
     return list(queues[clients.index(client) :: len(clients)])
@@ -62,8 +62,8 @@ def averagely_by_circle(client: str, queues: Queues, clients: Sequence[str]) -> 
 def machine_room(
     client: str, queues: Queues, clients: Sequence[str], rooms: Collection[str]
 ) -> list[MessageQueue]:
-    """MACHINE_ROOM: only queues of brokers named `room@name`, of these rooms. What does not come
-    out even goes to the first clients from the end of the list. Raises CannotAllocate.
+    """MACHINE_ROOM: only queues of brokers named `room@name`, of these rooms. If they do not divide
+    evenly, the first clients get one more each, from the end of the list. Raises CannotAllocate.
     """
     if not _takes_part(client, queues, clients):
         return []
@@ -75,7 +75,7 @@ def machine_room(
 
 
 def _room(broker_name: str) -> str | None:
-    """The part before @, where Java's split at @ gives two parts."""
+    """The part before @; None unless Java's split at @ gives two parts."""
     parts = broker_name.rstrip("@").split("@")
     return parts[0] if len(parts) == 2 else None
 
@@ -83,8 +83,8 @@ def _room(broker_name: str) -> str | None:
 def consistent_hash(
     client: str, queues: Queues, clients: Sequence[str], nodes: int = VIRTUAL_NODES
 ) -> list[MessageQueue]:
-    """CONSISTENT_HASH: each client has a number of places on a ring, and each queue belongs to the
-    first place at or after its own (ConsistentHashRouter). Raises CannotAllocate.
+    """CONSISTENT_HASH: each client has `nodes` places on a ring; each queue belongs to the client
+    with the first place at or after the queue's (ConsistentHashRouter). Raises CannotAllocate.
     """
     if nodes < 0:
         raise CannotAllocate(f"{nodes} virtual nodes")
@@ -98,7 +98,7 @@ def consistent_hash(
 
 @lru_cache(maxsize=8)
 def _ring(clients: tuple[str, ...], nodes: int) -> tuple[list[int], list[str]]:
-    """The places on the ring in ascending order, and whose they are."""
+    """The places on the ring in ascending order, and the client that owns each place."""
     ring: dict[int, str] = {}
     for number, client in enumerate(clients):
         # a client that is listed twice has twice as many places
@@ -131,9 +131,9 @@ def _takes_part(client: str, queues: Queues, clients: Sequence[str]) -> bool:
 
 
 def strategies(rooms: Collection[str] = (), nodes: int = VIRTUAL_NODES) -> dict[str, Strategy]:
-    """Those that need no list of each client's own, by the name that RocketMQ gives them.
+    """The strategies by RocketMQ's names, except those that need a list for each client.
 
-    rooms: for MACHINE_ROOM, which is left out where there are none.
+    rooms: for MACHINE_ROOM, which is left out where there are no rooms.
     """
     known: dict[str, Strategy] = {
         "AVG": averagely,
@@ -148,6 +148,6 @@ def strategies(rooms: Collection[str] = (), nodes: int = VIRTUAL_NODES) -> dict[
 def allocation(
     strategy: Strategy, queues: Collection[MessageQueue], clients: Collection[str]
 ) -> dict[str, list[MessageQueue]]:
-    """Each client's queues, after both were put in order. Raises CannotAllocate."""
+    """Each client's queues, once queues and clients are in order. Raises CannotAllocate."""
     ordered, ids = in_order(queues, clients)
     return {client: strategy(client, ordered, ids) for client in ids}

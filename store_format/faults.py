@@ -6,7 +6,7 @@ reasons are reput's own, so that a report can say which field was wrong.
 
 from enum import IntEnum
 
-# What a command does when it finds damage and live records stand behind it.
+# What a command does when it finds damage and live records follow it.
 REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
 
 
@@ -31,18 +31,18 @@ class Fault(IntEnum):
     BATCH_NUMBERS = 15
     BLANK_SIZE = 16  # a BLANK that does not end its segment; only `damage/` reports it
     MISSING = 17  # a segment's file is not there, or too short
-    TORN = 18  # a crash has lost a sector of the record's topic or properties (writer/torn)
+    TORN = 18  # a crash lost a sector of the record's topic or properties (writer/torn_records)
     STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
     TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
     KEPT_OUT = 21  # its transaction type keeps a record out of a queue that misses it
-    # what the records around and another witness contradict (damage/neighbours)
+    # fields that the records around and another witness contradict (damage/neighbours)
     TIME = 22
     HOST = 23
     UNSEALED = 24
-    # what the store's own ConsumeQueue contradicts where the log is suspect (udfs/old_queue)
+    # fields of a suspect log that the store's own ConsumeQueue contradicts (damage/old_queue)
     TAG = 25
     ELSEWHERE = 26
-    # and what its own IndexFiles contradict there (udfs/old_index)
+    # and those that its own IndexFiles contradict (damage/old_index)
     KEYS = 27
     STORED = 28
     # of the head that a DLedger group's log has before each record
@@ -88,17 +88,17 @@ REASONS = {
     Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
 
-# Of the head that a DLedger log has before each record, which may be sound all the same.
+# Faults of the DLedger head before a record. The record itself may be sound all the same.
 HEAD_FAULTS = (
     Fault.HEAD_MAGIC, Fault.HEAD_SIZE, Fault.HEAD_PLACE, Fault.HEAD_INDEX, Fault.HEAD_TERM,
 )  # fmt: skip
-# Those of a DLedger head of which its own field's value is shown, and not a size.
+# Faults of a DLedger head for which a report shows the field's value, and not a size.
 HEAD_FIELDS = {
     fault: REASONS[fault][0]
     for fault in (Fault.HEAD_MAGIC, Fault.HEAD_PLACE, Fault.HEAD_INDEX, Fault.HEAD_TERM)
 }
 
-# Faults of what a checksum covers: where nothing else is wrong, repair makes the checksum anew.
+# A checksum does not match. If nothing else is wrong, repair computes the checksum anew.
 CRC_FAULTS = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
@@ -107,12 +107,12 @@ class StoreError(Exception):
 
 
 class WrongFilter(ValueError):
-    """What says which messages are wanted is refused; the message says why."""
+    """A filter expression is refused; the message says why."""
 
 
 class DamageFound(StoreError):
-    """The log is damaged and live records follow the damage. plain: the same for people, what is
-    wrong, where and what to do between semicolons.
+    """The log is damaged and live records follow the damage. plain: the same for people: what is
+    wrong, where, and what to do, between semicolons.
     """
 
     def __init__(self, text: str, plain: str = "") -> None:

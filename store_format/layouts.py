@@ -13,14 +13,14 @@ import numpy as np
 
 
 def as_struct(layout: np.dtype[Any]) -> struct.Struct:
-    """The layout as a Struct, for reading single records: numpy needs microseconds a field."""
+    """The layout as a Struct, for single records: numpy takes microseconds for each field."""
     codes = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
     names = layout.names or ()
     return struct.Struct(">" + "".join(codes[layout[name].str[1:]] for name in names))
 
 
 def _offsets(name: str, layout: np.dtype[Any]) -> Any:
-    """The byte offset of each field, as a named tuple that numba takes for constants."""
+    """The byte offset of each field, as a named tuple of which numba makes constants."""
     fields: Any = layout.fields
     return namedtuple(name, fields)(*(at for _, at, *_ in fields.values()))
 
@@ -65,7 +65,7 @@ TOPIC_LENGTH_V1 = 1
 TOPIC_LENGTH_V2 = 2
 V1_TOPIC_MAX = 127  # bytes of a topic that a V1 record takes (Byte.MAX_VALUE)
 PROPERTIES_LENGTH = 2
-# The shortest V1 record: hosts of IPv4, and no body, topic or properties.
+# The shortest V1 record: with IPv4 hosts, and without body, topic or properties.
 RECORD_FIXED_BYTES = (
     RECORD_HEAD.itemsize
     + IPV4_HOST
@@ -76,7 +76,7 @@ RECORD_FIXED_BYTES = (
     + PROPERTIES_LENGTH
 )
 assert RECORD_FIXED_BYTES == 91
-# The most bytes that stand before a body: both hosts are of IPv6.
+# The most bytes before a body: with two IPv6 hosts.
 RECORD_PREFIX_MAX = RECORD_FIXED_BYTES - 3 + 2 * (IPV6_HOST - IPV4_HOST)
 
 BLANK = np.dtype([("size", ">i4"), ("magic", ">i4")])  # size: the rest of the segment
@@ -120,14 +120,14 @@ CRC_PROPERTY_BYTES = 20  # `__CRC32#` 01, 10 digits, 02: CommitLog.CRC32_RESERVE
 
 # --- the log of a DLedger group (DLedgerEntryCoder, MmapFileList, DLedgerMmapFileStore) --------
 
-# What stands before each record; the record is the entry's body (DLedgerEntry.BODY_OFFSET 48).
+# The head before each record; the record is the entry's body (DLedgerEntry.BODY_OFFSET 48).
 DLEDGER_HEAD = np.dtype(
     [
         ("magic", ">i4"),  # DLEDGER_NORMAL, or DLEDGER_BLANK: size is then the rest of the file
         ("size", ">i4"),  # of head and body
         ("index", ">i8"),  # one more than the entry before has
         ("term", ">i8"),  # of the leader that appended it; never lower than before
-        ("pos", ">i8"),  # where the head stands in the log
+        ("pos", ">i8"),  # where the head is in the log
         ("channel", ">i4"),  # 0
         ("chainCrc", ">i4"),  # 0: nothing sets it
         ("bodyCrc", ">i4"),  # 0: nothing sets it
@@ -136,7 +136,7 @@ DLEDGER_HEAD = np.dtype(
 )
 assert DLEDGER_HEAD.itemsize == 48
 DLEDGER_NORMAL, DLEDGER_BLANK = 1, -1  # DLedgerEntryType.NORMAL, MmapFileList.BLANK_MAGIC_CODE
-# What ends a segment: the other way round than in a plain log.
+# The BLANK that ends a segment: its fields are in the other order than in a plain log.
 DLEDGER_BLANK_LAYOUT = np.dtype(DLEDGER_HEAD.descr[:2])
 assert DLEDGER_BLANK_LAYOUT.itemsize == BLANK_BYTES
 
@@ -165,7 +165,7 @@ QUEUE_ENTRY = np.dtype(
     ]
 )
 assert QUEUE_ENTRY.itemsize == 20
-# What fills a queue's first segment up to its first entry (ConsumeQueue.fillPreBlank).
+# The entry that fills a queue's first segment up to its first one (ConsumeQueue.fillPreBlank).
 PRE_BLANK = np.array((0, 0x7FFFFFFF, 0), QUEUE_ENTRY)
 
 BATCH_QUEUE_ENTRY = np.dtype(
@@ -242,9 +242,9 @@ CHECKPOINT_FILE_BYTES = 4096
 
 TIMER_CHECK = np.dtype(
     [
-        ("lastReadTimeMs", ">i8"),  # what was due before is delivered
+        ("lastReadTimeMs", ">i8"),  # messages due before it are delivered
         ("lastTimerLogFlushPos", ">i8"),
-        ("lastTimerQueueOffset", ">i8"),  # the next message of rmq_sys_wheel_timer to be read
+        ("lastTimerQueueOffset", ">i8"),  # the next position of rmq_sys_wheel_timer to read
         ("masterTimerQueueOffset", ">i8"),
     ]
 )
@@ -257,7 +257,7 @@ TIMER_UNIT = np.dtype(
     [
         ("size", ">i4"),  # of this unit, or of the blank that ends a file
         ("previous", ">i8"),  # the unit before it in the same slot, -1 without one
-        ("magic", ">i4"),  # TIMER_DEFAULT and its like
+        ("magic", ">i4"),  # bits TIMER_DEFAULT, ... below
         ("writeTime", ">i8"),  # milliseconds; the slot is that of writeTime + delay
         ("delay", ">i4"),
         ("physicalOffset", ">i8"),  # of the message in rmq_sys_wheel_timer
@@ -285,7 +285,7 @@ TIERED_INDEX_HEADER = np.dtype(
 assert TIERED_INDEX_HEADER.itemsize == 28
 MAGIC_TIERED_INDEX = 0xBCC50289 - (1 << 32)  # IndexStoreFile.BEGIN_MAGIC_CODE: being written to
 MAGIC_TIERED_INDEX_END = 0xBCC50285 - (1 << 32)  # END_MAGIC_CODE: compacted
-# Of a compacted file: where a slot's items are (from the file's start), and how many bytes.
+# In a compacted file: where a slot's items are (from the file's start), and their bytes.
 TIERED_INDEX_SLOT = np.dtype([("position", ">i4"), ("length", ">i4")])
 assert TIERED_INDEX_SLOT.itemsize == 8
 TIERED_INDEX_ITEM = np.dtype(
@@ -302,7 +302,7 @@ assert TIERED_INDEX_ITEM.itemsize == 28
 
 # --- what a scan hands to the builders: in staging files only, in native byte order ----------
 
-# One message for one queue, as the scan kernel notes it before it is grouped by queue.
+# One message for one queue, as the scan kernel writes it before grouping by queue.
 QUEUE_PUT = np.dtype(
     [
         ("physicalOffset", "<i8"),
@@ -327,6 +327,6 @@ INDEX_PUT = np.dtype(
 )
 assert INDEX_PUT.itemsize == 20
 
-# What the puts of one message have in common (reput.store_format.derive.packed_puts).
+# The fields that the puts of one message have in common (reput.store_format.derive.packed_puts).
 INDEX_MESSAGE = np.dtype([("physicalOffset", "<i8"), ("storeTimestamp", "<i8")])
 assert INDEX_MESSAGE.itemsize == 16

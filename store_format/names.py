@@ -1,4 +1,4 @@
-"""Names of a store's files and folders, of topics, and which of these may become a folder's."""
+"""Names of a store's files and folders, and of topics; which topics can name a folder."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -8,28 +8,28 @@ COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
-DLEDGER = "dledger-"  # what the folder of a DLedger group's member begins with; its id follows
+DLEDGER = "dledger-"  # prefix of a DLedger group member's folder; its id follows
 DLEDGER_DATA = "data"  # in that folder: the segments (DLedgerConfig.getDataStorePath)
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
-STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares what will replace timerlog
+STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new timerlog
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
-# Of a queue of a tiered store (FileSegmentType)
+# Folders of a tiered store's queue (FileSegmentType)
 TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
 EPOCH_FILE = "epochFileCheckpoint"  # in the root, unless storePathEpochFile says otherwise
 LOCK = "lock"
-UNFINISHED = ".reput-unfinished"  # this file is there while a set is published (manifest_last)
+UNFINISHED = ".reput-unfinished"  # exists while a set is published (manifest_last)
 MANIFEST = "manifest.json"
 
-# What the names of a group's own topics, and of light queues, begin with (MixAll).
+# Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
-# TopicValidator.SYSTEM_TOPIC_SET, and what else only a broker or a tool of its own writes to
+# TopicValidator.SYSTEM_TOPIC_SET, and other topics that only brokers or their tools write to
 SYSTEM_PREFIX = "rmq_sys_"
 SYSTEM_TOPICS = frozenset(
     (
@@ -52,7 +52,7 @@ LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // t
 
 
 class UnsafeName(ValueError):
-    """A topic that must be no folder's name: it leads out of the store, or is too odd a name."""
+    """A topic that must not name a folder: it leads out of the store, or no folder can have it."""
 
 
 def segment_name(offset: int) -> str:
@@ -63,8 +63,9 @@ def segment_name(offset: int) -> str:
 
 
 def parse_segment_name(name: str) -> int:
-    """The offset in a segment's name. Raises ValueError if the name is not 20 decimal digits, or
-    its number is too large for the Java long that RocketMQ reads it as.
+    """The offset in a segment's name.
+
+    Raises ValueError if the name is not 20 decimal digits, or more than a Java long holds.
     """
     if len(name) != _OFFSET_DIGITS or not (name.isascii() and name.isdigit()):
         raise ValueError(f"{name!r} is not a segment's name: 20 decimal digits")
@@ -75,7 +76,7 @@ def parse_segment_name(name: str) -> int:
 
 
 def segment_start(name: str) -> int | None:
-    """The offset in a segment's name; None where it is the name of something else."""
+    """The offset in a segment's name; None for another name."""
     try:
         return parse_segment_name(name)
     except ValueError:
@@ -89,7 +90,7 @@ def tiered_name(offset: int) -> str:
 
 
 def tiered_start(name: str) -> int | None:
-    """The offset in a tiered segment's name; None where it is the name of something else."""
+    """The offset in a tiered segment's name; None for another name."""
     start = segment_start(name[_TIERED_HASH:])
     return start if start is not None and name == tiered_name(start) else None
 
@@ -106,9 +107,8 @@ class QueuePath(NamedTuple):
 
 
 def is_queue_folder(name: str) -> bool:
-    """Whether a folder's name is a queue's id as RocketMQ writes it: any int, also a negative one.
-
-    (ConsumeQueueStore.load takes what Integer.parseInt takes.)
+    """Whether a folder's name is a queue's id as RocketMQ writes it: any int, also a negative one
+    (ConsumeQueueStore.load takes what Integer.parseInt takes).
     """
     digits = name.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _QUEUE_ID_DIGITS):
@@ -124,7 +124,7 @@ def is_queue_id(name: str) -> bool:
 def check_topic(topic: str) -> str:
     """The topic, if it can be one folder's name; raises UnsafeName with the reason.
 
-    A record's topic is whatever bytes stood there; RocketMQ uses it as a path unchecked.
+    A record's topic may be any bytes; RocketMQ uses it as a path unchecked.
     """
     if topic in ("", ".", ".."):
         reason = "is no folder's name"
@@ -142,8 +142,8 @@ def check_topic(topic: str) -> str:
 def index_name(timestamp: int) -> str:
     """An IndexFile's name for a time in milliseconds: yyyyMMddHHmmssSSS, here always in UTC.
 
-    RocketMQ uses local time (UtilAll.timeMillisToHumanString). Times outside the years 1970 to
-    9999 are moved to the nearest within.
+    RocketMQ uses local time (UtilAll.timeMillisToHumanString). A time outside the years 1970 to
+    9999 becomes the nearest one within.
     """
     within = min(max(timestamp, 0), LAST_INDEX_TIME)
     moment = _EPOCH + timedelta(milliseconds=within)
@@ -159,8 +159,8 @@ def parse_index_name(name: str) -> int:
 
 
 def next_index_time(wanted: int, previous: int | None) -> int:
-    """The time (milliseconds) that the next IndexFile is named by: the wanted one, or a later one
-    where the file before it already has that name.
+    """The time (milliseconds) in the next IndexFile's name: the wanted time, or a later one if the
+    previous file already has that name.
     """
     within = min(max(wanted, 0), LAST_INDEX_TIME)
     return within if previous is None else max(within, previous + 1)

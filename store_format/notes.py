@@ -1,4 +1,4 @@
-"""What a query says besides its messages: what was skipped or cut, and how far a scan has come."""
+"""What a query reports besides its messages: what was skipped or cut, and a scan's progress."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -15,9 +15,9 @@ def _unseen(_: "Notes") -> AbstractContextManager[None]:
 
 
 class Notes:
-    """Lines, each a sentence for a person; none has any text of a message.
+    """Lines for people, each a sentence; none quotes a message.
 
-    say: called with each line as it comes; watch: entered while the log is scanned.
+    say: called with each line as it comes; watch: a context entered while the log is scanned.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class Notes:
         self._say, self._watch = say, watch
 
     def note(self, text: str) -> None:
-        """Add a line and say it, unless the same one is there."""
+        """Add a line and say it, unless the same line is there already."""
         if text not in self.lines:
             self.lines.append(text)
             self._say(text)
 
     def skip(self, text: str) -> None:
-        """Note one place that was skipped; of very many only the first ones."""
+        """Note one skipped place; after many, only that there are more."""
         if self._skipped < _SKIPPED_MOST:
             self._skipped += text not in self.lines
             self.note(text)

@@ -5,7 +5,9 @@ whose module or tests have changed since is due again.
 """
 
 import ast
+import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +31,12 @@ _NO_TESTS = 5  # pytest's code where none is chosen: those that are named are lo
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "target", ".hypothesis", "__pycache__", "*.xz", ".ledger", "build"
 )
+_STORES = (
+    "/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
+    "/tests/store_format/rocksdb/stores", "/tests/store_format/storage/stores",
+    "/tests/jobs/serve/answers",
+)  # fmt: skip
+_COMPILED = Path(os.environ.get("REPUT_CACHE", Path.home() / ".cache" / "reput")) / "pyc"
 _HEAD = """\
 # Planted bugs
 
@@ -93,32 +102,77 @@ def qualified(body: Iterable[ast.stmt], above: str = "") -> Iterator[tuple[str, 
 
 def plant(bug: Bug) -> str | None:
     """Run the bug's tests with it planted; the first test that failed, None if none did."""
-    with tempfile.TemporaryDirectory(prefix="reput-mutant-") as folder:
-        copy = Path(folder) / "tree"
-        shutil.copytree(ROOT, copy, symlinks=True, ignore=_LEFT_OUT)
-        # the stores are read, never written: a link to them is enough
-        for stores in (
-            "tests/golden",
-            "tests/chains/stores",
-            "tests/store_format/fate/stores",
-            "tests/store_format/rocksdb/stores",
-            "tests/store_format/storage/stores",
-            "tests/jobs/serve/answers",
-        ):
-            shutil.rmtree(copy / stores)
-            (copy / stores).symlink_to(ROOT / stores)
-        path = copy / bug.path
+    with _tree() as tree:
+        path = tree / bug.path
         path.write_text(bug.planted_in(path.read_text()))
-        done = _run(copy, ["-m", "not long", *bug.tests])
-        if done.returncode == _NO_TESTS:
-            done = _run(copy, list(bug.tests))
+        try:
+            done = _run(tree, ["-m", "not long", *bug.tests])
+            if done.returncode == _NO_TESTS:
+                done = _run(tree, list(bug.tests))
+        finally:
+            shutil.copy2(ROOT / bug.path, path)
     failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+?::.+?)(?: - |$)", done.stdout, re.MULTILINE)
     return failed[1] if done.returncode == 1 and failed else None
 
 
+@contextmanager
+def _tree() -> Iterator[Path]:
+    """A copy of the tree that nobody else has now; it stays, and what Python compiles of it."""
+    for number in itertools.count():
+        name = f"reput-mutants-{hashlib.sha1(bytes(ROOT)).hexdigest()[:8]}-{number}"
+        folder = Path(tempfile.gettempdir()) / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with (folder / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            same_tree(ROOT, folder / "tree")
+            yield folder / "tree"
+            return
+
+
+def same_tree(root: Path, copy: Path) -> None:
+    """Make a folder a copy of the tree: what is there with the same time and size stays.
+
+    The stores are read, never written: a link to each folder of them is enough.
+    """
+    copy.mkdir(exist_ok=True)
+    names = {entry.name: entry for entry in os.scandir(root)}
+    left_out = _LEFT_OUT(str(root), list(names))
+    for entry in os.scandir(copy):
+        if entry.name not in names or entry.name in left_out:
+            _remove(entry)
+    for name, entry in names.items():
+        to = copy / name
+        linked = entry.is_symlink() or entry.path.endswith(_STORES)
+        if name in left_out or (to.is_symlink() and linked):
+            continue
+        if linked:
+            target = os.readlink(entry) if entry.is_symlink() else entry.path
+            to.symlink_to(target)
+        elif entry.is_dir():
+            same_tree(Path(entry), to)
+        elif not to.exists() or _stamp(to) != _stamp(Path(entry)):
+            shutil.copy2(entry, to)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_mtime_ns, about.st_size
+
+
+def _remove(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry)
+    else:
+        os.unlink(entry)
+
+
 def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-rf", *words]
-    env = {**os.environ, "HYPOTHESIS_PROFILE": "planted"}
+    env = {**os.environ, "HYPOTHESIS_PROFILE": "planted", "PYTHONPYCACHEPREFIX": str(_COMPILED)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
 
 

@@ -64,7 +64,7 @@ def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.explore
-@settings(ANY, max_examples=examples(4000))
+@settings(ANY, max_examples=examples(1500))
 @given(packed(logs()), cuts(), st.integers(0, 1000))
 def test_many_more_logs(log: PackedLog, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
@@ -82,7 +82,7 @@ def test_many_logs_of_each_version(version: str) -> None:
         seen[check(log, cut).stop] += 1
 
     run()
-    assert len(seen) > 5, seen  # ends of many kinds were met
+    assert len(seen) > 3, seen  # ends of several kinds were met
 
 
 def first_live(log: Log, derivation: Derivation) -> int | None:

@@ -1,8 +1,10 @@
 """A planted bug is found by the function that it is in, wherever that stands."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.planting import Bug
+from tests.planting import Bug, same_tree
 
 _SOURCE = """\
 LIMIT = 4  # of all
@@ -68,3 +70,22 @@ def test_without_a_function_it_is_the_whole_module() -> None:
 def test_a_place_that_is_gone_is_said(module: str) -> None:
     with pytest.raises(LookupError, match=f"^a rule: its place is gone from {module}$"):
         bug(module, "n - 1", "n").planted_in(_SOURCE)
+
+
+def test_a_copy_of_the_tree_is_made_once_and_then_kept_the_same(tmp_path: Path) -> None:
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    for path in ("a/b.py", "a/c.py", "gone.py", ".git/x", "tests/golden/store.tar"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+    (root / "link").symlink_to("a")
+    same_tree(root, copy)
+    kept = (copy / "a/b.py").stat().st_ino
+    (copy / "a/c.py").write_text("a bug")
+    (root / "gone.py").unlink()
+    (root / "a/d.py").write_text("new")
+    same_tree(root, copy)
+    assert (copy / "a/b.py").stat().st_ino == kept
+    assert [(copy / "a" / name).read_text() for name in ("c.py", "d.py")] == ["a/c.py", "new"]
+    assert sorted(each.name for each in copy.iterdir()) == ["a", "link", "tests"]
+    assert (copy / "tests/golden").readlink() == root / "tests/golden"
+    assert (copy / "link").readlink() == Path("a")

@@ -35,6 +35,8 @@ SELECTED = 29  # each so many-th bit or byte; prime to 8, so that all bits of a 
 # the offsets that follow, which are then skipped: RocketMQ's rule (derive/queue_runs.number_run).
 # It is said, queue by queue.
 MOVES_OTHERS = ("queueId", "queueOffset")
+# A wrong topic takes its message alone to another queue. Its own queue then has a hole.
+MOVES_ITSELF = ("topic",)
 
 
 def judge(store: Small, sound: Outcome, given: Input) -> Class:
@@ -45,7 +47,7 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
     # Salvage knows a record that has no place in its queue; refusing asks each record alone, as
     # RocketMQ does, whose bytes it gives.
     assert outcome.reported or not said, f"{given.field}, {given.what}: {said}"
-    alone = given.field in MOVES_OTHERS and not given.covered
+    alone = given.field in (*MOVES_OTHERS, *MOVES_ITSELF) and not given.covered
     assert said or not outcome.reported or alone, f"{given.field}, {given.what}: only salvage says"
     if found in (Class.OTHERS_LOST, Class.ALL_LOST):
         assert given.field in MOVES_OTHERS, f"{given.field}, {given.what}: {found}"

@@ -44,9 +44,9 @@ _HEADER_FIELDS: Any = INDEX_HEADER.fields
 _END_OFFSET_AT = _HEADER_FIELDS["endPhyOffset"][1]
 _AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
 
-# One row for each pair: `there` is the store's file, `derived` the new one in staging, of which the
-# first `used` bytes are in use. unknown_before: the file is an index file whose predecessor is
-# gone, so that nobody knows the time from which the timeDiff of its first entry was computed.
+# One row for each pair. there: path of the store's file. derived: path of the new one in staging.
+# used: bytes in use at the start of the derived file. unknown_before: the pair is an index file
+# whose predecessor is gone, so nobody knows the time from which its first timeDiff was computed.
 PAIR = schema(
     folder=pa.string(),
     there=pa.string(),
@@ -54,8 +54,8 @@ PAIR = schema(
     used=pa.int64(),
     unknown_before=pa.bool_(),
 )
-# The first difference of one file: the field's value in the store's file (`there`) and the right
-# one (`wanted`). behind: the file is right up to there, and its broker will add the rest.
+# The first difference of one file. there, wanted: the field's value in the store's file, and the
+# right one. behind: the file is right up to this difference; its broker will add what is missing.
 DIFFERENCE = schema(
     path=pa.string(),
     offset=pa.int64(),  # in the file
@@ -71,13 +71,13 @@ Row = dict[str, Any]
 class CompareFiles:
     """Turns PAIR rows into DIFFERENCE rows; a pair without a difference gives none.
 
-    It compares the part of a derived file that is in use, and in a queue also checks that no entry
-    follows it.
+    It compares the bytes of a derived file that are in use; in a queue, no entry may follow them.
 
-    log_start: messages before this offset have expired. Where the store's file has their entries, a
-    rebuilt file only has pre-blanks, and that is no difference. again_from: the broker dispatches
-    records from here on again when it starts, so a file may end before the first of them. growing:
-    a broker appends to the store, so files may go on past log_end.
+    log_start: messages before this offset have expired. The store's file may still have their
+    entries where a rebuilt file has pre-blanks; that is no difference.
+    again_from: a starting broker dispatches the records from here on again, so a file may end
+    before the first of them.
+    growing: a broker appends to the store, so files may go on past log_end.
     """
 
     storage: InputStorage  # of the files there
@@ -141,7 +141,7 @@ class CompareFiles:
         return found
 
     def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
-        """How many bytes of the store's file are of expired messages, and not compared."""
+        """How many bytes at the file's start belong to expired messages and are not compared."""
         if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
         length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
@@ -152,8 +152,9 @@ class CompareFiles:
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 
     def _after(self, pair: Row, there: Reader) -> Row | None:
-        """The difference if an entry follows a queue's last one: RocketMQ goes on with it. An entry
-        whose size is 0 ends the search, as it ends RocketMQ's reading.
+        """The difference if an entry follows a queue's last one, after which RocketMQ would go on.
+
+        An entry whose size is 0 ends the search, as it ends RocketMQ's reading.
         """
         batch, at = is_batch(pair["folder"]), pair["used"]
         length = layout_of(batch).itemsize
@@ -182,7 +183,7 @@ class CompareFiles:
     def _differs(
         self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
     ) -> Row | None:
-        """The first difference in [start, stop), but for a first timeDiff that nobody knows."""
+        """The first difference in [start, stop). A first timeDiff that nobody knows is left out."""
         if not pair["unknown_before"]:
             return self._first(pair, there, derived, start, stop)
         layout: Any = INDEX_ENTRY.fields
@@ -193,9 +194,10 @@ class CompareFiles:
         )
 
     def _goes_on(self, pair: Row, there: Reader, derived: Reader, found: Row) -> Row | None:
-        """Judges an index file that differs but to which its broker has not put all entries yet.
+        """Judge an index file that differs, but that its broker may not have completed yet.
 
-        Returns None if it has all derived entries, and perhaps newer ones; the difference with
+        Returns None if the file has all derived entries, and perhaps newer ones; the difference
+        with
         `behind` set if it has only the first of them.
         """
         head, wanted = read_header(there), read_header(derived)
@@ -240,7 +242,7 @@ class CompareFiles:
         return (
             bool((slots == newest).all())
             and head.slots_used == used
-            # one more: a writer's mark; a file without entries says where the one before ended
+            # last + 1: a writer's mark. Without entries, endPhyOffset is the previous file's.
             and (not count or head.end_offset in (last, last + 1))
         )
 
@@ -255,7 +257,7 @@ def _is_mark(found: Row) -> bool:
 
 
 def has_mark_only(head: IndexHeader) -> bool:
-    """Whether an index file's header is that of one without entries that holds the mark."""
+    """Whether an index file has no entries and its header holds the writer's mark."""
     return (
         not head.entries
         and head.slots_used == 0
@@ -265,7 +267,7 @@ def has_mark_only(head: IndexHeader) -> bool:
 
 
 def _is_zero(file: Reader, start: int) -> bool:
-    """Nothing but zeros from `start` to the file's end."""
+    """Whether all bytes from `start` to the file's end are zero."""
     size = file.state.size
     return not any(
         _read(file, at, min(_CHUNK_BYTES, size - at)).any()
@@ -280,7 +282,6 @@ def _read(file: Reader, at: int, length: int) -> np.ndarray:
 
 
 def difference(path: str, at: int, field: str, there: int | None, wanted: int | None) -> Row:
-    """A DIFFERENCE row."""
     return {"path": path, "offset": at, "field": field, "there": there, "wanted": wanted,
             "behind": False}  # fmt: skip
 
@@ -288,7 +289,7 @@ def difference(path: str, at: int, field: str, there: int | None, wanted: int | 
 # --- files of the store for which nothing was derived from the log ------------------------------
 
 LOOK = schema(path=pa.string(), folder=pa.string())
-# least, greatest: physicalOffset over the queue entries in use, None where there is none
+# least, greatest: physicalOffsets of the queue entries in use; None without such entries
 LOOKED = schema(
     path=pa.string(), folder=pa.string(), size=pa.int64(), zeros=pa.bool_(),
     least=pa.int64(), greatest=pa.int64(),

@@ -113,9 +113,9 @@ def append_arrow(
     """Append a table's rows, in order. Raises Refused, WriterFailed.
 
     table: a Table or a RecordBatch. All rows of a batch are checked before the first is written,
-    unless they have to be appended one by one. first_row: the number of the first row in messages
-    of errors; `row` of a Refused counts from 0 all the same. done: called with the number of
-    messages that were just appended.
+    unless they have to be appended one by one.
+    first_row: the number of the first row in error messages; Refused.row counts from 0 all the
+    same. done: called with the number of messages that were just appended.
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -162,7 +162,7 @@ def _append_singly(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | 
 
 
 def _checked_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with plain columns, times as ms. Raises BadRow for one of a wrong type."""
+    """The batch with plain columns, times in ms. Raises BadRow if a column has a wrong type."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_dictionary(column.type) and name != "topic":

@@ -19,8 +19,8 @@ _ROWS_A_PIECE = 1 << 14
 class RangeFile:
     """Takes a segment's ranges in order and writes them as they come.
 
-    there_end: where the segment's file ends; ranges behind are missing, not damaged. live_end:
-    returns where the last live record so far ends; ranges behind it may be the log's tail.
+    there_end: where the segment's file ends; later ranges are missing, not damaged.
+    live_end: returns where the last live record so far ends; later ranges may be the log's tail.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class RangeFile:
     ) -> None:
         self._output = staging.storage.create(staging.path(run + DAMAGE))
         self._rows: list[tuple[int, ...]] = []
-        self._held: list[np.ndarray] = []  # those before, RANGE rows
+        self._held: list[np.ndarray] = []  # earlier ranges, as RANGE rows
         self._held_rows = 0
         self._there_end, self._live_end = there_end, live_end
         self._bytes = 0
@@ -45,7 +45,7 @@ class RangeFile:
             self._write()
 
     def add_rows(self, rows: np.ndarray) -> None:
-        """Add RANGE rows that a live record follows each."""
+        """Add RANGE rows, each of which is followed by a live record."""
         self._totals.add_rows(rows)
         self._hold()
         self._held.append(rows)
@@ -60,8 +60,8 @@ class RangeFile:
             self._rows.clear()
 
     def finish(self, segment_end: int) -> dict[str, object]:
-        """Complete the file. Returns the columns of MAPPED that sum it up."""
-        # a record that reaches past the file's end was kept, if it lacks no more than text there
+        """Complete the file. Returns the columns of MAPPED that sum up its ranges."""
+        # a record past the file's end is live if it lacks only text there: it is not missing
         start = max(self._there_end, self._live_end())
         if start < segment_end:
             kind, fault = DamageKind.MISSING, Fault.MISSING
@@ -84,7 +84,7 @@ class RangeFile:
 
 
 def range_rows(staging: Staging, run: str) -> Iterator[np.ndarray]:
-    """The RANGE rows of a scanned segment, in pieces of bounded size; none where run is ''."""
+    """The RANGE rows of a scanned segment, in pieces of bounded size; none if `run` is ''."""
     if not run:
         return
     reader = staging.storage.open(staging.path(run + DAMAGE))
@@ -103,10 +103,10 @@ def read_ranges(staging: Staging, run: str, most: int | None = None) -> Iterator
 
 
 def places_in(staging: Staging) -> ReadPlaces:
-    """What reads a segment's lost ranges from staging."""
+    """A function that reads a segment's lost ranges from staging."""
     return lambda loss: lost_places(loss, range_rows(staging, loss.run))
 
 
 def loss_reader(losses: Losses, staging: Staging) -> LossReader:
-    """Answers how much was lost between two offsets, by the files in staging."""
+    """A reader of how much was lost between two offsets, by the files in staging."""
     return LossReader(losses, places_in(staging))

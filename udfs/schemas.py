@@ -73,7 +73,7 @@ RUN = schema(
     offsets_at=pa.int64(),  # where its queueOffsets are in that file; -1: first, first + 1, ...
     first=pa.int64(),  # queueOffset of the first entry
     greatest=pa.int64(),  # the greatest queueOffset
-    times_at=pa.int64(),  # where its storeTimestamps are in that file; -1: nobody asked for them
+    times_at=pa.int64(),  # where its storeTimestamps are in that file; -1: not asked for
 )
 
 # One row for each run and ConsumeQueue segment that it reaches into.
@@ -82,15 +82,15 @@ PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next positi
 # count as having the queueOffsets decided_from, decided_from + 1, ...
 PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
-# Positions before entries of the run whose messages are lost: `gaps` rows of queue_gaps.GAP_COUNT,
-# from byte `gaps_at` on, in the staging file `gaps_name`.
+# The positions of lost messages, each before an entry of the run: `gaps` rows of
+# queue_gaps.GAP_COUNT in the staging file `gaps_name`, from byte `gaps_at` on.
 PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
 PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
-# Of files that are built already (small_queues), such a row has only a key and their BUILT rows, as
-# an Arrow stream. In all other rows this is missing.
+# For files that are built already (small_queues), a PLACED row has only a key and this column:
+# their BUILT rows as an Arrow stream. All other rows leave the column out.
 PLACED = PLACED.append(pa.field("built", pa.binary()))
 
 # One row for each index file and range of slots: see reput.store_format.derived.index_file.chain.

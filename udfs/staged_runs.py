@@ -28,7 +28,7 @@ SEGMENT_KEY = (*QUEUE_KEY, "segment")
 
 @dataclass(frozen=True)
 class ListRuns:
-    """RUN rows of the splits in `id`; runs: their names in staging."""
+    """Yields the RUN rows of the splits in `id`. runs: each split's run name in staging."""
 
     staging: Staging
     runs: dict[int, str]
@@ -46,9 +46,10 @@ class Numbered(NamedTuple):
     """Where the entries of a run go in its queue.
 
     copies: int64, how often each entry is written: 0 if it is left out, more than 1 if positions
-    before it are lost; None where each is written once, as nearly always. after: the queue's next
-    position behind the run; skipped: how many entries are left out for their queueOffsets;
-    skips_at_end: whether one of these is behind the last entry that is written.
+    before it are lost. None, as nearly always, if each is written once.
+    after: the queue's next position after the run.
+    skipped: how many entries are left out for their queueOffsets.
+    skips_at_end: whether a skipped entry comes after the last one that is written.
     """
 
     copies: np.ndarray | None
@@ -76,7 +77,7 @@ class StagedRuns:
         return segment_bytes(self.batch_file_bytes if batch else self.queue_file_bytes, batch)
 
     def offsets(self, row: Row) -> np.ndarray:
-        """The queueOffsets of a run; empty where they go on by one from the first."""
+        """The queueOffsets of a run; empty if each is the one before plus 1."""
         decided = row.get("decided", 0)
         if row["offsets_at"] < 0 and not decided:
             return _NO_OFFSETS
@@ -97,7 +98,7 @@ class StagedRuns:
         return read_range(self.staging, name, row["times_at"], 8 * row["count"]).view(np.int64)
 
     def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
-        """Number a run that starts at `position`; gaps: GAP_COUNT rows (none for batch queues)."""
+        """Give a run its positions, from `position` on. gaps: GAP_COUNT rows, if not a batch."""
         count = row["count"]
         if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
             return Numbered(None, position + count, 0, False)

@@ -26,12 +26,12 @@ HASHES = ".hashes"
 MESSAGES = ".messages"
 RUNS = ".runs"
 _SCAN, _QUEUE, _INDEX, _TABLE = "scan", "queue", "index", "table"  # what names of files begin with
-PLACED_TREE = "placed"  # below it files are made at the paths that they have in the set
+PLACED_TREE = "placed"  # folder of files that have the same path below it as in the output
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
-SPLITS = "splits"  # and how many splits its task has done since its list before
+SPLITS = "splits"  # also there: how many splits the task has done since its previous .runs file
 
 
-PAST = ".past"  # an empty file, whose name says how far a scan past damage is
+PAST = ".past"  # an empty file, whose name says how far a scan past damage has come
 
 
 class Staging(NamedTuple):
@@ -60,17 +60,14 @@ def split_of(name: str) -> int:
 
 
 def queue_file_name() -> str:
-    """A name for a queue file."""
     return attempt_name(_QUEUE)
 
 
 def index_file_name() -> str:
-    """A name for an index file."""
     return attempt_name(_INDEX)
 
 
 def table_file_name() -> str:
-    """A name for a table of a RocksDB."""
     return attempt_name(_TABLE)
 
 
@@ -81,17 +78,16 @@ def local_folder(staging: Staging) -> str | None:
 
 
 def is_derived_file(name: str) -> bool:
-    """Whether this is a queue or index file, as the output will have them."""
+    """Whether this is a finished queue or index file."""
     return name.startswith((f"{_QUEUE}-", f"{_INDEX}-"))
 
 
 def is_index_file(name: str) -> bool:
-    """Whether this is an index file."""
     return name.startswith(f"{_INDEX}-")
 
 
 class LineFile:
-    """JSON lines in a file of staging, written as they come."""
+    """Writes JSON lines to a staging file as they come."""
 
     _LINES = 1 << 12
 
@@ -107,7 +103,7 @@ class LineFile:
             self._write()
 
     def finish(self) -> str:
-        """Complete the file; its name, '' where there was no line."""
+        """Complete the file. Returns its name, or '' if there was no line."""
         self._write()
         if self._output:
             self._output.finish(self._bytes)
@@ -126,12 +122,12 @@ class LineFile:
 
 
 def past_name(run: str, done: int, ranges: int) -> str:
-    """The name that says: `done` bytes of the segment are searched and have `ranges` ranges."""
+    """The name of a .past file: `done` bytes of the segment are searched, with `ranges` ranges."""
     return f"{run}.{done}.{ranges}{PAST}"
 
 
 def past_of(names: Iterable[str]) -> tuple[int, int]:
-    """(bytes, ranges) that past_names say by now, each segment's furthest summed."""
+    """(bytes, ranges) by the .past files: the sum of each segment's furthest one."""
     furthest: dict[str, tuple[int, int]] = {}
     for name in names:
         if name.endswith(PAST):
@@ -152,14 +148,16 @@ def pieces_of(staging: Staging, name: str) -> Iterator[bytes]:
 
 
 class ListedSplits(NamedTuple):
-    """What a list of runs says of its split, and of the splits before it that have no record."""
+    """How many splits a .runs file counts (its own, and those without records before it), and how
+    many records its split has.
+    """
 
     splits: int
     records: int
 
 
 def listed_in(staging: Staging, name: str) -> ListedSplits | None:
-    """What the metadata of a .runs file say; None while its task still writes it."""
+    """The counts in the metadata of a .runs file; None while its task still writes it."""
     try:
         with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
             said = stream.schema.metadata

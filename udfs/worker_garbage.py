@@ -26,8 +26,8 @@ class Settled:
 
 
 def settle() -> None:
-    """Leave what is there now out of later collections, once in a process, and in no other than a
-    Spark worker: elsewhere that is the program's own to say.
+    """Leave all objects that exist now out of later collections, once in a process; in Spark
+    workers only, as any other program decides this itself.
     """
     if "pyspark.worker" in sys.modules and not gc.get_freeze_count():
         gc.collect()

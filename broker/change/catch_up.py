@@ -1,14 +1,14 @@
-"""Goes on from what derived files hold, and writes what the log has behind that.
+"""Writes what the log has after the last message in the derived files.
 
 In a store this is done in place, under the file `abort`, and each step can be killed:
 
-1. The last index file gets the mark (writer/index_folder), and the checkpoint does not know of
-   more in the queues than there is: a broker that starts after a kill dispatches again from there.
+1. The last index file gets the mark (writer/index_folder). The checkpoint is lowered to what the
+   queues hold: a broker that starts after a kill dispatches again from there.
 2. A note says where the queues ended; then `abort` is made. A broker that finds `abort` recovers
    as after any crash; the next catch-up goes on from the note.
 3. Queue entries are appended to the queues' files, index entries in a folder beside `index/`.
-4. The queues are made durable, `index/` changes in one step, the checkpoint says so.
-5. `abort` goes, the mark goes, the note goes.
+4. The queues are made durable, `index/` changes in one step, and the checkpoint is raised.
+5. `abort`, the mark and the note are removed.
 """
 
 import json
@@ -55,7 +55,7 @@ class CatchUp:
     # --- a set that nobody uses --------------------------------------------------------------
 
     def continue_set(self, new: New) -> None:
-        """Write what is new to files that nobody else sees yet."""
+        """Write what is new to a set of files that nobody uses yet."""
         if self._indexes:
             self.index.load(None, new.ahead.end)
         self._take_up_queues(new)
@@ -76,9 +76,9 @@ class CatchUp:
         self._finish(new)
 
     def guard(self, new: New) -> None:
-        """From now on a broker that starts recovers, and the next catch-up goes on from here.
+        """Mark the store: a broker that starts now recovers, and the next catch-up goes on here.
 
-        A replica's log grows while this stands; `new` then has nothing yet. Raises OSError.
+        A replica's log grows while the store is marked; `new` is then still empty. Raises OSError.
         """
         self._remove_prepared()
         if self._indexes:
@@ -91,13 +91,13 @@ class CatchUp:
         self._write_abort()
 
     def is_of(self, note: dict[str, Any]) -> bool:
-        """Whether a note is of the store as it is: no broker has run since."""
+        """Whether a note is of the store as it is now, so that no broker has run since."""
         return is_noted(self.checkpoint, note)
 
     def noted(self, note: dict[str, Any]) -> Position:
-        """The position of a catch-up that was killed, by its note.
+        """The position from which a killed catch-up started, by its note.
 
-        Entries that it has written are cut off the queues; the index keeps what is whole.
+        Entries that the killed run has written are cut off the queues; the index keeps whole files.
         """
         queues = index = int(note["queues"])
         full = False
@@ -110,16 +110,16 @@ class CatchUp:
         return Position(ends, queues, index, False, full, int(note["timestamp"]))
 
     def resume(self, new: New) -> None:
-        """Go on where a catch-up was killed; new: found for the position that was noted.
+        """Go on where a catch-up was killed. new: found for the position that `noted` returned.
 
-        The log may have grown since, so that the checkpoint to come is another one.
+        The log may have grown since, so the note is written again, with another checkpoint to come.
         """
         self._sync_log(new)
         self._write_note(new)
         self._finish(new)
 
     def settle(self) -> None:
-        """End a catch-up that was killed after `abort` had gone."""
+        """End a catch-up that was killed after it had removed `abort`."""
         if self._indexes:
             self.index.load(None, self.log.stop)
             self.index.settle()
@@ -127,7 +127,7 @@ class CatchUp:
         self.files.sync_folder("")
 
     def _remove_prepared(self) -> None:
-        """Remove what a run left that was killed before it changed anything."""
+        """Remove the files of a run that was killed before it changed anything."""
         for name in (NOTE, NOTE + _PART, CHECKPOINT + _PART):
             if self.files.exists(name):
                 self.files.remove(name)
@@ -164,7 +164,7 @@ class CatchUp:
     # --- the files beside ----------------------------------------------------------------------
 
     def _sync_log(self, new: New) -> None:
-        """What is indexed is durable first: a power cut must not leave keys of lost messages."""
+        """Make messages durable before they are indexed: no key of a lost message may remain."""
         start = self.log.segment_of(new.position.first)
         for segment in range(start, new.ahead.end, self.log.segment_bytes):
             with closing(self.files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")) as file:
@@ -175,10 +175,10 @@ class CatchUp:
             self._write_checkpoint(self.checkpoint._replace(index_msg_timestamp=timestamp))
 
     def _lower_checkpoint(self, position: Position) -> None:
-        """Let the checkpoint not know of queue entries that are not there.
+        """Lower the checkpoint to the queue entries that there are.
 
         After a crash a broker dispatches from the last segment whose first record is not newer than
-        the checkpoint (CommitLog.isMappedFileMatchedRecover), from 5.5.0 on from an offset.
+        the checkpoint (CommitLog.isMappedFileMatchedRecover), from 5.5.0 on from an offset in it.
         """
         old = self.checkpoint
         later = self.recovery.first_timestamps(position.first)
@@ -189,7 +189,7 @@ class CatchUp:
             self._write_checkpoint(lowered)
 
     def _checkpoint_after(self, new: New) -> Checkpoint:
-        """Of all fields that a rebuild knows, what it would say; the others as they were."""
+        """The checkpoint that a rebuild would write; other fields keep their old values."""
         old, ahead = self.checkpoint, new.ahead
         if not ahead.records:
             return old
@@ -230,9 +230,9 @@ class CatchUp:
 
 
 def read_note(files: Files) -> dict[str, Any] | None:
-    """The note of a catch-up by this user that did not come to its end; None where there is none.
+    """The note of a catch-up by this user that did not end; None where there is none.
 
-    What others could have written is not believed.
+    A note that other users could have written is not trusted.
     """
     note = read_own_note(files, NOTE)
     if note is None:
@@ -243,11 +243,11 @@ def read_note(files: Files) -> dict[str, Any] | None:
 
 
 def is_noted(checkpoint: Checkpoint, note: dict[str, Any]) -> bool:
-    """Whether a note is of the store that has this checkpoint: no broker has run since."""
+    """Whether a note is of the store with this checkpoint, so that no broker has run since."""
     return [checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp] in note["checkpoints"]
 
 
 def _put(files: Files, path: str, content: bytes, own: bool = False) -> None:
-    """Write a small file of the store's root durably."""
+    """Write a small file in the store's root durably."""
     replace_small(files, path, content, own=own, beside=_PART)
     files.sync_folder("")

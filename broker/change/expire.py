@@ -1,9 +1,9 @@
-"""What a broker deletes in time, by its rules, and the steps in which it goes.
+"""Which expired files a broker deletes, and the steps in which they are deleted.
 
-Segments: CleanCommitLogService and MappedFileQueue.deleteExpiredFileByTime; then queue and index
-files whose messages are all gone: CleanConsumeQueueService, deleteExpiredFileByOffset,
-IndexService.deleteExpiredFile. Files go one by one, the oldest first, so that what a kill leaves is
-a store that a broker may leave too.
+First segments: CleanCommitLogService and MappedFileQueue.deleteExpiredFileByTime. Then queue and
+index files without a message left: CleanConsumeQueueService, deleteExpiredFileByOffset,
+IndexService.deleteExpiredFile. Files are deleted one by one, the oldest first: so a kill leaves a
+store as a killed broker may leave it too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 
 
 class AgedSegment(NamedTuple):
-    """One segment's file: its path below the store, its place and length in bytes, its age."""
+    """One segment's file: its path below the store, its physical offset, length (bytes), age."""
 
     path: str
     start: int
@@ -46,12 +46,12 @@ class AgedSegment(NamedTuple):
 class Occasion(NamedTuple):
     """Why a broker deletes now, if it does (isTimeToDelete, isSpaceToDelete)."""
 
-    why: str  # '' where it does not
-    of_any_age: bool  # segments go that are not expired too
+    why: str  # '' where it deletes nothing
+    of_any_age: bool  # whether segments that are not expired are deleted too
 
 
 class Going(NamedTuple):
-    """A file that goes: its path below the store, its length in bytes, and why."""
+    """A file to be deleted: its path below the store, its length in bytes, and why."""
 
     path: str
     length: int
@@ -63,8 +63,8 @@ def occasion(
 ) -> Occasion:
     """Whether a broker would delete now.
 
-    hour: of the day, local. log_used, queues_used: which share (0 to 1) of their disks is used.
-    manual: as `mqadmin deleteExpiredCommitLog` asks, at any hour.
+    hour: of the day, local. log_used, queues_used: the used share (0 to 1) of their disks.
+    manual: delete at any hour, as `mqadmin deleteExpiredCommitLog` does.
     """
     forced = settings.disk_space_clean_forcibly_ratio / 100
     for used in (log_used, queues_used):
@@ -88,7 +88,7 @@ def occasion(
 def expired_segments(
     segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: Occasion
 ) -> list[Going]:
-    """The segments that go in one run, never the last one. now: milliseconds."""
+    """The segments deleted in one run, never the last segment. now: milliseconds."""
     if not at.why:
         return []
     going: list[Going] = []
@@ -107,10 +107,10 @@ def expired_segments(
 
 
 def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Going]:
-    """Queue and index files of which no message is left in a log that starts at `log_start`.
+    """Queue and index files without a message in a log that starts at `log_start`.
 
-    Raises StoreError where something else lies among a queue's files, or one has another length
-    than the settings say: it is not known then what stands last in them.
+    Raises StoreError where something else lies among a queue's files, or a file's length is not
+    that of the settings: its last entry cannot be found then.
     """
     for folder, batch, size in (
         (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),
@@ -149,7 +149,7 @@ def _of_queue(
 
 
 def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
-    """The physicalOffset that stands in a file's last entry. Raises StoreError."""
+    """The physicalOffset of a file's last entry. Raises StoreError."""
     with closing(files.open_read(path)) as file:
         if file.length() != usual:
             setting = "mapperFileSizeBatchConsumeQueue" if batch else "mappedFileSizeConsumeQueue"
@@ -158,7 +158,7 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
             )
         raw = np.empty(entry_bytes(batch), np.uint8)
         file.read_at(usual - len(raw), raw)
-    at = QUEUE_AT.physicalOffset  # a batch entry begins the same
+    at = QUEUE_AT.physicalOffset  # the same in a batch entry
     return int(raw[at : at + 8].view(">i8")[0])
 
 

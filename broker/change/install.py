@@ -1,9 +1,9 @@
 """Replaces a store's derived files by a set of new ones, in one atomic step.
 
-No system call exchanges several folders at once, but one exchanges two. So a new root of the store
-is built beside the old one. It has the set's files, and a second name (a hard link) for every other
-file of the store. Then the two roots exchange their names. At every moment the store's path leads
-to a whole store, with the old files or the new ones. The old derived files are kept in
+No system call exchanges several folders at once, but one call exchanges two names. So a new root of
+the store is built beside the old root. It has the set's files, and a second name (a hard link) for
+every other file of the store. Then the two roots exchange their names. At every moment the store's
+path leads to a whole store, with the old files or the new ones. The old derived files are kept in
 `STORE.reput-old`.
 
 All paths are relative to the folder that holds the store.
@@ -26,7 +26,7 @@ from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.release.foreign_files import CURRENT, ROCKSDB_QUEUES, STORE_DB
 
-# With queues in RocksDB, CONSUME_QUEUE has its files, or the second of ROCKSDB_QUEUES.
+# Queues in RocksDB have their files in CONSUME_QUEUE, or in the second folder of ROCKSDB_QUEUES.
 DERIVED = tuple(dict.fromkeys((*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)))
 NOTE = "reput-install.json"
 
@@ -36,11 +36,11 @@ _CHUNK = 1 << 20
 _NOTE_MOST = 256 << 20
 
 
-_APART = "apart"  # in a note: paths besides DERIVED that were replaced, or are new
+_APART = "apart"  # field of a note: paths besides DERIVED that are new or were replaced
 
 
 class SetFile(NamedTuple):
-    """One file of a set, as its manifest has it; `source`: where it is, below the set's folder."""
+    """One file of a set, as in its manifest; `path`: below the set's folder and the store's."""
 
     path: str
     length: int
@@ -48,10 +48,10 @@ class SetFile(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What a store gets besides a set's files: some below config/, or the RocksDB of an index.
+    """What a store gets besides a set's files: files below config/, or the RocksDB of an index.
 
-    files: those below `source`'s root; paths: the names of all that is new or replaced, each at the
-    store's root or right below config/.
+    files: below `source`'s root. paths: all that is new or replaced, each in the store's root or
+    directly in config/.
     """
 
     source: Files
@@ -60,7 +60,7 @@ class Apart(NamedTuple):
 
 
 def _entries(files: Files, store: str, other: Collection[str]) -> Iterator[str]:
-    """The names in a store's folder; of config/ those in it, if `other` replaces some of them."""
+    """The names in a store's folder; instead of config/ the names in it, if `other` has one."""
     apart = any(path.startswith(f"{CONFIG}/") for path in other)
     for name in files.names(store):
         if name == CONFIG and apart:
@@ -82,12 +82,13 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip
-    """Install the files of a set that is below `source`'s root. attempt: a name that is unique.
+    """Install the files of a set that is below `source`'s root. The caller holds the store's lock.
 
-    The caller holds the store's lock. note: is kept with the set, for when it is replaced in turn.
-    Queues that the set does not have because all their messages have expired (those before
-    log_start) are kept: without them a broker would number their next messages from 0. A set with
-    queues in RocksDB has the ends of these. apart: what else it gets.
+    attempt: a unique name. note: kept with the set, for when the set is replaced in turn.
+    log_start: queues that the set lacks are kept if all their messages lie before it, and so have
+    expired. Without such a queue a broker would number its next messages from 0. A set with queues
+    in RocksDB has their ends itself. apart: what else the store gets.
+
     Raises StoreChanged where a file is not what the manifest says; StoreError where the store
     holds a link, or something has the kept set's name that no install has put there; OSError;
     NotDurable.
@@ -111,7 +112,7 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
 
 
 def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
-    """Put the kept set back; the one that is replaced is kept in turn. Raises as install does."""
+    """Put the kept set back, and keep the set that it replaces. Raises as `install` does."""
     kept = kept_name(store)
     check_can_change(files, store)
     check_no_links(files, kept)
@@ -128,7 +129,7 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
 
 @contextmanager
 def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
-    """Remove what an installation that failed has made, except after NotDurable."""
+    """Remove what a failed installation has made, except after NotDurable."""
     try:
         yield
     except NotDurable:
@@ -140,10 +141,10 @@ def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
 
 
 def check_can_change(files: Files, store: str) -> None:
-    """Raise StoreError for whatever an install, or its undoing later, could not bring to its end.
+    """Raise StoreError for whatever would stop an install, or its `undo` later, half-way.
 
-    This is asked before anything is changed. A link to a queue's folder, for example, would be kept
-    with the old set, and `undo` could not put it back.
+    Called before anything is changed. A link to a queue's folder, for example, would be kept with
+    the old set, and `undo` could not put it back.
     """
     check_no_links(files, store)
     check_kept(files, store)
@@ -157,9 +158,9 @@ def check_no_links(files: Files, path: str) -> None:
 
 
 def check_kept(files: Files, store: str) -> None:
-    """Raise StoreError if something else than a kept set of ours has the kept set's name.
+    """Raise StoreError if something other than a kept set of ours has the kept set's name.
 
-    What has that name is removed when an install replaces the kept set.
+    An install removes whatever has that name when it replaces the kept set.
     """
     kept = kept_name(store)
     if not files.exists(kept):
@@ -179,12 +180,12 @@ def check_kept(files: Files, store: str) -> None:
 
 
 def unfinished(files: Files, store: str) -> list[str]:
-    """Staging folders of this user's installations that did not come to their end."""
+    """Staging folders of this user's installations that did not end."""
     return [name for name in _staging(files, store) if _is_our_folder(files, name)]
 
 
 def foreign(files: Files, store: str) -> list[str]:
-    """Folders of such a name that are links or not this user's alone; they stay as they are."""
+    """Folders with a staging folder's name that are links or not this user's alone; they stay."""
     return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
 
 
@@ -197,7 +198,7 @@ def _is_our_folder(files: Files, name: str) -> bool:
 
 
 def clean_up(files: Files, store: str) -> list[str]:
-    """Finish what a killed installation left, if the roots were exchanged, else remove it."""
+    """Finish killed installations whose roots were exchanged, and remove what the rest left."""
     found = unfinished(files, store)
     for staging in found:
         _finish(files, store, staging)
@@ -216,7 +217,7 @@ def read_note(files: Files, path: str) -> dict[str, Any] | None:
 
 
 def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -> list[str]:
-    """Queues of the store that are not wanted, and whose entries all lie before the log."""
+    """Queues of the store that are not in `wanted`, with all their messages before `log_start`."""
     found = []
     above = f"{store}/" if store else ""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
@@ -235,7 +236,7 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
 
 
 def last_offset(files: Files, path: str) -> int | None:
-    """The greatest physicalOffset in a queue's file, None where it has no message's entry."""
+    """The greatest physicalOffset in a queue's file; None where it has no entry of a message."""
     used = used_entries(files, path)
     return int(used["physicalOffset"].max()) if len(used) else None
 
@@ -243,8 +244,8 @@ def last_offset(files: Files, path: str) -> int | None:
 def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
     """The entries of messages in a queue's file, as QUEUE_ENTRY or BATCH_QUEUE_ENTRY.
 
-    path: ends in FOLDER/TOPIC/QUEUE/FILE, whose folder says which. What fills a queue up to its
-    first entry (PRE_BLANK) is of no message.
+    path: ends in FOLDER/TOPIC/QUEUE/FILE, where FOLDER decides which dtype. Entries that fill a
+    queue up to its first message (PRE_BLANK) are left out.
     """
     batch = path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE]
     layout = layout_of(batch)
@@ -257,7 +258,7 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
 
 
 def _begin(files: Files, store: str, staging: str, other: Collection[str]) -> str:
-    """A new root with all that is not derived, by second names. other: paths left out too."""
+    """A new root with a hard link for each file that is not derived. other: paths left out too."""
     root = f"{staging}/{_ROOT}"
     files.add_own_folder(staging)
     files.add_folder(root, like=store)
@@ -286,7 +287,7 @@ def _copy_set(files: Files, source: Files, root: str, wanted: Iterable[SetFile])
 
 
 def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:
-    """Copy a file, leaving holes for zeros, and compare it with what the manifest says."""
+    """Copy a file, with holes for zeros, and compare its length and hash with the manifest's."""
     there, copied = source.open_read(wanted.path), files.create(to)
     try:
         length, found = there.length(), hashlib.sha256()
@@ -331,7 +332,7 @@ def _finish(files: Files, store: str, staging: str) -> None:
         if files.exists(kept):
             _remove_tree(files, f"{staging}/{_OLDER}")
             files.rename(kept, f"{staging}/{_OLDER}")
-        files.sync_all("")  # so that all removals are durable and only the set gets that name
+        files.sync_all("")  # so all removals are durable, and only the old set gets that name
         files.rename(root, kept)
         files.sync_folder("")
     _remove_tree(files, staging)

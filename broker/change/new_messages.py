@@ -1,8 +1,8 @@
 """What the log has that the derived files lack, found before anything is written.
 
-The log is read once from where the files end: what comes, into which queues, and where it ends.
-What could not be gone on from is refused here: live records behind a fault, a queue that has lost
-its last entries, an impossible queueOffset.
+The log is read once from where the files end: what is new, into which queues it goes, and where the
+log ends. A store that cannot be continued is refused here: live records after a fault, a queue that
+has lost its last entries, an impossible queueOffset.
 """
 
 from collections.abc import Collection
@@ -39,15 +39,15 @@ class New:
 
     position: Position
     ahead: LogRest
-    queues: set[NamedQueue] = field(default_factory=set)  # that get entries
-    left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
+    queues: set[NamedQueue] = field(default_factory=set)  # those that get entries
+    left_out: list[str] = field(default_factory=list)  # why a topic can be no folder's name
     unsafe: set[NamedQueue] = field(default_factory=set)
-    lacking: list[str] = field(default_factory=list)  # queues that have lost what the log has
+    lacking: list[str] = field(default_factory=list)  # what queues lack that the log has
 
 
 @dataclass(frozen=True)
 class Rules:
-    """By which rules files are derived."""
+    """The rules by which files are derived."""
 
     profile: Profile
     settings: Settings
@@ -56,12 +56,12 @@ class Rules:
 
 
 class _Sorting:
-    """Looks at the runs that a scan gives: which queues are new, and which cannot be written."""
+    """Takes the runs of a scan, and notes which queues are new and which cannot be written."""
 
     def __init__(self, new: New) -> None:
         self.new = new
-        self.gaps: dict[NamedQueue, QueueEnd] = {}  # queues that go on further than they end
-        self.firsts: dict[NamedQueue, int] = {}  # of queues without an entry: the first queueOffset
+        self.gaps: dict[NamedQueue, QueueEnd] = {}  # queues with a next queueOffset past their end
+        self.firsts: dict[NamedQueue, int] = {}  # the first queueOffset of queues without an entry
         self._known = set(new.position.ends)
 
     def __call__(self, out: Runs) -> None:
@@ -80,7 +80,7 @@ class _Sorting:
                 self.new.queues.add(key)
 
     def _first(self, key: NamedQueue, first: int, place: int) -> None:
-        """A queue that is not there yet. Raises StoreError for an impossible queueOffset."""
+        """Note a queue without an entry. Raises StoreError for an impossible queueOffset."""
         try:
             check_topic(key.topic)
         except UnsafeName as error:
@@ -103,15 +103,15 @@ def find_new(
     log: DispatchedLog, recovery: LogRecovery, position: Position, rules: Rules,
     growing: bool = False, settled: bool = True, topics: Collection[str] | None = None,
 ) -> New:  # fmt: skip
-    """Read what is new once: where the log ends, and what comes.
+    """Read once what is new in the log, and where the log ends.
 
-    topics: those of the broker's list, where there is one; others were deleted. growing: what
-    stands at the end may be about to be written, and is not judged. settled: False where the last
-    record may be there in part: zeros in its properties are found by no CRC, so it waits until
-    something follows it.
+    growing: the log's end may be about to be written, and is not judged.
+    settled: False where the last record may be there in part. No CRC finds zeros in its
+    properties, so that record waits until something follows it.
+    topics: those of the broker's list, if there is one; all other topics were deleted.
 
-    Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
-    and for a queue that has lost its last entries, so that the next ones had no place.
+    Raises DamageFound where live records follow a fault; StoreError for an impossible queueOffset,
+    and for a queue that has lost entries before the new ones.
     """
     new = New(position, LogRest(position.first, position.first))
     sorting = _Sorting(new)
@@ -145,8 +145,8 @@ def find_new(
 
 
 def _or_deleted(key: NamedQueue, position: Position, topics: Collection[str] | None) -> str:
-    """Whether a topic was deleted (TopicConfigManager.deleteTopicConfig, and all of its queues), or
-    lost its queues, is not known where there is no list of topics.
+    """What a message adds where no list of topics tells whether a topic lost its queues or was
+    deleted with them (TopicConfigManager.deleteTopicConfig).
     """
     if topics is not None or any(each.topic == key.topic for each in position.ends):
         return ""
@@ -155,14 +155,14 @@ def _or_deleted(key: NamedQueue, position: Position, topics: Collection[str] | N
 
 @dataclass
 class _Lost:
-    """What the log has of a queue and the queue has not."""
+    """The records of the log whose entries a queue has lost."""
 
-    place: int = -1  # physical offset of the first of these records
+    place: int = -1  # physical offset of the first such record
     count: int = 0
 
 
 def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> set[NamedQueue]:
-    """Queues without an entry that have messages in the last stretch of what the queues hold."""
+    """Queues without an entry that have messages in the last stretch before `position.queues`."""
     found: set[NamedQueue] = set()
     buffers = Buffers(min(_STRETCH_BYTES, log.segment_bytes))
     at = max(log.start, position.queues - _STRETCH_BYTES)
@@ -193,13 +193,13 @@ def _find_lost(
     sorting: _Sorting,
     missing: set[NamedQueue],
 ) -> dict[NamedQueue, _Lost]:
-    """The queues in doubt that lack what the log has of them, before what is new.
+    """The queues in doubt that lack entries of records before `position.queues`.
 
     In doubt are queues whose next record has a queueOffset beyond their end, those that may be
-    cut, and those that are missing without a new record; the log is read for them alone. Without
-    such a record it has the gap itself, and the queue goes on as RocketMQ's. A record with a lower
-    queueOffset is none: RocketMQ skips it. Of a queue without an entry those before a queueOffset
-    of 0 are of a topic that was deleted.
+    cut, and those that are missing without a new record. Only for them the log is read again.
+    If the log has no record for a gap, the gap is the log's own, and the queue goes on as in
+    RocketMQ. A record whose queueOffset is below the queue's end is not lost: RocketMQ skips it.
+    In a queue without an entry, records before one with queueOffset 0 are a deleted topic's.
     """
     none = QueueEnd(0, log.start)
     doubtful = {key: position.ends.get(key, none) for key in position.doubtful}
@@ -249,7 +249,7 @@ def _folder(key: NamedQueue) -> QueuePath:
 def _ends_in_zeros(log: DispatchedLog, ahead: LogRest) -> bool:
     """Whether the log ends where zeros begin, and all later segments begin with zeros too.
 
-    A broker prepares a segment ahead: to read all of its zeros would take as long as all else.
+    A broker prepares a segment ahead: reading all its zeros would take as long as all else.
     """
     if ahead.fault != Fault.ZEROS:
         return False

@@ -1,8 +1,8 @@
-"""Where dispatch goes on: what a set of derived files holds of a log, and that it is of this log.
+"""Where dispatch goes on: how far a set of derived files goes, and whether it is of this log.
 
-ReputMessageService begins where the queues end (DefaultMessageStore.start), and never asks for
-whom they were derived. Here each queue's last entry, and the newest index file's, must be what the
-record gives to which it points.
+ReputMessageService begins where the queues end (DefaultMessageStore.start), and never checks from
+which log they were derived. Here the last entry of each queue, and of the newest index file, must
+be the entry that its record gives.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import InputStorage
 
-_WINDOW_BYTES = 16 << 10  # most records are shorter; a longer one is read all the same
+_WINDOW_BYTES = 16 << 10  # most records are shorter; longer records are read too
 _OTHER_LOG = "the derived files are not of this log, or hold more than it does"
 
 
@@ -39,8 +39,8 @@ _OTHER_LOG = "the derived files are not of this log, or hold more than it does"
 class DispatchedLog:
     """A log to be dispatched: how it is read, and where it is. Offsets are physical.
 
-    stop: where its last segment ends, or where a log in use ended. there: what is behind is not
-    there yet, of a log that is being copied.
+    stop: where its last segment ends, or where a log in use ended.
+    there: in a log that is being copied, where the bytes end that were copied.
     """
 
     read: Read
@@ -50,12 +50,12 @@ class DispatchedLog:
     there: int = 1 << 63
 
     def segment_of(self, at: int) -> int:
-        """Where the segment starts that holds an offset."""
+        """The start of the segment that holds an offset."""
         return at - at % self.segment_bytes
 
 
 class QueueEnd(NamedTuple):
-    """Where one queue ends: its next entry's place in its files, and its last record's end."""
+    """Where one queue ends: its next entry's position, and its last record's physical end."""
 
     entries: int
     offset: int
@@ -66,10 +66,10 @@ class Position(NamedTuple):
 
     ends: dict[NamedQueue, QueueEnd]  # of the queues that have an entry
     queues: int  # no queue has an entry of a record from here on
-    index_from: int  # the index may lack keys of records behind the one here, or from here on
-    indexed: bool  # whether it has the keys of the record here
-    index_full: bool  # whether the next message opens an index file, as there is none with room
-    timestamp: int  # storeTimestamp of the last record that queues or index have, 0 for none
+    index_from: int  # the index may lack keys of records after this one; see `indexed`
+    indexed: bool  # whether the index has the keys of the record at `index_from`
+    index_full: bool  # whether the next message opens an index file, as no file has room
+    timestamp: int  # storeTimestamp of the last record that queues or index have; 0 for none
     doubtful: frozenset[NamedQueue] = frozenset()  # queues whose end may have been lost
 
     @property
@@ -79,7 +79,7 @@ class Position(NamedTuple):
 
 
 class Dispatched(NamedTuple):
-    """What one record gives: its queues' entries, the hashes of its keys, its store time."""
+    """What one record gives: its queues' entries, its keys' hashes, its storeTimestamp."""
 
     entries: dict[NamedQueue, Entries]
     hashes: frozenset[int]
@@ -92,7 +92,7 @@ def find_position(
     """Where dispatch goes on for the derived files at `store`.
 
     Reads the ends of the queues and of the newest index file, and the records they point to.
-    Raises BadQueue and BadIndex (StoreErrors) where one of them is not this log's.
+    Raises BadQueue and BadIndex (StoreErrors) where a queue or index file is not this log's.
     """
     ends = tail(storage, store, settings)
     asked = _Asked(log, rules)
@@ -126,7 +126,7 @@ class _Asked:
         self._buffers = Buffers(1, window_bytes=_WINDOW_BYTES)
 
     def record(self, at: int) -> Dispatched | None:
-        """What the record at an offset gives; None where no sound one stands there."""
+        """What the record at an offset gives; None where no sound record is."""
         log = self._log
         if not log.start <= at < log.stop:
             return None
@@ -157,7 +157,7 @@ def _entries(out: Runs) -> dict[NamedQueue, Entries]:
 
 
 def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked) -> int:
-    """The store time of the record of a queue's last entry; 0 where it has expired or is none."""
+    """The storeTimestamp of a queue's last record; 0 where it has expired or there is none."""
     if queue.greatest_offset < log.start:
         return 0
     path = queue_folder(store, queue.topic, queue.queue_id, queue.batch)
@@ -177,7 +177,7 @@ def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked
         raise bad("size", size, f"that record has {int(entries[0]['size'])} bytes")
     if queue.tags_code not in entries["tagsCode"].tolist():
         said = f"that record has {int(entries[0]['tagsCode'])}"
-        if queue.topic == SCHEDULE_TOPIC:  # when it is due: storeTimestamp and its level's time
+        if queue.topic == SCHEDULE_TOPIC:  # tagsCode: storeTimestamp plus the level's delay
             said += " by messageDelayLevel (give the broker's with --set)"
         raise bad("tagsCode", queue.tags_code, said)
     return record.timestamp
@@ -186,9 +186,9 @@ def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked
 def _check_index(
     storage: InputStorage, newest: IndexTail, log: DispatchedLog, settings: Settings, asked: _Asked
 ) -> tuple[int, int]:
-    """Where the index has its last message, and its store time; (-1, 0) where it has none."""
+    """(physical offset, storeTimestamp) of the last indexed message; (-1, 0) if there is none."""
     header = newest.header
-    if not header.entries:  # the header has what the file before ended with
+    if not header.entries:  # the header holds the end values of the file before
         return (header.end_offset if header.end_timestamp > 0 else -1), header.end_timestamp
     slots, most = settings.max_hash_slot_num, settings.max_index_num
     with IndexFileReader(storage, newest.path, slots, most) as file:
@@ -199,7 +199,7 @@ def _check_index(
     def bad(field: str, value: int, reason: str) -> BadIndex:
         return BadIndex(newest.path, 0, field, value, f"{reason}: {_OTHER_LOG}")
 
-    # one more than the place: the mark of a writer that was killed (writer/index_folder)
+    # endPhyOffset is one more: the mark of a writer that was killed (writer/index_folder)
     if header.end_offset - last.physical_offset not in (0, 1):
         raise bad("endPhyOffset", header.end_offset, f"the last entry has {last.physical_offset}")
     record = asked.record(last.physical_offset)
@@ -214,15 +214,15 @@ def _check_index(
 
 @dataclass
 class LogRest:
-    """What stands in the log behind a position, up to its end. Offsets are physical."""
+    """The log after a position, up to its end. Offsets are physical."""
 
     start: int
     end: int
-    fault: Fault = Fault.NONE  # why it ends there
+    fault: Fault = Fault.NONE  # why the log ends there
     records: int = 0
-    entries: int = 0  # that the queues lack
-    index_puts: int = 0  # that the index lacks
-    opens_index: bool = False  # a message opens an index file, if only for want of room
+    entries: int = 0  # how many the queues lack
+    index_puts: int = 0  # how many the index lacks
+    opens_index: bool = False  # whether a message opens an index file, as no file has room
     last_record: int = -1
     last_timestamp: int = 0  # milliseconds
     last_dispatched: int = -1  # storeTimestamp of the last record with a queue entry
@@ -242,13 +242,13 @@ def look_ahead(
 ) -> LogRest:
     """Scan the log from a position on to its end, or its first fault; keeps nothing.
 
-    seen: is given the runs of what the queues lack, to refuse one.
+    seen: called with the runs of entries that the queues lack; may raise.
     """
     buffers = Buffers(min(stretch_bytes, log.segment_bytes))
     ahead = LogRest(position.first, position.first)
     while ahead.end < log.stop:
         at, segment = ahead.end, log.segment_of(ahead.end)
-        # of a segment that is being copied no more is there: a record that goes on is none yet
+        # a segment that is being copied ends at `there`: a record that goes on is not whole yet
         segment_end = min(segment + log.segment_bytes, log.there)
         of_queues = at >= position.queues
         of_index = at > position.index_from or (at == position.index_from and not position.indexed)

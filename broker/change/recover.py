@@ -1,7 +1,7 @@
 """The steps by which `recover` brings a store into the state of a clean stop.
 
-Each can be repeated. The file `abort` is there from before the first change until after the last
-one. A broker that finds it recovers as after any crash, and so does the next run of `recover`.
+Each step can be repeated. The file `abort` is there from before the first change until after the
+last. A broker that finds `abort` recovers as after any crash, and so does the next `recover`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ CUT = "reput-cut"
 
 
 class StagedFile(NamedTuple):
-    """A derived file that is ready, and the name that it will get; both are paths in the store."""
+    """A finished derived file, and the name that it will get; both are paths in the store."""
 
     staged: str
     path: str
@@ -28,15 +28,15 @@ def apply(
 ) -> None:  # fmt: skip
     """Cut the log at `end`, put derived files in their places, and note a clean stop.
 
-    What is cut is kept in the folder CUT. removed: derived files that the log gives none of.
-    abort: what the file of that name holds, where there is none yet. Raises OSError: run again.
+    What is cut is kept in the folder CUT. removed: old derived files without a new one.
+    abort: content of the file `abort`, if it must be made. Raises OSError: run again.
     """
     if not files.exists(ABORT):
         write_small(files, ABORT, abort)
         files.sync_folder("")
     log.cut(end, CUT)
     if placed:
-        files.sync_all("")  # what the files hold, before they have their names
+        files.sync_all("")  # what the files hold is durable before they get their names
     for file in placed:
         add_folders(files, "", file.path.rpartition("/")[0])
         files.rename(file.staged, file.path)

@@ -1,9 +1,9 @@
 """Writes a replica of a log, so that at every moment it ends where a whole record ends.
 
-Bytes come in the log's order, not always whole records at a time. The first eight bytes behind the
-last whole record (size and magic number of the next one) are kept back until the bytes up to
-another record's end are there: until then zeros stand in their place, and a broker that starts
-meanwhile takes the log to end there, as it does after its own crash (CommitLog.recoverAbnormally).
+Bytes come in the log's order, but not always in whole records. The first eight bytes after the last
+whole record (the next record's size and magic number) are kept back until the bytes up to a later
+record's end are there. Until then zeros are in their place, and a broker that starts meanwhile
+takes the log to end there, as after its own crash (CommitLog.recoverAbnormally).
 """
 
 import json
@@ -25,21 +25,21 @@ _ZEROS = bytes(_HEAD_BYTES)
 class ReplicaLog:
     """The segments of a replica that are written to. Offsets are physical.
 
-    end: whole records stand up to here. written: bytes stand up to here, but for those at `end`
-    that are kept back.
+    end: where the whole records end. written: where the bytes end, of which those at `end` are
+    kept back.
     """
 
     def __init__(self, files: Files, segment_bytes: int, end: int) -> None:
         self.files, self.segment_bytes = files, segment_bytes
         self.end = self.written = end
-        self._head = bytearray()  # what is kept back, from `end` on
-        self._open: dict[int, OpenFile] = {}  # written to since the last sync
+        self._head = bytearray()  # the bytes kept back, from `end` on
+        self._open: dict[int, OpenFile] = {}  # segments written to since the last sync
 
     def write(self, data: Data) -> None:
         """Take the bytes that come at `written`; they may end anywhere. Raises OSError.
 
-        A segment must be whole, and committed, before the next one begins: else a killed replica
-        would have records behind its end.
+        A segment must be whole, and committed, before the next segment begins: otherwise a killed
+        replica would have records after its end.
         """
         view = memoryview(data).cast("B")
         while len(view):
@@ -58,12 +58,12 @@ class ReplicaLog:
             self.written += len(part)
 
     def commit(self, to: int) -> None:
-        """A record ends at `to`, and all before it is sound: let the log end there.
+        """Let the log end at `to`, where a record ends and before which all records are sound.
 
         end < to <= written. Raises OSError; the log then ends where it did, or at `to`.
         """
         head = bytearray()
-        if self.written > to:  # the next record has begun: now its first bytes are kept back
+        if self.written > to:  # the next record has begun, and its first bytes are kept back
             segment = self._segment_of(to)
             head = bytearray(min(self._head_end(to), self.written) - to)
             file = self._file(segment)
@@ -74,19 +74,19 @@ class ReplicaLog:
         self.end, self._head = to, head
 
     def rewind(self) -> None:
-        """Forget what was written behind the last whole record; it comes again."""
+        """Forget what was written after the last whole record; it will be sent again."""
         self.written = self.end
         self._head.clear()
 
     def clear_end(self) -> None:
-        """Have zeros where the next record begins: a killed run, or a crash, may have left more."""
+        """Write zeros where the next record begins: a killed run may have left its first bytes."""
         segment = self._segment_of(self.end)
         if self.files.exists(_path(segment)):
             zeros = _ZEROS[: self._head_end(self.end) - self.end]
             self._file(segment).write_at(self.end - segment, zeros)
 
     def read(self, at: int, buffer: Bytes) -> None:
-        """Fill a buffer that lies within one segment, with what is kept back in its place."""
+        """Fill a buffer from one segment, including the bytes that are kept back."""
         segment = self._segment_of(at)
         self._file(segment).read_at(at - segment, buffer)
         low, high = max(at, self.end), min(at + len(buffer), self.end + len(self._head))
@@ -110,7 +110,7 @@ class ReplicaLog:
         return at - at % self.segment_bytes
 
     def _head_end(self, at: int) -> int:
-        """Where what is kept back of a record at an offset ends: within its segment."""
+        """Where the bytes end that are kept back of a record at an offset; within its segment."""
         return min(at + _HEAD_BYTES, self._segment_of(at) + self.segment_bytes)
 
     def _file(self, segment: int) -> OpenFile:
@@ -120,11 +120,11 @@ class ReplicaLog:
         return file
 
     def _opened(self, segment: int) -> OpenFile:
-        """A segment of full length, made if it is not there; a broker takes no other length."""
+        """Open or make a segment, with its full length: a broker accepts no other."""
         path = _path(segment)
         if self.files.exists(path):
             file = self.files.open(path)
-            if file.length() < self.segment_bytes:  # a crash came while it was being made
+            if file.length() < self.segment_bytes:  # there was a crash while it was being made
                 file.set_length(self.segment_bytes)
             return file
         self.files.make_folder(COMMIT_LOG)
@@ -136,16 +136,16 @@ class ReplicaLog:
 
 
 class Standing(NamedTuple):
-    """What the note beside a replica says: how far it is durable, and what was put beside it."""
+    """The note beside a replica: how far the replica is durable, and what was put beside it."""
 
     source: str
     end: int  # records are whole and durable up to here
-    last: int  # where the last of them begins, -1 where there is none
+    last: int  # where the last whole record begins, -1 if there is none
     config: dict[str, str]  # files of config/ that were copied, and their SHA-256
 
 
 def read_standing(files: Files) -> Standing | None:
-    """The note of this user beside a replica; None where there is none, or not such a one."""
+    """The user's own note beside a replica; None where there is none, or it is not sound."""
     note = read_own_note(files, NOTE)
     if note is None:
         return None
@@ -166,7 +166,7 @@ def first_difference(
     read: Callable[[int, Bytes], Any], other: Callable[[int, Bytes], Any], start: int, end: int,
     segment_bytes: int, window: int = 1 << 20,
 ) -> int:  # fmt: skip
-    """Where two logs differ first in [start, end); `end` where they do not."""
+    """The first physical offset in [start, end) where two logs differ; `end` if they do not."""
     one, two = np.empty(window, np.uint8), np.empty(window, np.uint8)
     at = start
     while at < end:

@@ -1,3 +1,3 @@
-"""What a broker keeps of messages that were popped: given to a consumer, and invisible to the rest
-of its group until they are acknowledged, or their time is up.
+"""Popped messages: given to a consumer, and invisible to the rest of its group until they are
+acknowledged, or until their invisible time is over.
 """

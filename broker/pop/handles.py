@@ -1,5 +1,5 @@
-"""A popped message's handle, and what an answer says of its messages (ExtraInfoUtil): the client
-makes each message's handle of that, and gives it back to acknowledge the message.
+"""A popped message's handle, and the fields of an answer (ExtraInfoUtil) from which the client
+makes each message's handle; to acknowledge the message, the client sends the handle back.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ _LONG = 1 << 63
 
 
 class BadHandle(ValueError):
-    """A text is no handle."""
+    """A text that is no handle."""
 
 
 class Handle(NamedTuple):
     """What a broker reads of a handle."""
 
-    start: int  # the first position of the answer that the message was in, of its queue
+    start: int  # its queue's first position in the answer that had the message
     pop_time: int  # milliseconds
     invisible: int  # milliseconds
     revive_queue: int
@@ -32,7 +32,7 @@ class Handle(NamedTuple):
 
 
 def parse_handle(text: str) -> Handle:
-    """A handle as a client gives it back. Raises BadHandle."""
+    """A handle as a client sends it back. Raises BadHandle."""
     parts = text.split(_SEPARATOR)
     try:
         start, pop_time, invisible, revive_queue = (_number(part) for part in parts[:4])
@@ -51,12 +51,12 @@ def _number(text: str) -> int:
 
 
 def retry_topics(topic: str, group: str) -> tuple[str, str]:
-    """Where brokers put what was not acknowledged in time (KeyBuilder.buildPopRetryTopicV1, V2)."""
+    """The topics for messages not acknowledged in time (KeyBuilder.buildPopRetryTopicV1, V2)."""
     return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def real_topic(topic: str, group: str, retry: str) -> str | None:
-    """The topic that a batch's messages were popped of; None where `retry` says nothing known."""
+    """The topic from which a batch's messages were popped; None where `retry` is not known."""
     if retry == _NORMAL:
         return topic
     known = {_RETRY: 0, _RETRY_V2: 1}.get(retry)
@@ -64,14 +64,14 @@ def real_topic(topic: str, group: str, retry: str) -> str | None:
 
 
 def _kind(topic: str) -> str:
-    """How a handle names the kind of a topic (getRetry)."""
+    """The kind of a topic as a handle names it (getRetry)."""
     if not topic.startswith(RETRY_PREFIX):
         return _NORMAL
     return _RETRY_V2 if "+" in topic else _RETRY
 
 
 class Infos:
-    """Of an answer's messages: each queue's first position and all positions, for the client."""
+    """For the client: each queue's first position in an answer, and all positions."""
 
     def __init__(self) -> None:
         self._starts: list[str] = []
@@ -79,13 +79,13 @@ class Infos:
         self._counts: list[str] = []
 
     def add(self, topic: str, queue_id: int, start: int, positions: Iterable[int]) -> None:
-        """The messages of one queue; a queue is named once (parseStartOffsetInfo)."""
+        """Add the messages of one queue. Called once for each queue (parseStartOffsetInfo)."""
         kind = _kind(topic)
         self._starts.append(f"{kind} {queue_id} {start}")
         self._positions.append(f"{kind} {queue_id} {','.join(map(str, positions))}")
 
     def count(self, topic: str, queue_id: int, position: int | None, times: int) -> None:
-        """How often a message was given before; position: None for the fewest times of a queue."""
+        """Add how often a message was given before; position None: the least of its queue."""
         key = str(queue_id) if position is None else f"qo{queue_id}%{position}"
         self._counts.append(f"{_kind(topic)} {key} {times}")
 

@@ -1,8 +1,8 @@
 """Messages that were popped, until they are acknowledged (PopCheckPoint, PopBufferMergeService).
 
-A broker writes what it popped into its log, and what nobody acknowledged in time once more, into a
-retry topic, from which it is popped again. Here nothing is written: check points are kept in
-memory, and messages whose time is up are given again from where they lie.
+A broker writes check points of popped messages into its log. Messages that nobody acknowledged in
+time it writes once more, into a retry topic from which they are popped again. Here check points are
+kept in memory, and messages whose time is up are given again from their place in the log.
 """
 
 import heapq
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MOST_POINTS = 100_000  # check points of all groups: a pop makes one for each queue
-MOST_OF_GROUP = 20_000  # and of one group in a topic; a broker has no limit
-_SPLIT = 2  # times these, where a client is given a part of what was popped together
+MOST_OF_GROUP = 20_000  # check points of one group in a topic; a broker has no limit
+_SPLIT = 2  # times these limits, where a client is given only a part of a check point
 _SPAN_MOST = 1 << 12  # positions between the first and the last of one check point
 _HEAP_SLACK = 64
 
-Key = tuple[int, int, int]  # queue id, first position, when it was popped: what a handle names
+Key = tuple[int, int, int]  # queue id, first position, pop time: what a handle names
 
 
 class TooManyInFlight(ValueError):
-    """More is in flight than is kept."""
+    """More check points than are kept."""
 
 
 class CheckPoint:
@@ -31,12 +31,12 @@ class CheckPoint:
     def __init__(
         self, queue_id: int, positions: Sequence[int], pop_time: int, visible: int, times: int = 0
     ) -> None:
-        """visible: when they may be popped again, in milliseconds; times: how often they were."""
+        """visible: when they may be popped again (milliseconds). times: how often they were."""
         self.queue_id, self.pop_time, self.visible, self.times = queue_id, pop_time, visible, times
         first, many = positions[0], len(positions)
         is_run = positions[-1] - first == many - 1
         self.positions = range(first, first + many) if is_run else tuple(positions)
-        self.left = (1 << many) - 1  # those that nobody has acknowledged, a bit each
+        self.left = (1 << many) - 1  # a bit for each message that nobody has acknowledged
 
     @property
     def key(self) -> Key:
@@ -47,7 +47,7 @@ class CheckPoint:
         return [each for n, each in enumerate(self.positions) if self.left >> n & 1]
 
     def settle(self, position: int) -> bool:
-        """Take a position out; False where it is not waiting."""
+        """Take an acknowledged position out; False where it is not waiting."""
         try:
             bit = 1 << self.positions.index(position)
         except ValueError:
@@ -63,12 +63,12 @@ class _Popped:
 
     def __init__(self) -> None:
         self.points: dict[Key, CheckPoint] = {}
-        self.heap: list[tuple[int, Key]] = []  # (visible, key); of some the point is gone
-        self.last = 0  # when something was popped last
-        self.due: dict[int, deque[CheckPoint]] = {}  # by queue: their time is up
+        self.heap: list[tuple[int, Key]] = []  # (visible, key), also of check points that are gone
+        self.last = 0  # the time of the last pop, in milliseconds
+        self.due: dict[int, deque[CheckPoint]] = {}  # by queue: check points whose time is up
 
     def look(self, now: int) -> None:
-        """Find those whose time is up."""
+        """Move check points whose time is up to `due`."""
         while self.heap and self.heap[0][0] <= now:
             visible, key = heapq.heappop(self.heap)
             point = self.points.get(key)
@@ -100,7 +100,7 @@ class InFlight:
         self.changes = 0  # how often something was popped or acknowledged
 
     def has_room(self, group: str, topic: str, times: int = 1) -> bool:
-        """Whether one more check point is taken, below `times` the usual limits."""
+        """Whether there is room for one more check point below `times` the usual limits."""
         popped = self._of.get((group, topic))
         own = 0 if popped is None else len(popped.points)
         return own < times * MOST_OF_GROUP and self._count < times * MOST_POINTS
@@ -110,17 +110,17 @@ class InFlight:
             raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
 
     def pop_time(self, group: str, topics: Iterable[str], now: int) -> int:
-        """A pop's time, that no pop before has: handles name their check point by it."""
+        """A time for a pop that no earlier pop has: by it a handle names its check point."""
         before = (self._of.get((group, topic)) for topic in topics)
         return max([now, *(popped.last + 1 for popped in before if popped is not None)])
 
     def add(self, group: str, topic: str, point: CheckPoint) -> None:
-        """Messages were popped. Raises TooManyInFlight."""
+        """Note that messages were popped. Raises TooManyInFlight."""
         self._check_room(group, topic)
         self.put(group, topic, point)
 
     def put(self, group: str, topic: str, point: CheckPoint) -> None:
-        """Messages that `again` took are popped: for them there is room."""
+        """Note that messages taken by `again` were popped, whatever the limits."""
         popped = self._of.setdefault((group, topic), _Popped())
         if point.key not in popped.points:
             self._count += 1
@@ -130,8 +130,8 @@ class InFlight:
         self.changes += 1
 
     def settle(self, group: str, topic: str, key: Key, position: int) -> bool:
-        """A message is acknowledged, by what its handle names; False where it is not in flight by
-        that.
+        """Note that a message is acknowledged. key: what its handle names; False where the message
+        is not in flight under that key.
         """
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
@@ -145,9 +145,9 @@ class InFlight:
     def change(
         self, group: str, topic: str, key: Key, position: int, now: int, visible: int
     ) -> int | None:
-        """A message's time is another one, from now on: it has a check point of its own, as a
-        broker makes it (appendCheckPointThenAckOrigin). Returns its pop time; None where it is
-        not in flight by this handle. Raises TooManyInFlight.
+        """Change when a message may be popped again. It gets a check point of its own, as in a
+        broker (appendCheckPointThenAckOrigin). Returns the new check point's pop time; None where
+        the message is not in flight under this key. Raises TooManyInFlight.
         """
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
@@ -161,10 +161,10 @@ class InFlight:
         return pop_time
 
     def again(self, group: str, topic: str, queue_id: int, now: int, most: int) -> Again | None:
-        """Messages of a queue whose time is up, `most` at most; they are in flight no more.
+        """Take messages of a queue whose time is up, `most` at most, out of what is in flight.
 
-        There need not be room for more: a client that has ended acknowledges nothing, and what it
-        was given would fill the room for ever.
+        This works without room for more check points: a client that has ended acknowledges
+        nothing, and the messages that it was given would fill the room for ever.
         """
         popped = self._of.get((group, topic))
         queue = None if popped is None else popped.due.get(queue_id)
@@ -204,7 +204,7 @@ class InFlight:
         return sorted(popped.due)
 
     def next_due(self, group: str, topic: str) -> int | None:
-        """When the next message's time is up, in milliseconds; None where none is in flight."""
+        """When the next message's time is up, in milliseconds; None where nothing is in flight."""
         popped = self._of.get((group, topic))
         if popped is None:
             return None
@@ -222,13 +222,13 @@ class InFlight:
                 yield key
 
     def all(self) -> Iterator[tuple[str, str, CheckPoint]]:
-        """(group, topic, check point) of all."""
+        """(group, topic, check point) of all check points."""
         for (group, topic), popped in self._of.items():
             for point in popped.points.values():
                 yield group, topic, point
 
     def __len__(self) -> int:
-        """How many check points there are."""
+        """The number of check points."""
         return self._count
 
     def _drop(self, group: str, topic: str, popped: _Popped, key: Key) -> None:

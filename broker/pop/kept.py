@@ -1,4 +1,4 @@
-"""What is popped, as JSON: for a file that outlives the server."""
+"""Popped messages as JSON, for a file that outlives the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from reput.broker.pop.in_flight import CheckPoint, InFlight, TooManyInFlight
 from reput.broker.pop.order import OrderInfo, Orders
 
 IN_FLIGHT, IN_ORDER = "popInFlight", "popOrder"
-_POSITIONS_MOST = 1 << 10  # of one row: a pop gives 32
+_POSITIONS_MOST = 1 << 10  # positions of one row: a pop gives 32
 
 
 def popped_rows(in_flight: InFlight, orders: Orders) -> dict[str, list[list[Any]]]:
@@ -27,7 +27,7 @@ def popped_rows(in_flight: InFlight, orders: Orders) -> dict[str, list[list[Any]
 
 
 def restore(table: Mapping[str, Any], in_flight: InFlight, orders: Orders) -> int:
-    """Take what `popped_rows` gave; returns how many rows are none of those, and are left out."""
+    """Take over what `popped_rows` returned; returns how many rows are wrong and left out."""
     wrong = 0
     for row in _rows(table, IN_FLIGHT):
         try:

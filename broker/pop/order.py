@@ -1,12 +1,12 @@
-"""Queues that a group pops in order: the next messages only when those before are acknowledged, or
-their time is up (ConsumerOrderInfoManager).
+"""Queues that a group pops in order: it gets the next messages only when the messages before are
+acknowledged, or their time is up (ConsumerOrderInfoManager).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 MOST_QUEUES = 100_000  # of all groups; a broker has no limit
-ILLEGAL, UNCHANGED = -1, -2  # what `commit` says where no offset is to be committed
+ILLEGAL, UNCHANGED = -1, -2  # what `commit` returns where no offset is to be committed
 _FORGOTTEN_AFTER = 24 * 3600 * 1000  # CLEAN_SPAN_FROM_LAST
 
 
@@ -14,22 +14,22 @@ _FORGOTTEN_AFTER = 24 * 3600 * 1000  # CLEAN_SPAN_FROM_LAST
 class OrderInfo:
     """The messages of a queue that were popped last (OrderInfo)."""
 
-    attempt: str | None  # by which a client that asks again is known
+    attempt: str | None  # attemptId: the same when a client repeats its request
     pop_time: int
     invisible: int
     positions: Sequence[int]
-    left: int  # those that nobody has acknowledged, a bit each
-    visible: dict[int, int] = field(default_factory=dict)  # by position, where it was changed
-    counts: dict[int, int] = field(default_factory=dict)  # by position: given so often before
+    left: int  # a bit for each message that nobody has acknowledged
+    visible: dict[int, int] = field(default_factory=dict)  # by position: a time that was changed
+    counts: dict[int, int] = field(default_factory=dict)  # by position: how often given before
 
     def blocks_until(self) -> int:
-        """Until when the queue is blocked; 0 where all are acknowledged."""
+        """Until when the queue is blocked; 0 where all messages are acknowledged."""
         usual = self.pop_time + self.invisible
         left = (each for n, each in enumerate(self.positions) if self.left >> n & 1)
         return max((self.visible.get(each, usual) for each in left), default=0)
 
     def next(self) -> int:
-        """Where the group goes on (getNextOffset)."""
+        """The position where the group goes on (getNextOffset)."""
         for n, each in enumerate(self.positions):
             if self.left >> n & 1:
                 return each
@@ -46,7 +46,7 @@ class Orders:
     def blocked_until(
         self, attempt: str | None, group: str, topic: str, queue_id: int, now: int
     ) -> int | None:
-        """Until when nothing is popped of a queue; None: it is free (checkBlock)."""
+        """Until when a queue may not be popped; None: it may be popped now (checkBlock)."""
         info = self._of.get((group, topic, queue_id))
         if info is None or (info.attempt is not None and info.attempt == attempt):
             return None
@@ -60,7 +60,7 @@ class Orders:
         self, attempt: str | None, group: str, topic: str, queue_id: int, pop_time: int,
         invisible: int, positions: Sequence[int],
     ) -> OrderInfo:  # fmt: skip
-        """Messages were popped; of those that were before it is counted how often (update)."""
+        """Note that messages were popped, and count how often each was popped before (update)."""
         before = self._of.get((group, topic, queue_id))
         new = OrderInfo(attempt, pop_time, invisible, positions, (1 << len(positions)) - 1)
         if before is not None:
@@ -73,8 +73,8 @@ class Orders:
         return new
 
     def commit(self, group: str, topic: str, queue_id: int, position: int, pop_time: int) -> int:
-        """A message is acknowledged: the offset that its group has come to, or why there is none
-        (commitAndNext).
+        """Note that a message is acknowledged. Returns the offset up to which its group has come,
+        or ILLEGAL or UNCHANGED (commitAndNext).
         """
         info = self._of.get((group, topic, queue_id))
         if info is None:
@@ -90,7 +90,7 @@ class Orders:
     def show_at(
         self, group: str, topic: str, queue_id: int, position: int, pop_time: int, visible: int
     ) -> None:
-        """Say when a message may be popped again (updateNextVisibleTime)."""
+        """Set when a message may be popped again (updateNextVisibleTime)."""
         info = self._of.get((group, topic, queue_id))
         if info is not None and info.pop_time == pop_time and position in info.positions:
             info.visible[position] = visible
@@ -105,10 +105,10 @@ class Orders:
         return self._of.items()
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
-        """Forget what was popped of a queue: its group goes on elsewhere (clearBlock)."""
+        """Forget what was popped from a queue: its group goes on at another offset (clearBlock)."""
         self._of.pop((group, topic, queue_id), None)
 
     def clean(self, now: int) -> None:
-        """Forget what nobody has asked for in a day (autoClean)."""
+        """Forget queues from which nothing was popped for a day (autoClean)."""
         for key in [k for k, each in self._of.items() if now - each.pop_time > _FORGOTTEN_AFTER]:
             del self._of[key]

@@ -9,17 +9,17 @@ _ascii_text = json.JSONEncoder(ensure_ascii=True).encode
 
 
 class Entries:
-    """A map whose keys are objects, such as MessageQueues: fastjson writes a key as it is."""
+    """A map whose keys are objects, such as MessageQueues: fastjson writes them as JSON objects."""
 
     def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         self.pairs = list(pairs)
 
 
 def fastjson(value: Any, standard: bool = False) -> bytes:
-    """A value as RemotingSerializable.encode writes it: integer keys stand without quotes.
+    """A value as RemotingSerializable.encode writes it, with integer keys without quotes.
 
-    standard: they have quotes, and text is ASCII, as the name server answers a client that asks
-    for that (SerializerFeature.QuoteFieldNames, BrowserCompatible).
+    standard: integer keys have quotes, and text is ASCII, as the name server answers a client that
+    asks for this (SerializerFeature.QuoteFieldNames, BrowserCompatible).
     """
     return _written(value, standard).encode("utf-8", "replace")
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """What is asked for (RequestCode, 5.3.3)."""
+    """What a request asks for (RequestCode, 5.3.3)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -119,7 +119,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How it was answered (RemotingSysResponseCode, ResponseCode, 5.3.3)."""
+    """How a request was answered (RemotingSysResponseCode, ResponseCode, 5.3.3)."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -145,7 +145,7 @@ class ResponseCode(IntEnum):
 
 
 class Language(IntEnum):
-    """In what a peer is written (LanguageCode)."""
+    """The programming language of a peer (LanguageCode)."""
 
     JAVA = 0
     CPP = 1

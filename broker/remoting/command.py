@@ -12,11 +12,11 @@ INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 class BadFrame(ValueError):
-    """Bytes that are no frame of the protocol: nothing can be read behind them."""
+    """Bytes that are no frame of the protocol: nothing can be read after them."""
 
 
 class Serialization(IntEnum):
-    """How a header is written (SerializeType); an answer takes its request's."""
+    """How a header is written (SerializeType): an answer's like its request's."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -26,10 +26,10 @@ class Command(NamedTuple):
     """One request or answer. `fields` are the header's own (extFields), as texts."""
 
     code: int  # of a RequestCode, or of a ResponseCode
-    opaque: int = 0  # an answer has its request's
+    opaque: int = 0  # an answer has its request's opaque
     flag: int = 0
     fields: dict[str, str] = {}
-    body: bytes | None = b""  # None: it was too long, and passed over
+    body: bytes | None = b""  # None: the body was too long, and was skipped
     remark: str | None = None
     version: int = 0  # of the peer, as MQVersion numbers releases
     language: int = Language.JAVA
@@ -46,5 +46,5 @@ class Command(NamedTuple):
 
 
 def is_int(value: object) -> bool:
-    """Whether Java has it as an int."""
+    """Whether a value fits Java's int."""
     return type(value) is int and INT_MIN <= value <= INT_MAX

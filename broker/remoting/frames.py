@@ -1,7 +1,7 @@
-"""Frames: commands cut out of a stream of bytes, and written for one (NettyDecoder, NettyEncoder).
+"""Frames: reads commands from a stream of bytes, and writes them (NettyDecoder, NettyEncoder).
 
-A frame is an int, the length of what follows; an int whose upper byte says how the header is
-written and whose lower three are its length; the header; and the body, up to the frame's end.
+A frame is: an int, the length of the rest; an int whose upper byte is the header's Serialization
+and whose lower three bytes are the header's length; the header; the body, up to the frame's end.
 """
 
 import struct
@@ -13,7 +13,7 @@ from reput.broker.remoting.header_json import decode_json, encode_json
 
 FRAME_MOST = 1 << 24  # com.rocketmq.remoting.frameMaxLength
 HEADER_MOST = 1 << 18  # a message's properties, of 32 KB at most, travel in a header
-BODY_MOST = 1 << 20  # what is longer is a message that somebody sends: it is passed over
+BODY_MOST = 1 << 20  # a longer body is that of a message to be stored, and is skipped
 _HEAD = struct.Struct(">iI")
 _LENGTH_BYTES = 4
 
@@ -24,18 +24,18 @@ class Frames:
     """Takes a stream's bytes as they come, and gives the commands in it.
 
     It holds no more than one frame's head, header and body up to `body_most`, and what was fed
-    behind them. After BadFrame nothing can be read any more.
+    after them. After BadFrame nothing can be read any more.
     """
 
     def __init__(self, body_most: int = BODY_MOST) -> None:
         self._body_most = body_most
         self._held = bytearray()
         self._at = 0  # where the next frame begins
-        self._passed_over: Command | None = None  # its body is being passed over
-        self._to_pass = 0  # bytes of the refused frame that are still to come
+        self._passed_over: Command | None = None  # the command whose body is being skipped
+        self._to_pass = 0  # bytes of its frame that are still to come
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take more bytes; `next` gives what is whole by now."""
+        """Take more bytes; `next` returns the commands that are whole by now."""
         if self._to_pass:
             passed = min(self._to_pass, len(data))
             self._to_pass -= passed
@@ -47,7 +47,7 @@ class Frames:
 
     @property
     def waiting(self) -> int:
-        """How many bytes are held of what is not whole yet."""
+        """How many bytes are held of a frame that is not whole yet."""
         return len(self._held) - self._at
 
     def next(self) -> Command | None:
@@ -82,7 +82,7 @@ class Frames:
 
 
 def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
-    """(bytes behind the first int, bytes of the header, what reads it). Raises BadFrame."""
+    """(bytes after the first int, bytes of the header, the header's reader). Raises BadFrame."""
     total, marked = _HEAD.unpack_from(held, at)
     header_bytes, kind = marked & 0xFFFFFF, marked >> 24
     if not _LENGTH_BYTES <= total <= FRAME_MOST:
@@ -97,7 +97,7 @@ def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
 
 
 def frame_head(command: Command, body_bytes: int) -> bytes:
-    """All of a frame before its body of `body_bytes` bytes."""
+    """The part of a frame before its body of `body_bytes` bytes."""
     binary = command.serialization == Serialization.ROCKETMQ
     header = encode_binary(command) if binary else encode_json(command)
     marked = command.serialization << 24 | len(header)

@@ -12,7 +12,7 @@ _LANGUAGES = frozenset(map(int, Language))
 
 
 def decode_binary(header: bytes) -> Command:
-    """The command that a header tells, without its body. Raises BadFrame."""
+    """The command of a header, without its body. Raises BadFrame."""
     try:
         code, language, version, opaque, flag = _FIXED.unpack_from(header)
         remark, at = _text(header, _FIXED.size, _INT, len(header))
@@ -38,7 +38,7 @@ def decode_binary(header: bytes) -> Command:
 
 
 def _text(header: bytes, at: int, width: struct.Struct, end: int) -> tuple[str | None, int]:
-    """(the text that begins with its length, where it ends); an empty one is none, as in Java."""
+    """(the text after its length, where it ends); None for an empty text, as in Java."""
     (length,) = width.unpack_from(header, at)
     at += width.size
     if length < 0 or at + length > end:

@@ -12,7 +12,7 @@ _NAMES = {int(language): language.name for language in Language}
 
 
 def decode_json(header: bytes) -> Command:
-    """The command that a header tells, without its body. Raises BadFrame."""
+    """The command of a header, without its body. Raises BadFrame."""
     try:
         fields = json.loads(header.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def _fields(fields: Any) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """A field's text: clients in other languages than Java write numbers as such."""
+    """A field's text: clients in other languages than Java write numbers as JSON numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -63,7 +63,7 @@ def _text(value: Any) -> str:
 
 
 def encode_json(command: Command) -> bytes:
-    """The header of a command; its members stand in fastjson's order."""
+    """The header of a command, with its members in fastjson's order."""
     members = [f'"code":{int(command.code)}']
     if command.fields:
         fields = (

@@ -1,4 +1,4 @@
-"""Which protocol a peer speaks that is not remoting, by the first bytes that it sends."""
+"""Which protocol other than remoting a peer speaks, by the first bytes that it sends."""
 
 _HTTP2 = b"PRI * HTTP/2.0"  # the connection preface (RFC 9113, 3.4); gRPC is HTTP/2
 _HTTP1 = (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"OPTIONS ", b"CONNECT ", b"DELETE ")
@@ -7,7 +7,7 @@ FIRST_BYTES = len(_HTTP2)  # enough to tell the protocols apart
 
 
 def protocol_of(first: bytes) -> str:
-    """What a person calls it."""
+    """The protocol's name, for messages."""
     if first[:4] == _HTTP2[:4]:
         return "HTTP/2, as gRPC clients do"
     if first.startswith(_HTTP1):

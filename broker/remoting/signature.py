@@ -9,14 +9,14 @@ import hmac
 from collections.abc import Mapping
 
 ACCESS_KEY, SIGNATURE = "AccessKey", "Signature"  # SessionCredentials
-# MixAll.UNIQUE_MSG_QUERY_FLAG: PlainAccessValidator leaves it out, since older clients add it
-# when they have signed; newer ones have it among what they sign.
+# MixAll.UNIQUE_MSG_QUERY_FLAG: PlainAccessValidator leaves this field out, since older clients add
+# it after they have signed; newer clients sign it too.
 _UNIQUE_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 def signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """What a client puts in the field Signature (AclUtils.calSignature)."""
-    # String.compareTo orders by UTF-16 units, which begins to differ above the BMP.
+    """The value of the field Signature as a client makes it (AclUtils.calSignature)."""
+    # String.compareTo orders by UTF-16 units: another order than Python's above the BMP.
     names = sorted((name for name in fields if name != SIGNATURE), key=_as_java)
     content = "".join(fields[name] for name in names).encode("utf-8", "replace") + body
     key = secret_key.encode("utf-8", "replace")
@@ -24,7 +24,7 @@ def signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
 
 
 def signed_by(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:
-    """Whether the field Signature is the one of this secret key; takes as long if it is not."""
+    """Whether the field Signature was made with this secret key, compared in constant time."""
     given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     without = {name: value for name, value in fields.items() if name != _UNIQUE_QUERY}
     whole = hmac.compare_digest(given, signature(fields, body, secret_key).encode())

@@ -1,9 +1,9 @@
-"""The numbers by which peers tell each other their release (MQVersion.Version's ordinals)."""
+"""The numbers by which peers name their release (MQVersion.Version's ordinals)."""
 
 from reput.store_format.release.profiles import release_key
 
 _FIRST = {4: 213, 5: 413}  # V4_0_0, V5_0_0
-_PER_MINOR = 20  # ten releases and a snapshot before each
+_PER_MINOR = 20  # ten releases, and a snapshot before each of them
 _STANDARD_JSON = 401  # V4_9_4
 
 

@@ -1,7 +1,7 @@
 """Frames of RocketMQ's replication (HAConnection, HAClient; from 5.0.0 DefaultHAConnection).
 
-The slave sends an offset of 8 bytes: first where it stands, later how far it has come. The master
-sends an offset (8), a size (4) and that number of bytes of the log; a size of 0 is a heartbeat.
+The slave sends an offset of 8 bytes: how far its log goes. The master sends an offset (8 bytes), a
+size (4 bytes) and `size` bytes of the log; a size of 0 is a heartbeat.
 docs/formats/replication.md has an example of each.
 """
 
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 REPORT_BYTES = 8
 HEADER_BYTES = 12
-# DefaultHAClient.READ_MAX_BUFFER_SIZE: a slave waits for ever for a frame that is longer
+# DefaultHAClient.READ_MAX_BUFFER_SIZE: a slave waits for ever for the end of a longer frame
 FRAME_MOST = (4 << 20) - HEADER_BYTES
 _REPORT = struct.Struct(">q")
 _HEADER = struct.Struct(">qi")
 
 
 class ProtocolError(ValueError):
-    """The other side sent what no RocketMQ sends; the text says field, value and reason."""
+    """The other side sent what no RocketMQ sends; the text has field, value and reason."""
 
 
 class LogChunk(NamedTuple):
-    """Bytes of the log as they came; with none, a heartbeat. offset: physical, of the first."""
+    """Bytes of the log as received; without any, a heartbeat. offset: physical, of the first."""
 
     offset: int
     data: bytes
-    frame_ends: bool  # these are the last ones of their frame
+    frame_ends: bool  # whether these bytes are the last of their frame
 
 
 def encode_report(offset: int) -> bytes:
@@ -45,7 +45,7 @@ class ReportReader:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """The last whole report of all that came (as processReadEvent takes it), None if none.
+        """The last whole report of all received so far (as in processReadEvent); None if none.
 
         Raises ProtocolError for a negative offset.
         """
@@ -65,10 +65,10 @@ class TransferReader:
 
     def __init__(self) -> None:
         self._header = b""
-        self._at, self._left = 0, 0  # the frame under way: the next byte's offset, bytes to come
+        self._at, self._left = 0, 0  # of the current frame: the next byte's offset, bytes to come
 
     def feed(self, data: bytes) -> list[LogChunk]:
-        """The log's bytes in these, in order. Raises ProtocolError for what cannot be a header."""
+        """The log's bytes in `data`, in order. Raises ProtocolError for an impossible header."""
         parts: list[LogChunk] = []
         view = memoryview(data)
         while len(view):

@@ -1,8 +1,8 @@
 """What a master does for one slave: which bytes it sends next, when a heartbeat, when it gives up.
 
-Pure; the caller has log, sockets and time. As HAConnection (4.x) and DefaultHAConnection (5.x), and
-AutoSwitchHAConnection in controller mode; one difference: a new slave, which reports 0, gets all of
-the log and not its last file only (#9580).
+Pure: the caller has log, sockets and time. As HAConnection (4.x) and DefaultHAConnection (5.x), and
+AutoSwitchHAConnection in controller mode, with one difference: a new slave, which reports 0, gets
+the whole log and not only its last file (#9580).
 """
 
 from typing import NamedTuple, Protocol
@@ -22,7 +22,7 @@ TRANSFER_BYTES = 32 << 10  # haTransferBatchSize
 
 
 class Send(NamedTuple):
-    """What goes to the slave now: `header`, then `size` bytes of the log from `at` on."""
+    """What is sent to the slave now: `header`, then `size` bytes of the log from `at` on."""
 
     header: bytes
     at: int = 0
@@ -38,12 +38,12 @@ class MasterLog(NamedTuple):
 
 
 class SlaveConnection(Protocol):
-    """One slave's connection. acked: up to where the slave has the log, -1 before it says so."""
+    """One slave's connection. acked: up to where the slave has the log; -1: no report yet."""
 
     acked: int
 
     def receive(self, data: bytes, log: MasterLog, now: float) -> None:
-        """Take what the slave sent. Raises ProtocolError."""
+        """Take bytes that the slave sent. Raises ProtocolError."""
 
     def next(self, log: MasterLog, now: float) -> Send | None:
         """What to send now; None where nothing is due."""
@@ -63,7 +63,7 @@ class _Common:
         return now - self._heard_at > HOUSEKEEPING_SECONDS
 
     def _reported(self, offset: int, log: MasterLog) -> None:
-        """Raises ProtocolError where the slave has what the master has not (since 4.9.5)."""
+        """Take a report. ProtocolError: the slave's log ends after (since 4.9.5) or before ours."""
         if offset > log.end:
             raise ProtocolError(
                 f"report: the slave's log goes on to {offset}, the master's only to {log.end}"
@@ -77,7 +77,7 @@ class _Common:
                 )
 
     def _size(self, log: MasterLog) -> int:
-        """How many bytes go next: never over a segment's end, which a slave could not append."""
+        """How many bytes are sent next: a slave cannot append bytes across a segment's end."""
         left = log.segment_bytes - self._next % log.segment_bytes
         return max(min(log.end - self._next, left, self._batch), 0)
 
@@ -110,7 +110,7 @@ class DefaultConnection(_Common):
 
 
 class SwitchConnection(_Common):
-    """A slave in controller mode: epochs first. The log is one epoch's unless others are given."""
+    """A slave in controller mode: the master sends its epochs first. epochs: one if none given."""
 
     def __init__(
         self, now: float, batch: int = TRANSFER_BYTES, epochs: tuple[Epoch, ...] = ()
@@ -137,7 +137,7 @@ class SwitchConnection(_Common):
         current = [each for each in epochs if each.start <= self._next] or [epochs[0]]
         later = [each.start for each in epochs if each.start > self._next]
         size = self._size(log)
-        if later:  # what is sent at once is of one epoch
+        if later:  # bytes that are sent at once are all of one epoch
             size = min(size, later[0] - self._next)
         if not size and not self._heartbeat_due(now):
             return None

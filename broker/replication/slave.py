@@ -1,9 +1,10 @@
 """What a slave does with what its master sends, in both protocols: pure, the caller has the time.
 
-As HAClient (4.x), DefaultHAClient and AutoSwitchHAClient (5.x); one difference: the first report is
-never 0, from which a master would send its last file only (#9580), but where the log is to begin.
-Where that is 0 itself, 1 is reported: the byte that is then not sent is the first one of the first
-record's size, which is 0 in every record below 16 MB; the record's lengths show it.
+As HAClient (4.x), DefaultHAClient and AutoSwitchHAClient (5.x), with one difference: the first
+report is where the log is to begin. It is never 0, after which a master would send its last file
+only (#9580). Where the log is to begin at 0, 1 is reported. The byte that is then not sent is the
+first byte of the first record's size. It is 0 in every record below 16 MB; the lengths of a larger
+record would not add up.
 """
 
 from typing import Protocol
@@ -29,20 +30,20 @@ HOUSEKEEPING_SECONDS = 20.0  # haHousekeepingInterval
 
 
 class WrongOffset(ProtocolError):
-    """The master sends another place of its log than was asked for."""
+    """The master sends its log from another offset than was asked for."""
 
 
 class Slave(Protocol):
     """One connection to a master."""
 
     def hello(self, now: float) -> bytes:
-        """What is sent when the connection stands. now: seconds of any clock, as everywhere."""
+        """What is sent on a new connection. now, here and below: seconds of any clock."""
 
     def receive(self, data: bytes, now: float) -> list[LogChunk]:
-        """The log's bytes in what came, without heartbeats. Raises ProtocolError."""
+        """The log's bytes in `data`, without heartbeats. Raises ProtocolError."""
 
     def report(self, end: int, now: float) -> bytes:
-        """What is to be sent now: how far the log goes, or nothing yet."""
+        """What is to be sent now: a report of how far the log goes, or no bytes."""
 
     def silent(self, now: float) -> bool:
         """Whether the master has sent nothing for so long that the connection counts as dead."""
@@ -52,7 +53,7 @@ class _Common:
     """Reports, heartbeats and silence, which both protocols have."""
 
     def __init__(self, start: int) -> None:
-        """start: where the master is to begin."""
+        """start: the physical offset where the master is to begin."""
         self._next = self._reported = start
         self._sent_at = self._heard_at = 0.0
 
@@ -66,7 +67,7 @@ class _Common:
         return True
 
     def _log(self, part: LogChunk) -> bool:
-        """Whether these are the log's next bytes; False for a heartbeat. Raises WrongOffset."""
+        """Whether `part` has the log's next bytes; False for a heartbeat. Raises WrongOffset."""
         if part.offset != self._next and (part.data or part.offset >= 0):
             raise WrongOffset(
                 f"the master sends its log from {part.offset} on, but it was asked for "
@@ -81,7 +82,7 @@ class DefaultSlave(_Common):
 
     def __init__(self, start: int) -> None:
         super().__init__(max(start, 1))
-        self._unsent = not start  # the log's first byte is none that a master can be asked for
+        self._unsent = not start  # a master cannot be asked for the log's first byte
         self._reader = TransferReader()
 
     def hello(self, now: float) -> bytes:
@@ -103,11 +104,11 @@ class DefaultSlave(_Common):
 class SwitchSlave(_Common):
     """A slave in controller mode. It takes part in no election: an asynchronous learner.
 
-    epochs: what the master said, once it has; empty before.
+    epochs: those of the master; empty until they are received.
     """
 
     def __init__(self, start: int, known: tuple[Epoch, ...] = ()) -> None:
-        """known: the epochs of what is there already; those of the master must go on from them."""
+        """known: the epochs of the log that is there; the master's must continue them."""
         super().__init__(start)
         self._reader = SwitchMasterReader()
         self._known, self._shaken, self._asked = known, False, False
@@ -144,7 +145,7 @@ class SwitchSlave(_Common):
     def report(self, end: int, now: float) -> bytes:
         if not self._shaken:
             return b""
-        if not self._asked:  # the first one says where the master is to begin, as no hello does
+        if not self._asked:  # the first report, not the hello, says where the master is to begin
             self._asked, self._sent_at = True, now
         elif not self._due(end, now):
             return b""

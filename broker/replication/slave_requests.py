@@ -1,7 +1,7 @@
 """What a slave asks a broker besides its log, by the remoting protocol, as bytes.
 
-GET_BROKER_RUNTIME_INFO tells where the log begins, GET_BROKER_CONFIG how long its segments are; the
-others are SlaveSynchronize's, whose bodies are what stands in config/ of the master.
+GET_BROKER_RUNTIME_INFO tells where the log begins, GET_BROKER_CONFIG how long its segments are. The
+other requests are SlaveSynchronize's: their bodies are the files in the master's config/.
 """
 
 import json
@@ -22,7 +22,7 @@ _VERSION = 399
 
 
 class SlaveAnswer(NamedTuple):
-    """A response: its code (0: success), what it says besides, its body."""
+    """A response: its code (0: success), its remark and its body."""
 
     code: int
     remark: str
@@ -35,7 +35,7 @@ def encode_question(code: int, opaque: int) -> bytes:
 
 
 def decode_answer(frames: Frames) -> SlaveAnswer | None:
-    """The answer in what was fed (header: JSON), None: not whole yet. Raises ProtocolError."""
+    """The answer in what was fed (header: JSON); None: not whole yet. Raises ProtocolError."""
     try:
         found = frames.next()
     except BadFrame as error:
@@ -48,7 +48,7 @@ def decode_answer(frames: Frames) -> SlaveAnswer | None:
 
 
 def runtime_info(body: bytes) -> dict[str, str]:
-    """What GET_BROKER_RUNTIME_INFO says (KVTable). Raises ProtocolError."""
+    """The figures of GET_BROKER_RUNTIME_INFO (KVTable). Raises ProtocolError."""
     try:
         table: dict[str, Any] = json.loads(body)["table"]
         return {str(name): str(value) for name, value in table.items()}

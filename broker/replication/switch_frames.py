@@ -1,6 +1,6 @@
 """Frames of replication in controller mode (AutoSwitchHAConnection, AutoSwitchHAClient; 5.0.0 on).
 
-Before the log both sides say who they are: the slave 16 bytes, the master its epochs, that is which
+Before the log both sides send a handshake: the slave 16 bytes, the master its epochs, that is which
 master began at which offset. A slave whose epochs differ has records that were never agreed on.
 """
 
@@ -15,10 +15,10 @@ SLAVE_HANDSHAKE_BYTES = 16
 SLAVE_REPORT_BYTES = 12
 _SLAVE_HANDSHAKE = struct.Struct(">ihhq")
 _SLAVE_REPORT = struct.Struct(">iq")
-_MASTER_HEAD = struct.Struct(">iiqi")  # of both kinds of frame
+_MASTER_HEAD = struct.Struct(">iiqi")  # of handshakes and transfers
 _MASTER_REST = struct.Struct(">qq")  # of a transfer: epochStartOffset, confirmOffset
 _ENTRY = struct.Struct(">iq")
-EPOCHS_MOST = 1000  # handShakeBuffer has room for no more
+EPOCHS_MOST = 1000  # handShakeBuffer has no room for more
 
 
 class SlaveHello(NamedTuple):
@@ -44,7 +44,7 @@ class MasterHello(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """The beginning of a transfer; its bytes follow as Parts."""
+    """The head of a transfer; its bytes follow as LogChunks."""
 
     offset: int
     size: int
@@ -108,7 +108,7 @@ class SwitchMasterReader:
         self._at, self._left = 0, 0
 
     def feed(self, data: bytes) -> list[MasterHello | Transfer | LogChunk]:
-        """What is whole now, in order; the log's bytes as they come. Raises ProtocolError."""
+        """The frames that are whole now, in order; log bytes as they come. Raises ProtocolError."""
         found: list[MasterHello | Transfer | LogChunk] = []
         view = memoryview(data)
         while len(view):
@@ -127,7 +127,7 @@ class SwitchMasterReader:
         return found
 
     def _wanted(self) -> int:
-        """How long the frame's head is, as far as that is known by now."""
+        """How long the frame's head is, as far as the bytes received tell."""
         if len(self._rest) < _MASTER_HEAD.size:
             return _MASTER_HEAD.size
         state, size = struct.unpack_from(">ii", self._rest)

@@ -1,6 +1,6 @@
 """Files of config/ as a broker writes them: JSON with unquoted integer keys, and a .bak.
 
-MixAll.string2File keeps what was there as .bak. Here either file appears whole or not at all.
+MixAll.string2File keeps the old content as .bak. Here either file appears whole or not at all.
 """
 
 import json
@@ -14,15 +14,15 @@ from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.release.profiles import Profile
 
 _BYTES_MAX = 256 << 20
-_MARK = "#"  # stands before a key that had no quotes; no topic and no group has such a name
-_NEW, _BACKUP = ".tmp", ".bak"  # as MixAll.string2File has them
+_MARK = "#"  # put before a key that had no quotes; no topic or group name begins with it
+_NEW, _BACKUP = ".tmp", ".bak"  # as in MixAll.string2File
 _MARKED = re.compile(rf"{_MARK}-?[0-9]+")
 
 
 def read_json(files: Files, path: str) -> dict[str, Any]:
-    """What a file holds; {} where there is none. Keys that had no quotes begin with `#`.
+    """A file's JSON object; {} where there is no file. Keys that had no quotes begin with `#`.
 
-    Raises StoreError where it is no JSON object: nothing is written over it.
+    Raises StoreError for anything but a JSON object, so that it is not overwritten.
     """
     raw = _read(files, path)
     if raw is None:
@@ -37,10 +37,10 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 
 
 def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file holds, and its `offsetTable`, which is part of that and may be changed.
+    """A file's JSON object, and the `offsetTable` in it, which the caller may change.
 
-    Raises StoreError where it is none, or where its folder or what is written beside it is a link
-    or the like: it is written to later.
+    Raises StoreError where either is no JSON object, or where the folder or a file that
+    `write_json` is to write is a link or the like.
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
@@ -55,12 +55,12 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
 
 
 def integer_key(number: int | str) -> str:
-    """A key without quotes, as `read_json` gives it."""
+    """A key without quotes, as `read_json` returns it."""
     return f"{_MARK}{number}"
 
 
 def write_json(files: Files, path: str, value: dict[str, Any], profile: Profile) -> None:
-    """Replace a file durably, and keep what it held as .bak. Raises OSError."""
+    """Replace a file durably, and keep its old content as .bak. Raises OSError."""
     before = _read(files, path)
     text = pretty(value, profile.config_entry_lines).encode()
     if before == text:
@@ -76,8 +76,8 @@ def write_json(files: Files, path: str, value: dict[str, Any], profile: Profile)
 def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
     """RemotingSerializable.toJson(value, true).
 
-    entry_lines: each entry and element stands on a line of its own (fastjson2, from 5.4.0 on);
-    before, those with unquoted keys and those of lists stand one behind the other (fastjson).
+    entry_lines: each entry and element has a line of its own (fastjson2, from 5.4.0 on). Before,
+    maps with unquoted keys only, and lists, are on one line (fastjson).
     """
     if isinstance(value, dict):
         parts = [

@@ -1,4 +1,4 @@
-"""What somebody decided of transactions: one word for all, or a file with a line for each."""
+"""Decisions to commit or roll back transactions: one for all, or a file with a line for each."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,8 +16,8 @@ class Outcome(StrEnum):
 
 
 class Decisions(NamedTuple):
-    """default: of those that are not named, None: they stay as they are. named: by UNIQ_KEY, or by
-    the half message's physical offset.
+    """default: for transactions that are not named; None: they stay as they are.
+    named: by UNIQ_KEY, or by the half message's physical offset.
     """
 
     default: Outcome | None
@@ -27,9 +27,9 @@ class Decisions(NamedTuple):
 def read_decisions(name: str, text: str) -> Decisions:
     """The decisions of a file: lines `UNIQ_KEY commit`, or `PHYSICAL_OFFSET rollback`.
 
-    Empty lines and those that begin with `#` are left out. A name that is all decimal digits and
-    shorter than a UNIQ_KEY (20 digits at most) is a physical offset. Raises StoreError, which names
-    file, line and field.
+    Empty lines and lines that begin with `#` are left out. A name of at most 20 decimal digits,
+    which is shorter than a UNIQ_KEY, is a physical offset. Raises StoreError, which names file,
+    line and field.
     """
     found: dict[str | int, Outcome] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,8 +1,8 @@
 """Delivers what is due, as ScheduleMessageService and TimerMessageStore put it.
 
-The messages are put first, then made durable, and only then the broker's own files say so
-(config/delayOffset.json, timerlog and timercheck). After a kill in between the log tells what was
-delivered, and the next run goes on there (services.due).
+The messages are put first, then made durable. Only then the broker's own files are changed
+(config/delayOffset.json, timerlog and timercheck). After a kill in between, the next run finds in
+the log what was delivered, and goes on there (services.due_messages).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,22 +41,22 @@ class Delivered(NamedTuple):
 
     levels: int  # messages of delay levels
     timers: int
-    missed: int  # of both: those that a broker had skipped
-    refused: list[str]  # of each message that could not be put, where it is and why
+    missed: int  # messages of either kind that a broker had skipped
+    refused: list[str]  # for each message that could not be put: where it is, and why
 
 
 def deliver(
     writer: CommitLogWriter, store: OpenedStore, plan: DeliveryPlan, until: Until, read_before: int,
     go_on: Callable[[], bool],
 ) -> Delivered:  # fmt: skip
-    """Deliver as planned, and tell the broker's files.
+    """Deliver as planned, and note it in the broker's files.
 
-    store: the writer's, open for reading. read_before: lastReadTimeMs as it was. go_on: asked after
-    each message; False ends it, with the files telling how far it came. What is refused stays where
-    it is: a level's queue stands still there, as a broker's does. Raises StoreError (WriterFailed),
-    OSError.
+    store: the writer's, open for reading. read_before: the old lastReadTimeMs. go_on: called after
+    each message; False ends the delivery, and the files note how far it came. A refused message
+    stays where it is, and its level's queue stops there, as a broker's does. Raises StoreError
+    (WriterFailed), OSError.
     """
-    # what cannot be written at last is found out first
+    # a file that cannot be written at the end is to be found before anything is put
     _level_offsets(writer)
     if plan.wheel is not None:
         check_can_replace(writer.store.files)
@@ -64,7 +64,7 @@ def deliver(
     timers += [each.physical_offset for each in plan.wheel or ()]
     written = write_times(store.storage, store.path, np.array(timers, np.int64))
     stays, counts = dict(plan.levels), [0, 0, 0]
-    held: set[int] = set()  # levels whose queue stands still at a message that was refused
+    held: set[int] = set()  # levels whose queue stops at a message that was refused
     refused: list[str] = []
     left: list[Due] = []
     stopped = False
@@ -91,7 +91,7 @@ def deliver(
             continue
         counts[2 if each.missed else 0 if each.level else 1] += 1
         stopped = not go_on()
-    for each in reversed(left):  # the first of each level stays last
+    for each in reversed(left):  # so that each level keeps its first message
         if each.level and not each.missed:
             stays[each.level] = (each.physical_offset, each.queue_offset)
     writer.flush()
@@ -104,7 +104,7 @@ def deliver(
 
 
 class Discarded(Refused):
-    """A message that every broker passes over for ever (ScheduleMessageService.executeOnTimeUp)."""
+    """A message that no broker ever delivers (ScheduleMessageService.executeOnTimeUp)."""
 
 
 def _still_waiting(left: Sequence[Due]) -> list[Waiting]:
@@ -120,8 +120,8 @@ def _put(
 ) -> None:
     """Put one message into its real queue. Raises Refused.
 
-    The broker makes the text before it clears DELAY, REAL_TOPIC and their like, so that it keeps
-    them (ScheduleMessageService.messageTimeUp, TimerMessageStore.convertMessage).
+    DELAY, REAL_TOPIC and the like stay in the properties: the broker makes the text before it
+    clears them (ScheduleMessageService.messageTimeUp, TimerMessageStore.convertMessage).
     """
     properties = properties_of(writer, record)
     if timer:
@@ -150,7 +150,7 @@ def _tell_levels(writer: CommitLogWriter, stays: dict[int, tuple[int, int] | Non
 
 
 def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, Any]]:
-    """What config/delayOffset.json holds, and its offsets by level. Raises StoreError."""
+    """The JSON object of config/delayOffset.json, and its offsets by level. Raises StoreError."""
     whole, table = read_offsets(writer.store.files, DELAY_OFFSETS)
     try:
         return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
@@ -164,7 +164,7 @@ def _tell_wheel(
     writer: CommitLogWriter, store: OpenedStore, waits: Sequence[Waiting], last: int,
     written: dict[int, int], until: Until, read_before: int,
 ) -> None:  # fmt: skip
-    """Write timerlog anew with what still waits, and timercheck."""
+    """Write timerlog anew with the messages that still wait, and timercheck."""
 
     def in_wheel(place: int, out: int, recalls: bool) -> InWheel:
         record = store.log.record_at(place)

@@ -1,9 +1,9 @@
-"""Which delayed messages and timers are due, in which order, and what stays.
+"""Which delayed messages and timers are due, in which order, and which stay.
 
 ScheduleMessageService reads each level's queue in order and stops at the first message that is not
 due. TimerMessageStore reads the slots of its wheel in the order of time; a slot is read once its
-tick is over. What was delivered already is found in the log (fate.delays), not in the broker's
-files: so a message is due once, however often one asks.
+tick is over. The log (fate.delays), not the broker's files, shows what was delivered already: so a
+message is delivered once, however often deliveries are planned.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,21 +22,21 @@ _SKIPPED = (
 
 
 class Until(NamedTuple):
-    """What is wanted of the deliveries. Times in milliseconds since 1970."""
+    """Which messages are to be delivered. Times in milliseconds since 1970."""
 
-    time: int  # what was due then
+    time: int  # messages that were due at this time
     now: int  # the clock of the broker that would deliver
-    missed: bool  # also what a broker has skipped
+    missed: bool  # also messages that a broker has skipped
     precision: int  # timerPrecisionMs
 
     @property
     def tick(self) -> int:
-        """The first slot of the wheel that is not read yet at `time`."""
+        """The first slot of the wheel that has not been read at `time`."""
         return self.time - self.time % self.precision
 
     @property
     def read_to(self) -> int:
-        """Up to here a broker may count the wheel as read: never beyond its clock."""
+        """The time up to which a broker may take the wheel as read: never beyond its clock."""
         return min(self.tick, self.now - self.now % self.precision)
 
 
@@ -55,38 +55,38 @@ class Waiting(NamedTuple):
 
     physical_offset: int
     out: int  # its TIMER_OUT_MS
-    recalls: bool  # it recalls another
+    recalls: bool  # whether it recalls another message
 
 
 class DeliveryPlan(NamedTuple):
-    """What is to be done, and what was found besides."""
+    """What is to be done, and counts of the other messages found."""
 
     due: list[Due]  # in the order of delivery
-    # By level where its queue is read from afterwards: (physical offset, queue offset) of the first
-    # message that stays, None for the queue's end. Only levels of which something is delivered.
+    # By level: where its queue is read from afterwards, as (physical offset, queueOffset) of the
+    # first message that stays; None: the queue's end. Only levels that deliver a message.
     levels: dict[int, tuple[int, int] | None]
-    wheel: list[Waiting] | None  # in the log's order; None: nothing of the wheel is delivered
+    wheel: list[Waiting] | None  # in the log's order; None: the wheel delivers nothing
     wheel_last: int | None  # physical offset of the last message of rmq_sys_wheel_timer
     waiting: int  # neither due nor skipped
-    skipped: int  # skipped by a broker, and not wanted here
-    unsure: int  # of these: whether they were delivered the log does not tell
-    done: int  # delivered before, which a broker would deliver again
+    skipped: int  # skipped by a broker, and not delivered here
+    unsure: int  # those of `skipped` that may have been delivered: the log does not show it
+    done: int  # delivered already, though a broker would deliver them again
 
 
 def plan_delivery(
     gathered: Gathered, found: Iterable[Delayed], delays: Mapping[int, int], read: Read,
     until: Until,
 ) -> DeliveryPlan:  # fmt: skip
-    """The plan from what `fate.delays.resolve` has found of the marks that were gathered.
+    """The plan for the delayed messages that `fate.delays.resolve` found in the gathered marks.
 
-    delays: each level's milliseconds; read: how far the broker was.
+    delays: each level's delay in milliseconds. read: how far the broker has read.
     """
     due: list[Due] = []
     levels: dict[int, tuple[int, int] | None] = {}
-    last: dict[int, int] = {}  # by level the latest due time so far: a queue is read in order
+    last: dict[int, int] = {}  # by level: the latest due time so far, as a queue is read in order
     wheel: list[Waiting] = []
     waiting = skipped = unsure = done = 0
-    turns = False  # whether the wheel has messages that are delivered
+    turns = False  # whether the wheel has messages that are or were delivered
     for each in found:
         place, level = each.physical_offset, each.level
         if each.state in _SKIPPED:
@@ -119,7 +119,7 @@ def plan_delivery(
             last[level] = max(each.due, last.get(level, each.due))
             if not over:
                 due.append(Due(place, each.queue_offset, last[level], level, False))
-    # levels of which nothing has changed are left as they are
+    # levels without a delivered message stay as they are
     moved = {level: levels[level] for level in last}
     due.sort(key=lambda each: (not each.missed, each.due, each.physical_offset))
     if turns:
@@ -132,8 +132,8 @@ def plan_delivery(
 
 
 def _corrected(due: int, delay: int, now: int) -> int:
-    """DeliverDelayedMessageTimerTask.correctDeliverTimestamp: a time that the level cannot have
-    given, as after a change of messageDelayLevel, means now.
+    """DeliverDelayedMessageTimerTask.correctDeliverTimestamp: a due time later than the level's
+    delay allows, as after a change of messageDelayLevel, counts as now.
     """
     return now if due > now + delay else due
 

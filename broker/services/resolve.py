@@ -1,13 +1,12 @@
 """Ends pending transactions, as EndTransactionProcessor and TransactionalMessageServiceImpl do.
 
-A commit puts the message into its real topic, a rollback nothing; an op message then names the
-half message, so that no broker asks about it. One that was checked transactionCheckMax times is put
-into TRANS_CHECK_MAX_TIME_TOPIC, as check() does it, and gets no op. At last
+A commit puts the message into its real topic, a rollback puts nothing. An op message then names the
+half message, so that no broker asks about it. A half message that was checked transactionCheckMax
+times is put into TRANS_CHECK_MAX_TIME_TOPIC, as check() does it, and gets no op message. At last
 config/consumerOffset.json says up to where the queue of half messages is done (CID_RMQ_SYS_TRANS):
-a broker discards what is older than fileReservedTime before it has read all op messages.
+a broker discards half messages older than fileReservedTime before it has read all op messages.
 
-After a kill the log tells what was done: a committed message without its op gets one by the next
-run.
+After a kill the log shows what was done: the next run adds op messages that are missing.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,17 +42,17 @@ _GIVEN_UP = (
 
 
 class ResolutionPlan(NamedTuple):
-    """What is to be done, in the log's order, and what was found besides."""
+    """What is to be done, in the log's order, and the other transactions found."""
 
     commits: list[Transaction]
     rollbacks: list[Transaction]
     discards: list[Transaction]
-    unfinished: list[Transaction]  # ended before, and an op message is missing
+    unfinished: list[Transaction]  # ended already, but an op message is missing
     undecided: list[Transaction]  # stay pending
-    given_up: int  # discarded or abandoned, and not wanted
-    ended_otherwise: list[str]  # names whose transaction has ended otherwise
-    half_position: int  # up to where the broker has checked, a queue offset
-    behind: bool  # it can go on, though nothing else is to be done
+    given_up: int  # discarded or abandoned by a broker, and not ended here
+    ended_otherwise: list[str]  # names whose transaction has ended otherwise than decided
+    half_position: int  # queueOffset up to which the broker has checked half messages
+    behind: bool  # whether that position can move, though nothing else is to be done
 
     @property
     def needed(self) -> bool:
@@ -76,11 +75,11 @@ def plan_resolution(
     log: LogReader, found: Iterable[Transaction], decisions: Decisions, discarded: bool,
     checks_most: int, half_position: int, split: bool,
 ) -> ResolutionPlan:  # fmt: skip
-    """The plan of what `fate.transactions.resolve` has found.
+    """The plan for the transactions that `fate.transactions.resolve` has found.
 
-    discarded: also those that a broker has given up, and those that it would discard now.
-    checks_most: transactionCheckMax; half_position: up to where the broker has checked. Raises
-    StoreError for a name that no transaction has, or two of them.
+    discarded: also decide those that a broker has given up, or would discard now.
+    checks_most: transactionCheckMax. half_position: queueOffset up to which the broker has checked.
+    Raises StoreError for a name that no transaction has, or that two have.
     """
     plan = ResolutionPlan([], [], [], [], [], 0, [], half_position, False)
     names = _Names(log, decisions, split)
@@ -98,7 +97,7 @@ def plan_resolution(
                 plan.unfinished.append(each)
         elif each.state in _GIVEN_UP and not (discarded or named):
             given_up += 1
-            # the discarded message is there, and the broker does not know of it
+            # the discarded message was put, but the broker has not noted it
             behind |= each.state == TransactionState.DISCARDED and each.half_offset >= half_position
         elif decision is None:
             plan.undecided.append(each)
@@ -117,8 +116,8 @@ def plan_resolution(
 
 
 def _known_by_rocksdb(each: Transaction) -> StoreError:
-    """Why one is not ended here that RocksDB tells a broker of: how often it was checked, which
-    the committed message says, stands only there.
+    """Why a transaction that is kept in RocksDB is not ended here: its committed message has the
+    number of checks, which is only in RocksDB.
     """
     return StoreError(
         f"physical {each.first}: a {each.state} half message of transRocksDBEnable, which only its "
@@ -127,20 +126,20 @@ def _known_by_rocksdb(each: Transaction) -> StoreError:
 
 
 class _Names:
-    """The transactions that are named one by one; each name must be that of one."""
+    """The transactions that are decided by name; each name must be that of one transaction."""
 
     def __init__(self, log: LogReader, decisions: Decisions, split: bool) -> None:
         self._log, self._split = log, split
         self._places = {k: d for k, d in decisions.named.items() if isinstance(k, int)}
         keys = [(key, d) for key, d in decisions.named.items() if isinstance(key, str)]
         self._keys = {hash_text(key.encode("utf-8", "replace")): (key, d) for key, d in keys}
-        self._open: dict[str | int, int] = {}  # a name with the place of its open transaction
+        self._open: dict[str | int, int] = {}  # by name: its open transaction's physical offset
         self._unknown: set[str | int] = set(decisions.named)
 
     def decision(self, each: Transaction) -> Outcome | None:
-        """What was decided of it by name.
+        """The decision for a transaction by name; None if there is none.
 
-        Raises StoreError where two have the name, or its key and its offset say two things.
+        Raises StoreError where two have the name, or the decisions by key and by offset differ.
         """
         named: dict[str | int, Outcome] = {
             place: self._places[place] for place in (each.first, each.last) if place in self._places
@@ -161,12 +160,12 @@ class _Names:
         return next(iter(named.values()), None)
 
     def _has_key(self, each: Transaction, key: str) -> bool:
-        """Whether it has the key, and not only its hash."""
+        """Whether a transaction has the key itself, and not only a key with the same hash."""
         record = self._log.record_at(each.first)
         return parse_properties(record.properties, self._split).get("UNIQ_KEY") == key
 
     def tell_of(self, each: Transaction) -> None:
-        """Raise StoreError where a message of before 4.3.0 is named."""
+        """Raise StoreError where a half message of a release before 4.3.0 is named."""
         if self.decision(each) is not None and each.state not in _ENDED:
             raise StoreError(
                 f"physical {each.first}: a half message of a release before 4.3.0, which no "
@@ -186,10 +185,10 @@ class _Names:
 def resolve_planned(
     writer: CommitLogWriter, store: OpenedStore, plan: ResolutionPlan, go_on: Callable[[], bool]
 ) -> Resolved:
-    """End transactions as planned, and tell the broker's file.
+    """End transactions as planned, and note it in the broker's file.
 
-    store: the writer's, open for reading. go_on: asked after each; False ends it, and what is left
-    stays as it is. Raises StoreError (WriterFailed), OSError.
+    store: the writer's, open for reading. go_on: called after each transaction; False ends the run,
+    and the rest stays as it is. Raises StoreError (WriterFailed), OSError.
     """
     read_offsets(writer.store.files, CONSUMER_OFFSETS)  # raises before anything is put
     ends = _Ends(Transactions(writer), plan.half_position)
@@ -232,7 +231,7 @@ def resolve_planned(
 
 
 class _Ends:
-    """The op messages: gathered, as a broker from 5.1.0 on does for some seconds."""
+    """Gathers half messages for one op message, as a broker from 5.1.0 on does for some seconds."""
 
     def __init__(self, transactions: Transactions, half_position: int) -> None:
         self.transactions = transactions
@@ -244,7 +243,7 @@ class _Ends:
         self._bytes = 0
 
     def add(self, each: Transaction) -> None:
-        """Name it and those of its copies that a broker would still check."""
+        """Add a half message, and those of its copies that a broker would still check."""
         offsets = {each.half_offset} if each.op < 0 else set()
         offsets |= {offset for offset in each.open_offsets if offset >= self._half_position}
         for offset in sorted(offsets):
@@ -254,7 +253,7 @@ class _Ends:
                 self.write()
 
     def write(self) -> None:
-        """Put what was gathered; half messages are all of queue 0."""
+        """Put the op message of what was gathered; all half messages are in queue 0."""
         if self._offsets:
             self.transactions.end(0, self._offsets)
         self._offsets, self._bytes = [], 0
@@ -275,7 +274,7 @@ def _discard(writer: CommitLogWriter, half: Record) -> None:
 
 
 def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int) -> None:
-    """Write config/consumerOffset.json, if the broker need not look at some half messages again."""
+    """Write config/consumerOffset.json, if the broker need not check some half messages again."""
     still = [
         offset
         for each in left if not each.in_rocksdb

@@ -1,13 +1,13 @@
 """The timer's files after a delivery: timerlog, timerwheel and config/timercheck.
 
-A broker that starts takes the wheel from its file and from the units of timerlog, reads it from
-lastReadTimeMs on, and takes up rmq_sys_wheel_timer behind the message of the last unit
+A broker that starts makes the wheel from its file and from the units of timerlog. It reads the
+wheel from lastReadTimeMs on, and rmq_sys_wheel_timer from after the message of the last unit
 (TimerMessageStore.recover, reviseQueueOffset). After a delivery timerlog is written anew with one
-unit for each message that still waits; the wheel is left to the broker, which makes it of them.
+unit for each message that still waits; from these units the broker makes the wheel.
 
-Each step can be killed. Until timerlog changes its name a broker would deliver again what was
-delivered; from then on nothing. It loses no message at any step: the wheel goes only once the
-whole of timerlog is what it is made of.
+Each step can be killed. Until the new timerlog has its name, a broker would deliver the delivered
+messages again; from then on none. A broker loses no message at any step: the wheel's file is
+removed only once timercheck has the broker make the wheel from the whole timerlog.
 """
 
 import re
@@ -36,9 +36,9 @@ from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 
 _WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-# timerRollWindowSlot: what is due in more ticks is put back into the topic meanwhile.
+# timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
 _ROLL_SLOTS = 2 * 24 * 3600
-UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit
+UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
 _UNIT = TIMER_UNIT.itemsize
 
@@ -55,20 +55,20 @@ class InWheel(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """How far the wheel was read: what a broker goes on from."""
+    """How far the wheel was read, where a broker goes on."""
 
     read_time: int  # lastReadTimeMs, in milliseconds
-    before: int  # what it was before
+    before: int  # the old lastReadTimeMs
     queue_offset: int  # of the next message of rmq_sys_wheel_timer
     now: int
     precision: int  # timerPrecisionMs
 
 
 def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units:
-    """The units of all that waits, in the order given, without their `previous`.
+    """The units of all messages that wait, in the order given, with `previous` not yet set.
 
-    last: the topic's last message. It is the last unit, by which a broker knows where to go on; if
-    it does not wait itself, it stands in a slot that has been read.
+    last: the topic's last message. It gets the last unit, by which a broker knows where to go on.
+    If it does not wait itself, its unit is in a slot that has been read.
     """
     units = np.zeros(len(waiting) + 1, TIMER_UNIT)
     ticks = turned.now - turned.now % turned.precision
@@ -78,7 +78,7 @@ def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units
         slot = max(slot, turned.read_time)
         write = ticks if each.written is None else each.written
         if not 0 <= slot - write <= _DELAY_MAX:
-            # it was due long ago, and is not wanted yet; or the wheel was read by a later clock
+            # the message was due long ago but is not delivered yet, or a later clock read the wheel
             write = max(min(ticks, slot), slot - _DELAY_MAX)
         _fill(unit, each, write, slot, magic)
     if waiting and waiting[-1].physical_offset == last.physical_offset:
@@ -106,7 +106,7 @@ def _fill(unit: np.void, each: InWheel, write: int, slot: int, magic: int) -> No
 
 
 def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[tuple[str, bytes]]:
-    """The files of a timerlog by name, each without the zeros that follow (TimerLog.append)."""
+    """(name, content) of a timerlog's files, without the zeros at the end (TimerLog.append)."""
     each = (file_bytes - TIMER_BLANK_BYTES) // _UNIT
     positions = np.arange(len(units)) // each * file_bytes + np.arange(len(units)) % each * _UNIT
     slots = (units["writeTime"] + units["delay"]) // precision
@@ -123,7 +123,7 @@ def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[t
 
 
 def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Turned) -> None:
-    """Put a timerlog of these units in place of the one there, step by step. Raises OSError."""
+    """Replace the timerlog by one of these units, step by step. Raises OSError."""
     remove_folder(files, STAGED)
     files.add_folder(STAGED)
     for name, content in timer_log_files(units, file_bytes, turned.precision):
@@ -133,7 +133,7 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
             file.sync()
     files.sync_folder(STAGED)
     files.make_folder(CONFIG)
-    # From here on a broker makes the wheel of the whole timerlog, of either.
+    # From here on a broker makes the wheel from the whole timerlog, the old or the new.
     _write_check(files, lastTimerLogFlushPos=0)
     for name in _wheels(files):
         files.remove(name)
@@ -151,7 +151,7 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
 
 
 def _write_check(files: Files, **fields: int) -> None:
-    """Change fields of timercheck; the data version behind them stays. They are in one sector."""
+    """Change fields of timercheck, all in one sector; the data version after them stays."""
     raw = np.zeros(TIMER_CHECK_FILE_BYTES, np.uint8)
     if files.exists(TIMER_CHECK_PATH):
         file = files.open_read(TIMER_CHECK_PATH)
@@ -171,7 +171,7 @@ def _wheels(files: Files) -> list[str]:
 
 
 def check_can_replace(files: Files) -> None:
-    """Raise StoreError where what would be changed is a link, or is not what a broker has there."""
+    """Raise StoreError where a file to be changed is a link, or is none of a broker's."""
     for folder in (TIMER_LOG, STAGED):
         if not files.exists(folder):
             continue

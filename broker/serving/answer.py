@@ -1,4 +1,4 @@
-"""What a handler knows of who asks, and what it answers."""
+"""What a handler knows of the caller, and what it answers."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from reput.broker.serving.record_bytes import BodyPiece
 
 
 class Caller(NamedTuple):
-    """The connection that a request came by, and when."""
+    """The connection by which a request came, and when."""
 
-    connection: int  # its number; none is given twice
+    connection: int  # its number, which no other connection gets
     peer: str  # the client's address, host:port
     local: str  # the address by which the client reached us, host:port
     now: int  # milliseconds since 1970
@@ -22,21 +22,21 @@ class Hold(NamedTuple):
 
     topic: str
     queue_id: int
-    position: int  # it is answered anew once the queue has this position
-    until: int  # milliseconds since 1970; then it is answered as it stands
+    position: int  # the request is handled again once the queue has this position
+    until: int  # milliseconds since 1970; then it gets the answer that it has
     group: str | None = None  # of a pop, which waits for any queue of the topic
-    again: int | None = None  # it is answered anew at this time, before `until`
+    again: int | None = None  # the request is handled again at this time, before `until`
     ready: "Callable[[], bool] | None" = None  # whether a pop has something to give by now
 
 
 class Question(NamedTuple):
-    """What another client is asked first, since only it knows (Broker2Client)."""
+    """A question to another client, which alone knows the answer (Broker2Client)."""
 
     connection: int  # of the client that is asked
-    command: Command  # the opaque is given when it is sent
+    command: Command  # gets its opaque when it is sent
     pieces: tuple[BodyPiece, ...]  # follow the command's body
     wait: int  # milliseconds
-    # what its answer makes of ours; None: it did not answer in time, or is gone
+    # makes our answer of the client's; None: the client did not answer in time, or is gone
     then: "Callable[[Command | None], Answer]"
 
 
@@ -49,11 +49,11 @@ class Answer(NamedTuple):
     body: bytes = b""
     pieces: tuple[BodyPiece, ...] = ()  # follow the body
     hold: Hold | None = None
-    question: Question | None = None  # the answer is what comes of this
+    question: Question | None = None  # its `then` makes the real answer
 
 
 def found(body: bytes = b"", **fields: object) -> Answer:
-    """SUCCESS, with these fields; those that are None are left out."""
+    """SUCCESS, with these fields; fields that are None are left out."""
     texts = {name: str(value) for name, value in fields.items() if value is not None}
     return Answer(ResponseCode.SUCCESS, None, texts, body)
 

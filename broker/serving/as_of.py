@@ -1,4 +1,4 @@
-"""Where the log ended at a time: what was stored later stands behind that place."""
+"""Where the log ended at a time: later records are after that physical offset."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from reput.store_format.notes import Notes
 
 
 def end_at(log: LogReader, time: int, notes: Notes) -> int:
-    """The physical offset before which all was stored at `time` (milliseconds) or earlier.
+    """The physical offset before which all records were stored at `time` (milliseconds) or earlier.
 
-    It looks at the first record of each segment, and goes through one of them. So, where a broker's
-    clock was set back, some of what was stored before `time` may stand behind that offset.
+    Reads the first record of each segment, and goes through one segment. So, where a broker's clock
+    was set back, some records that were stored before `time` may be after that offset.
     """
     end, walked = log.end, log.segments[0]
     for segment in log.segments:

@@ -1,5 +1,5 @@
-"""Which queues a member of a group reads, where the broker decides that and not the member
-(QueryAssignmentProcessor): clients with `clientRebalance=false` ask.
+"""Which queues a member of a group reads, where the broker and not the member decides
+(QueryAssignmentProcessor): clients with `clientRebalance=false` ask for this.
 """
 
 import json
@@ -27,7 +27,7 @@ from reput.store_format.names import RETRY_PREFIX
 
 _BROADCASTING, _CLUSTERING = "BROADCASTING", "CLUSTERING"
 _ALL_QUEUES = -1  # the queue id by which a member pops all queues of a topic
-# Those that a broker has; clients have more.
+# The strategies of a broker; clients have more.
 _STRATEGIES = {"AVG": averagely, "AVG_BY_CIRCLE": averagely_by_circle}
 
 
@@ -36,7 +36,7 @@ def assigned(
 ) -> list[MessageQueue]:
     """The queues of a member (doLoadBalance; allocate4Pop for a group that pops).
 
-    queues, members: in order. Raises CannotAllocate.
+    queues, members: sorted (`in_order`). Raises CannotAllocate.
     """
     if mode.mode != POP:
         return strategy(member, queues, members)
@@ -55,8 +55,8 @@ def assigned(
 
 
 def query(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The queues of one member, and how it is to read them (QueryAssignmentResponseBody). Without
-    any where nobody can say: the member then keeps what it has.
+    """The queues of one member, and whether it pulls or pops them (QueryAssignmentResponseBody).
+    Without queues where none can be allocated: the member then keeps those that it has.
     """
     try:
         asked = json.loads(request.body or b"")
@@ -96,7 +96,7 @@ def _chosen(
 
 
 def set_mode(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """An operator says that a group pulls or pops a topic (setMessageRequestMode)."""
+    """An operator sets whether a group pulls or pops a topic (setMessageRequestMode)."""
     try:
         asked = json.loads(request.body or b"")
         topic, group = str(asked["topic"]), str(asked["consumerGroup"])

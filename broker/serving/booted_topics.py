@@ -1,4 +1,4 @@
-"""Topics that a broker makes when it starts, whatever its store has (TopicConfigManager.init)."""
+"""Topics that a broker makes when it starts, whatever is in its store (TopicConfigManager.init)."""
 
 from reput.broker.serving.topics import PERM_READ, PERM_WRITE, Topic
 from reput.store_format.release.profiles import release_key
@@ -8,12 +8,12 @@ _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
 
 
 def topic(name: str, queues: int = 1, perm: int = _BOTH) -> Topic:
-    """A topic that is made without a word in config/topics.json."""
+    """A topic that is not in config/topics.json."""
     return Topic(name, queues, queues, perm, 0, False, "SINGLE_TAG", {}, False)
 
 
 def booted_topics(release: str, broker: str, cluster: str) -> list[Topic]:
-    """RocketMQ's Proxy starts only where the cluster's own topic is there."""
+    """The topics of a release. RocketMQ's Proxy starts only if the cluster's own topic exists."""
     made = [
         topic("SELF_TEST_TOPIC"),
         topic("TBW102", 8, _BOTH | _INHERIT),

@@ -1,4 +1,4 @@
-"""`Broker`: what handlers answer from: the store, and what clients have said since we began."""
+"""`Broker`, from which handlers answer: the store, and what clients have sent since the start."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ class Broker:
     store: ServedStore
     name: str  # brokerName
     cluster: str  # brokerClusterName
-    version: int  # of its release, as MQVersion numbers them
+    version: int  # its release's number in MQVersion
     started: int  # when it began, in milliseconds since 1970
     offsets: GroupOffsets
     groups: SubscriptionGroups
-    address: str | None = None  # what routes say; None: the address that the client reached us by
-    # where slaves get the log (--ha-listen), host and port; None: nobody is a slave of ours
+    address: str | None = None  # the address in routes; None: the one by which a client reached us
+    # where slaves get the log (--ha-listen), host and port; None: no slaves are served
     slaves_at: tuple[str, int] | None = None
     limits: PullLimits = field(default_factory=PullLimits)
     consumers: Consumers = field(init=False)
@@ -45,17 +45,17 @@ class Broker:
     in_flight: InFlight = field(default_factory=InFlight)  # what was popped
     orders: Orders = field(default_factory=Orders)  # what was popped in order
     pops: Iterator[int] = field(default_factory=count)  # numbers pops
-    # Groups' topics of which something may be popped since: (group, topic)
+    # (group, topic) pairs of which something may be popped now
     woken: set[tuple[str, str]] = field(default_factory=set)
     # How many pops of a group, a topic and a queue id wait.
     waiting: Callable[[str, str, int], int] = lambda group, topic, queue_id: 0
-    # Asked before each request, in this order: what one answers is the answer.
+    # Called before each request, in this order: the first Answer is the answer to the request.
     guards: list[Guard] = field(default_factory=list)
-    # Called with a connection's number and the time when it is closed.
+    # Called with a connection's number and the time, when the connection is closed.
     closed: list[Callable[[int, int], None]] = field(default_factory=list)
     # Called with the time, every few seconds.
     ticked: list[Callable[[int], None]] = field(default_factory=list)
-    # Requests of our own to clients, by connection: sent once the answer is.
+    # Requests of our own to clients, by connection: sent after the answer.
     outbox: list[tuple[int, Command]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,15 +65,15 @@ class Broker:
         self.ticked += [self.consumers.expire, self.given.tick, self.orders.clean, self._wake_due]
 
     def _tell_of_change(self, connection: int, group: str) -> None:
-        """Have a client look at once who is in its group now (DefaultConsumerIdsChangeListener)."""
+        """Tell a client that its group's members changed (DefaultConsumerIdsChangeListener)."""
         fields = {"consumerGroup": group}
         note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, fields)
         self.outbox.append((connection, note._replace(version=self.version)))
 
     def _wake_due(self, now: int) -> None:
-        """Have pops that wait look at what nobody has acknowledged in time."""
+        """Wake pops that wait for messages which nobody has acknowledged in time."""
         self.woken.update(self.in_flight.due(now))
 
     def address_for(self, caller: Caller) -> str:
-        """Where a client is to find the broker."""
+        """The address at which a client finds the broker."""
         return self.address or caller.local

@@ -1,4 +1,4 @@
-"""What operators and clients learn of clients (ConsumerManageProcessor, AdminBrokerProcessor)."""
+"""Requests that ask about clients (ConsumerManageProcessor, AdminBrokerProcessor)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from reput.broker.serving.fields import text
 
 
 def members(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The ids of a group's clients, by which each of them computes its share of the queues."""
+    """The ids of a group's clients, from which each client computes its share of the queues."""
     name = text(request, "consumerGroup")
     group = broker.consumers.groups.get(name)
     if group is None:
@@ -73,7 +73,7 @@ def topics_of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def group_subscribes(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """What a group subscribes to of a topic (QuerySubscriptionResponseBody)."""
+    """A group's subscription to a topic (QuerySubscriptionResponseBody)."""
     group, topic = text(request, "group"), text(request, "topic")
     there = broker.consumers.groups.get(group)
     known = None if there is None else there.subscriptions.get(topic)

@@ -4,11 +4,11 @@ import re
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")  # TopicValidator; Validators.CHARACTER_MAX_LENGTH
 
-MOST_CLIENT_ID = 255  # characters that are kept of a client's id
+MOST_CLIENT_ID = 255  # characters kept of a client's id
 
 
 def is_group_name(name: str) -> bool:
-    """Whether a broker would make a subscription group of this name when it is first heard of
+    """Whether a broker would make a subscription group of this name when a client first uses it
     (SubscriptionGroupManager.findSubscriptionGroupConfig).
     """
     return _LEGAL.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""The name server besides routes: brokers, topics (DefaultRequestProcessor, RouteInfoManager)."""
+"""The name server's other requests than routes (DefaultRequestProcessor, RouteInfoManager)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -10,7 +10,7 @@ from reput.broker.serving.routes import broker_data
 
 
 def cluster_info(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All clusters and brokers: one of each (ClusterInfo)."""
+    """All clusters and brokers: there is one of each (ClusterInfo)."""
     return found(
         fastjson(
             {
@@ -33,7 +33,7 @@ def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answe
 
 
 def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that a name server knows as those of brokers: clusters' and brokers' names."""
+    """The topics that are brokers' own to a name server: the cluster's name and the broker's."""
     names = list(dict.fromkeys([broker.cluster, broker.name]))
     answer = {"brokerAddr": broker.address_for(caller), "topicList": names}
     return found(fastjson(answer))
@@ -47,7 +47,7 @@ def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The name server's settings, as far as it has any (getConfig)."""
+    """The name server's settings, so far as there are any (getConfig)."""
     host, _, port = caller.local.rpartition(":")
     return found(f"bindAddress={host}\nlistenPort={port}\n".encode())
 

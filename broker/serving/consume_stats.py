@@ -1,4 +1,4 @@
-"""How far groups have come, beside how far queues go (AdminBrokerProcessor)."""
+"""How far groups have come, beside the ends of the queues (AdminBrokerProcessor)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _LIST_SEPARATOR = ";"  # GetConsumeStatsRequestHeader.TOPIC_NAME_SEPARATOR
 
 
 def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A group's progress in its topics, or in those that are named (ConsumeStats)."""
+    """A group's progress in its topics, or in those that the request names (ConsumeStats)."""
     group, topic = text(request, "consumerGroup"), request.fields.get("topic", "")
     wanted = [each for each in request.fields.get("topicList", "").split(_LIST_SEPARATOR) if each]
     if not wanted:
@@ -28,7 +28,7 @@ def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All groups' progress (ConsumeStatsList); isOrder: in ordered topics alone."""
+    """All groups' progress (ConsumeStatsList); isOrder: only in ordered topics."""
     ordered = flag(request, "isOrder")
     rows, behind, in_flight = [], 0, 0
     for group in broker.groups.names():

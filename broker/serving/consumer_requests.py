@@ -1,7 +1,7 @@
-"""Requests that only a group's consumer can answer: it is asked, and the caller gets what it
-said (AdminBrokerProcessor.callConsumer, Broker2Client).
+"""Requests that only a group's consumer can answer: the consumer is asked, and its answer goes to
+the caller (AdminBrokerProcessor.callConsumer, Broker2Client).
 
-Of a header only the fields that belong to the request go on, no signature of the caller's.
+Only the header fields that belong to the request are passed on, not the caller's signature.
 """
 
 import json
@@ -21,7 +21,7 @@ from reput.store_format.message.message_ids import BadMessageId, parse_message_i
 _WAIT, _STATUS_WAIT = 10_000, 5_000  # milliseconds
 _RUNNING_FIELDS = ("consumerGroup", "clientId", "jstackEnable")
 _CONSUME_FIELDS = ("consumerGroup", "clientId", "msgId", "topic")
-# one of a map whose keys are MessageQueues: fastjson writes these as they are
+# an entry of a map whose keys are MessageQueues, which fastjson writes as JSON objects
 _OF_QUEUE = re.compile(r"(\{[^{}]*\}):(-?\d{1,19})(?=[,}])")
 
 
@@ -31,7 +31,7 @@ def running_info(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def consume_directly(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Have a consumer consume one message now, and tell how that went."""
+    """Have a consumer consume one message now; answers with the result."""
     try:
         place = parse_message_id(text(request, "msgId"))[0].physical_offset
     except BadMessageId as error:
@@ -77,8 +77,8 @@ def _connection_of(broker: Broker, group: str, client: str) -> int | None:
 
 
 def status(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """How far the clients of a group have come by themselves (GetConsumerStatusBody): one after the
-    other is asked, or the one that the request names. One that does not answer is left out.
+    """How far a group's clients have come by their own account (GetConsumerStatusBody). Each client
+    is asked in turn, or only the one that the request names; without an answer it is left out.
     """
     topic, group = text(request, "topic"), text(request, "group")
     only = request.fields.get("clientAddr", "").strip()
@@ -98,7 +98,7 @@ def status(broker: Broker, request: Command, caller: Caller) -> Answer:
 def _ask_next(
     command: Command, left: Iterator[tuple[int, str]], tables: dict[str, Entries]
 ) -> Answer:
-    """Ask the next client that is left, or answer with what all have said."""
+    """Ask the next client in `left`, or answer with what all clients have said."""
     connection, client = next(left, (None, ""))
     if connection is None:
         return found(fastjson({"consumerTable": tables, "messageQueueTable": {}}))
@@ -112,7 +112,7 @@ def _ask_next(
 
 
 def queue_offsets(body: bytes) -> Entries:
-    """The (MessageQueue, offset) pairs of a body that a client wrote; what is none is left out."""
+    """The (MessageQueue, offset) pairs of a client's body; anything else in it is left out."""
     pairs = []
     for key, offset in _OF_QUEUE.findall(body.decode("utf-8", "replace")):
         try:

@@ -1,4 +1,4 @@
-"""Consumer groups and producers as their clients' heartbeats tell of them (ConsumerManager,
+"""Consumer groups and producers, as known from clients' heartbeats (ConsumerManager,
 ConsumerGroupInfo, ProducerManager).
 """
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 TAG = "TAG"
 EXPIRY = 120_000  # ms without a heartbeat (ConsumerManager.CHANNEL_EXPIRED_TIMEOUT)
 MOST_MEMBERS = 50_000  # of all groups; a broker has no limit
-MOST_SUBSCRIBED = 64 << 20  # bytes of all groups' subscriptions, about; a broker has no limit
+MOST_SUBSCRIBED = 64 << 20  # approximate bytes of all subscriptions; a broker has no limit
 _OBJECT_BYTES = 100  # a small object and its place in a table
 _BROADCASTING = "BROADCASTING"
 
@@ -30,7 +30,7 @@ class Subscription(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How many bytes are kept of it, about."""
+        """Approximately how many bytes are kept of the subscription."""
         texts = len(self.topic) + len(self.text) + sum(map(len, self.tags))
         return _OBJECT_BYTES * (4 + len(self.codes) + len(self.tags)) + texts
 
@@ -41,7 +41,7 @@ class Client(NamedTuple):
     id: str
     version: int
     language: int
-    heard: int  # milliseconds since 1970
+    heard: int  # milliseconds since 1970: its last heartbeat
     address: str = ""  # host:port
 
 
@@ -59,16 +59,16 @@ class Group:
 
     @property
     def shares_queues(self) -> bool:
-        """Whether members divide the queues among them, and so want to know who else is there."""
+        """Whether members divide the queues among them, and so must know the other members."""
         return self.model != _BROADCASTING
 
     @property
     def weight(self) -> int:
-        """How much is kept of what it subscribes to."""
+        """Approximately how many bytes are kept of the group's subscriptions."""
         return sum(each.weight for each in self.subscriptions.values())
 
     def subscribe(self, wanted: Iterable[Subscription]) -> bool:
-        """Take a heartbeat's subscriptions; whether topics came or went (updateSubscription)."""
+        """Take a heartbeat's subscriptions; True if the topics changed (updateSubscription)."""
         before = self.subscriptions
         self.subscriptions = {}
         for each in wanted:
@@ -82,7 +82,7 @@ class Consumers:
     """All groups that have a client, and all producers."""
 
     def __init__(self, tell: Callable[[int, str], None] = lambda connection, group: None) -> None:
-        """tell: called with a connection and the group of its client whose members changed."""
+        """tell: called for each client of a group whose members changed, with its connection."""
         self.groups: dict[str, Group] = {}
         self.producers: dict[str, dict[int, Client]] = {}
         self._tell = tell
@@ -91,9 +91,9 @@ class Consumers:
     def join(
         self, wanted: Group, connection: int, client: Client, keep: bool
     ) -> None:  # fmt: skip
-        """A heartbeat's word of one group (registerConsumer). Raises TooManyClients.
+        """Note a heartbeat for one group (registerConsumer). Raises TooManyClients.
 
-        keep: its subscriptions are not in it, and stay as they are.
+        keep: the heartbeat has no subscriptions; the group's stay as they are.
         """
         group = self.groups.get(wanted.name)
         weight = 0 if group is None else group.weight
@@ -113,13 +113,13 @@ class Consumers:
             self._tell_members(group)
 
     def produce(self, group: str, connection: int, client: Client) -> None:
-        """A heartbeat's word of one producer group (registerProducer). Raises TooManyClients."""
+        """Note a heartbeat for one producer group (registerProducer). Raises TooManyClients."""
         if connection not in self.producers.get(group, {}):
             self._enter()
         self.producers.setdefault(group, {})[connection] = client
 
     def leave(self, name: str, connection: int) -> None:
-        """A consumer goes (unregisterConsumer)."""
+        """Remove a consumer from a group (unregisterConsumer)."""
         group = self.groups.get(name)
         if group is None or group.clients.pop(connection, None) is None:
             return
@@ -130,7 +130,7 @@ class Consumers:
         self._tell_members(group)
 
     def stop_producing(self, group: str, connection: int) -> None:
-        """A producer goes (unregisterProducer)."""
+        """Remove a producer from a group (unregisterProducer)."""
         members = self.producers.get(group, {})
         if members.pop(connection, None) is not None:
             self._members -= 1
@@ -138,14 +138,14 @@ class Consumers:
             self.producers.pop(group, None)
 
     def disconnect(self, connection: int, now: int) -> None:
-        """A connection was closed: its clients are gone (doChannelCloseEvent)."""
+        """Remove all clients of a closed connection (doChannelCloseEvent)."""
         for name in [each.name for each in self.groups.values() if connection in each.clients]:
             self.leave(name, connection)
         for name in [name for name, each in self.producers.items() if connection in each]:
             self.stop_producing(name, connection)
 
     def expire(self, now: int) -> None:
-        """Forget clients that were not heard of for two minutes (scanNotActiveChannel)."""
+        """Forget clients without a heartbeat for two minutes (scanNotActiveChannel)."""
         tables = [*(group.clients for group in self.groups.values()), *self.producers.values()]
         silent = {
             connection
@@ -157,7 +157,7 @@ class Consumers:
             self.disconnect(connection, now)
 
     def elsewhere(self, group: str, topic: str) -> bool:
-        """Whether a group is there that subscribes to other topics, and not to this one."""
+        """Whether a group subscribes to other topics, but not to this one."""
         there = self.groups.get(group)
         return there is not None and bool(there.subscriptions) and topic not in there.subscriptions
 

@@ -1,8 +1,8 @@
-"""DataVersion: by which brokers tell each other that a table has changed."""
+"""DataVersion, by which brokers tell each other that a table has changed."""
 
 from reput.broker.serving.broker import Broker
 
 
 def data_version(broker: Broker) -> dict[str, int]:
-    """That of tables that do not change while a store is served."""
+    """The DataVersion of tables that do not change while a store is served."""
     return {"counter": 0, "stateVersion": 0, "timestamp": broker.started}

@@ -1,4 +1,4 @@
-"""The fields of a request's header, as a handler wants them (CommandCustomHeader)."""
+"""The fields of a request's header, in the types that handlers need (CommandCustomHeader)."""
 
 from reput.broker.remoting.command import Command
 
@@ -6,7 +6,7 @@ _LONG, _DIGITS = 1 << 63, 19
 
 
 class BadField(ValueError):
-    """A field is missing, or is not what it should be; the message names it."""
+    """A field is missing, or is not what it should be; the message names the field."""
 
 
 def text(request: Command, name: str) -> str:
@@ -18,7 +18,7 @@ def text(request: Command, name: str) -> str:
 
 
 def number(request: Command, name: str, default: int | None = None) -> int:
-    """A field that is a Java long or int. Raises BadField where it is none, or missing."""
+    """A field that is a Java long or int. Raises BadField where it is not, or is missing."""
     value = request.fields.get(name)
     if value is None and default is not None:
         return default

@@ -26,7 +26,7 @@ def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def group_refused(broker: Broker, name: str) -> Answer | None:
-    """Why a group gets no messages; None: it may have them (PullMessageProcessor)."""
+    """The refusal of a group that may get no messages; None: it may (PullMessageProcessor)."""
     config = broker.groups.find(name)
     if config is None:
         return refused(

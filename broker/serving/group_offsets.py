@@ -1,33 +1,33 @@
-"""How far consumer groups have come: what the store says, and what clients tell meanwhile
+"""How far consumer groups have come: what the store says, and what clients have committed since
 (ConsumerOffsetManager). The store itself is never written to.
 """
 
 from reput.store_format.discover.config_folder import Offsets
 
-MOST_QUEUES = 200_000  # of all groups together that clients may add; a broker has no limit
+MOST_QUEUES = 200_000  # that clients may add for all groups together; a broker has no limit
 
 
 class TooManyOffsets(ValueError):
-    """Clients have committed offsets of more queues than are kept."""
+    """Clients have committed offsets for more queues than are kept."""
 
 
 class GroupOffsets:
-    """The next position that each group wants of each queue, -1 where there is none."""
+    """The next position that each group wants from each queue; -1 where there is none."""
 
     def __init__(self, start: Offsets) -> None:
-        """start: what the store's own config/consumerOffset.json says."""
+        """start: the offsets of the store's config/consumerOffset.json."""
         self._offsets = {key: dict(queues) for key, queues in start.items()}
         self._pulled: dict[tuple[str, str, int], int] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
         self._added = 0
-        self.changes = 0  # how often something was committed; who writes a file looks at it
+        self.changes = 0  # counts commits; a file of offsets is written only if it has changed
 
     def all(self) -> Offsets:
         """All offsets, by group and topic."""
         return self._offsets
 
     def take(self, offsets: Offsets) -> None:
-        """Put these in the place of all offsets."""
+        """Replace all offsets by these."""
         self._offsets = offsets
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -36,7 +36,7 @@ class GroupOffsets:
         return self._offsets.get((group, topic), {}).get(queue_id, -1) if reset is None else reset
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Keep how far a group has come (commitOffset). Raises TooManyOffsets."""
+        """Note how far a group has come (commitOffset). Raises TooManyOffsets."""
         queues = self._offsets.get((group, topic))
         if queues is None or queue_id not in queues:
             if self._added >= MOST_QUEUES:
@@ -47,19 +47,18 @@ class GroupOffsets:
         self.changes += 1
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group go on there (assignResetOffset); the answer to its next pull says so.
-
-        Raises TooManyOffsets.
+        """Have the group go on at an offset, which the answer to its next pull has
+        (assignResetOffset). Raises TooManyOffsets.
         """
         self.commit(group, topic, queue_id, offset)
         self._resets.setdefault((group, topic), {})[queue_id] = offset
 
     def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group does not know yet where it is to go on (hasOffsetReset)."""
+        """Whether the group has not yet been told of a reset of its offset (hasOffsetReset)."""
         return queue_id in self._resets.get((group, topic), {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Where the group is to go on, if it does not know yet (queryThenEraseResetOffset)."""
+        """The offset of a reset, returned once for the group (queryThenEraseResetOffset)."""
         queues = self._resets.get((group, topic))
         if queues is None:
             return None
@@ -69,10 +68,9 @@ class GroupOffsets:
         return found
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Keep up to where a group was given messages (commitPullOffset, from 5.0.0 on).
+        """Note up to where a group was given messages (commitPullOffset, from 5.0.0 on).
 
-        Operators are shown it, and nothing else is done with it: where there are too many it is
-        not kept.
+        This offset is only shown to operators: where there are too many it is not kept.
         """
         key = group, topic, queue_id
         if key in self._pulled or len(self._pulled) < MOST_QUEUES:

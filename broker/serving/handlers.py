@@ -1,4 +1,4 @@
-"""The table of requests that are answered, and how one is."""
+"""The table of requests that are answered, and how a request is answered."""
 
 from reput.broker.remoting.codes import Language, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
@@ -56,12 +56,12 @@ HANDLERS: Handlers = {
     **queue_entries.HANDLERS,
     **runtime.HANDLERS,
     **store_switches.HANDLERS,
-    **slaves.HANDLERS,  # over what `write_requests` says of registering
+    **slaves.HANDLERS,  # replaces the answer of `write_requests` to registering
 }
 
 
 def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The answer to a request, whatever it is. Raises OSError where the store cannot be read."""
+    """The answer to any request. Raises OSError where the store cannot be read."""
     for guard in broker.guards:
         if (said := guard(broker, request, caller)) is not None:
             return said
@@ -75,12 +75,12 @@ def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
     except BadField as error:
         return refuse(ResponseCode.SYSTEM_ERROR, str(error))
     except StoreError:
-        # it names files of this machine, which are not the client's business
+        # the error's text names files of this machine, which clients are not to learn
         return refuse(ResponseCode.SYSTEM_ERROR, "what was asked for cannot be read in the store")
 
 
 def reply(broker: Broker, request: Command, said: Answer) -> Command:
-    """The command that takes an answer back, without its ranges of the log."""
+    """The command that carries an answer, without its ranges of the log."""
     return Command(
         said.code, request.opaque, RESPONSE_BIT, said.fields, said.body, said.remark,
         broker.version, Language.PYTHON, request.serialization,

@@ -23,8 +23,8 @@ _LONG = 1 << 63
 def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Take note of a client's groups and of what they subscribe to (HeartbeatData).
 
-    A client that has sent its subscriptions may leave them out next time (heartBeatV2), and tells
-    them again where the answer says that they are not known.
+    A client that has sent its subscriptions may leave them out next time (heartBeatV2). It sends
+    them again if the answer says that they are not known.
     """
     body = request.body
     if body is None or len(body) > _BODY_MOST:
@@ -76,7 +76,7 @@ def _subscription(beat: Any) -> Subscription:
     if not all(map(is_int, codes)):
         raise ValueError("a tag's code is no int")
     version = int(beat.get("subVersion") or 0)
-    if not -_LONG <= version < _LONG:  # other clients get it, and could not read it
+    if not -_LONG <= version < _LONG:  # other clients are sent the version, and could not read it
         raise ValueError("a subscription's version is no long")
     return Subscription(
         str(beat["topic"]), str(beat.get("subString", "*")),
@@ -96,7 +96,7 @@ def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Whether a subscription can be obeyed: clients ask before they start (checkClientConfig)."""
+    """Whether a subscription is valid: clients ask before they start (checkClientConfig)."""
     try:
         beat = json.loads(request.body or b"{}")
         wanted = beat.get("subscriptionData")

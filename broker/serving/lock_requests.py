@@ -13,7 +13,7 @@ from reput.broker.serving.queue_locks import LockedQueue
 
 
 def lock(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Queues for one client alone (AdminBrokerProcessor.lockBatchMQ)."""
+    """Lock queues for one client alone (AdminBrokerProcessor.lockBatchMQ)."""
     asked = _asked(broker, request)
     if isinstance(asked, Answer):
         return asked
@@ -23,7 +23,7 @@ def lock(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def unlock(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Queues given back (unlockBatchMQ)."""
+    """Unlock queues (unlockBatchMQ)."""
     asked = _asked(broker, request)
     if isinstance(asked, Answer):
         return asked
@@ -32,7 +32,7 @@ def unlock(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _asked(broker: Broker, request: Command) -> tuple[str, list[LockedQueue], str] | Answer:
-    """(group, queues that there are, client) of a LockBatchRequestBody."""
+    """(group, those of its queues that exist, client) of a LockBatchRequestBody."""
     try:
         asked = json.loads(request.body or b"")
         group, client = str(asked["consumerGroup"]), str(asked["clientId"])

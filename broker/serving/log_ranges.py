@@ -1,4 +1,4 @@
-"""The log's files as an answer needs them: read, or sent without passing through Python."""
+"""The log's files for answers: read, or sent to a socket without passing through Python."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -16,22 +16,22 @@ from reput.store_format.storage.protocol import InputStorage, Reader
 
 
 class LogFile:
-    """An open segment. It is closed when nobody holds it any more: an answer on its way may."""
+    """An open segment. It is closed once nothing refers to it, also no answer being sent."""
 
     def __init__(self, storage: InputStorage, segment: Segment) -> None:
         self.start = segment.start
         self.reader: Reader = storage.open(segment.path, segment.state)
         fileno = getattr(self.reader, "fileno", None)
-        # None where it is no file of this machine
+        # None where the segment is no file of this machine
         self.descriptor: int | None = None if fileno is None else int(fileno())
         # fills a buffer from an offset in the file; raises StoreChanged, OSError
         self.read_into: Callable[[int, Any], None] = self.reader.read_into
-        if self.descriptor is not None:  # most reads are so small that each call on the way counts
+        if self.descriptor is not None:  # most reads are small, so each call in between counts
             self.read_into = partial(fill_from, self.descriptor, segment.path)
 
     def __del__(self) -> None:
         if hasattr(self, "reader"):
-            with suppress(StoreChanged, OSError):  # what was sent was looked at
+            with suppress(StoreChanged, OSError):  # the bytes that were sent were checked
                 self.reader.close()
 
 
@@ -50,7 +50,7 @@ class LogRange(NamedTuple):
 
 
 class LogFiles:
-    """The segments of a log; each is opened when it is first asked for, and stays open."""
+    """The segments of a log; each is opened when it is first needed, and stays open."""
 
     def __init__(self, storage: InputStorage, segments: list[Segment]) -> None:
         self._storage = storage
@@ -58,7 +58,7 @@ class LogFiles:
         self.relist(segments)
 
     def relist(self, segments: list[Segment]) -> None:
-        """Take the segments that are there now: some are new, some gone, the last ones longer."""
+        """Take the segments that exist now: some may be new, some gone, the last ones longer."""
         self._segments = segments
         self.starts = np.array([segment.start for segment in segments], np.int64)
         self.ends = np.array([segment.end for segment in segments], np.int64)

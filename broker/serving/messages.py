@@ -13,7 +13,7 @@ _UNIQUE = "_UNIQUE_KEY_QUERY"  # MixAll.UNIQUE_MSG_QUERY_FLAG
 
 
 def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The newest messages whose key has the hash of the one asked for, in the log's order."""
+    """The newest messages with a key whose hash is that of the wanted key, in the log's order."""
     topic, key = text(request, "topic"), text(request, "key")
     most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else number(request, "maxNum")
     begin, end = number(request, "beginTimestamp"), number(request, "endTimestamp")
@@ -31,7 +31,7 @@ def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The message at a physical offset, whatever broker the id names that it was taken from."""
+    """The message at a physical offset, whatever broker its message id names."""
     place = number(request, "offset")
     found = whole_record(broker, place)
     if found is None:
@@ -40,7 +40,7 @@ def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def whole_record(broker: Broker, place: int) -> LogRange | None:
-    """The record at a physical offset, if one is there and served."""
+    """The record at a physical offset; None if there is none, or it is not served."""
     store = broker.store
     try:
         record = store.log.record_at(place)

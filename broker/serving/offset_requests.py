@@ -38,11 +38,11 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
-    """Whether a queue has its first message, and the log behind that would fit into memory: then a
-    new group begins there, wherever it wanted to (checkInMemByConsumeOffset).
+    """Whether a queue still has its first message, and the log from there on would fit into memory.
+    A new group then begins at this message, wherever it wanted to (checkInMemByConsumeOffset).
 
-    Of an empty queue that is said up to 5.0.0. From 5.1.0 on a broker asks the kernel which pages
-    are there; here the older rule stays, which is the same from one day to the next.
+    True for an empty queue up to 5.0.0. From 5.1.0 on a broker asks the kernel which pages are in
+    memory; here the older rule stays, as its result does not change from one day to the next.
     """
     if queue is not None and queue.minimum > 0:
         return False
@@ -53,7 +53,7 @@ def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
 
 
 def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A client tells how far its group has come (updateConsumerOffset)."""
+    """A client commits how far its group has come (updateConsumerOffset)."""
     group, topic = text(request, "consumerGroup"), text(request, "topic")
     queue_id, offset = number(request, "queueId"), number(request, "commitOffset")
     known = broker.groups.has(group) or not broker.store.opened.profile.commits_of_known_groups
@@ -75,8 +75,8 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
 def keep_pulled(
     broker: Broker, request: Command, group: str, topic: str, queue_id: int, upto: int
 ) -> None:
-    """Keep what a pull tells of its group: where it was given messages up to, and, if that is in
-    it, how far the group has come (PullMessageProcessor.tryCommitOffset).
+    """Note up to where a pull gave its group messages, and, if the request has that, how far the
+    group has come (PullMessageProcessor.tryCommitOffset).
     """
     broker.offsets.pulled(group, topic, queue_id, upto)
     if number(request, "sysFlag") & _COMMIT_OFFSET:

@@ -1,5 +1,5 @@
 """Group offsets set back or forward by an operator (AdminBrokerProcessor.resetOffset). They are
-kept as those that clients commit are: the store itself is not written to.
+kept like offsets that clients commit: the store itself is not written to.
 """
 
 from reput.broker.remoting.bodies import Entries, fastjson
@@ -17,14 +17,14 @@ _NOWHERE = -1  # an offset that is not given
 
 
 def reset(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Offsets of a group by a time, or one queue's by number; answers with them."""
+    """Set a group's offsets by a time, or one queue's to a given offset; answers with them."""
     if broker.store.opened.profile.server_resets_offsets:
         return _by_server(broker, request)
     return _by_clients(broker, request)
 
 
 def _by_server(broker: Broker, request: Command) -> Answer:
-    """The answer to the next pull of each queue says where to go on (resetOffsetInner)."""
+    """Set offsets; the answer to the next pull of each queue has the new one (resetOffsetInner)."""
     name, group = text(request, "topic"), text(request, "group")
     queue_id, offset = number(request, "queueId", -1), number(request, "offset", _NOWHERE)
     topic = broker.store.topics.get(name)
@@ -58,7 +58,7 @@ def _by_server(broker: Broker, request: Command) -> Answer:
 
 
 def _by_clients(broker: Broker, request: Command) -> Answer:
-    """The group's clients are notified, and commit what they get (Broker2Client.resetOffset)."""
+    """Notify the group's clients, which commit the new offsets (Broker2Client.resetOffset)."""
     name, group = text(request, "topic"), text(request, "group")
     time, forced = number(request, "timestamp"), flag(request, "isForce")
     topic = broker.store.topics.get(name)
@@ -109,7 +109,7 @@ def _table(broker: Broker, topic: str, offsets: dict[int, int]) -> Entries:
 
 
 def _for_cpp(table: Entries) -> bytes:
-    """As clients in C++ want it (ResetOffsetBodyForC)."""
+    """The body for clients in C++ (ResetOffsetBodyForC)."""
     return fastjson({"offsetTable": [{**queue, "offset": offset} for queue, offset in table.pairs]})
 
 

@@ -1,4 +1,4 @@
-"""Offsets of queues: the smallest, the greatest, at a time (AdminBrokerProcessor)."""
+"""Offsets of queues: the smallest, the greatest, that of a time (AdminBrokerProcessor)."""
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.command import Command
@@ -25,7 +25,7 @@ def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A queue's position at a time; boundaryType is obeyed from the release on that knows it."""
+    """A queue's position at a time; boundaryType counts from the release on that knows it."""
     queue = _queue(broker, request)
     timestamp = number(request, "timestamp")
     upper = request.fields.get("boundaryType", "").lower() == Boundary.UPPER

@@ -2,7 +2,7 @@
 acknowledged, or their time is up (PopMessageProcessor).
 
 A broker writes check points and retries into its log. Here both are in memory (broker/pop), and a
-message is given again from where it lies, with its reconsumeTimes counted up.
+message is given again from its place in the log, with its reconsumeTimes counted up.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from reput.store_format.filter.parser import WrongExpression
 
 _MOST = 32  # messages of a pop
 _TOO_LATE = 500  # milliseconds (PopMessageRequestHeader.isTimeoutTooMuch)
-_RETRIES_FIRST = 5  # each so many-th pop looks at what comes again first (popFromRetryProbability)
+_RETRIES_FIRST = 5  # each fifth pop looks at retries before new messages (popFromRetryProbability)
 _MOVED = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
 _PASSED_OVER = ("NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING")
 
@@ -50,18 +50,18 @@ class _Pop:
     from_first: bool
     pieces: list[BodyPiece] = field(default_factory=list)
     given: int = 0
-    rest: int = 0  # messages that the group was not given yet
+    rest: int = 0  # the number of messages that the group was not given yet
     infos: Infos = field(default_factory=Infos)
-    seen: set[tuple[str, int]] = field(default_factory=set)  # queues that the answer has
-    free_at: int | None = None  # when a queue is popped in order again
-    passed_over: bool = False  # whether messages were, which nobody wants
+    seen: set[tuple[str, int]] = field(default_factory=set)  # queues with messages in the answer
+    free_at: int | None = None  # when a queue that is popped in order may be popped again
+    passed_over: bool = False  # whether messages were skipped that the filter does not want
 
     @property
     def in_order(self) -> bool:
         return self.revive_queue == ORDER_QUEUE
 
     def fresh(self, topic: Topic, queue_id: int) -> None:
-        """What a queue has behind the group's offset (popMsgFromQueue)."""
+        """Pop a queue's messages from the group's offset on (popMsgFromQueue)."""
         broker, group, name = self.broker, self.asked.group, topic.name
         queue = broker.store.queue(name, queue_id)
         if queue is None:
@@ -101,7 +101,7 @@ class _Pop:
     def _give(self, topic: Topic, queue_id: int, offset: int, got: Got) -> None:
         broker, group, name = self.broker, self.asked.group, topic.name
         positions = np.concatenate(got.positions).tolist()
-        # before anything is given: it may be one queue too many
+        # first, because it raises TooManyOffsets where it is one queue too many
         broker.offsets.commit(group, name, queue_id, offset if self.in_order else got.next)
         if self.in_order:
             info = broker.orders.popped(
@@ -121,7 +121,7 @@ class _Pop:
             self.infos.count(topic, queue_id, position, times)
         all_again = len(info.counts) == len(info.positions)
         fewest = min(info.counts.values(), default=0) if all_again else 0
-        self.infos.count(topic, queue_id, None, fewest)  # old clients look for the queue's
+        self.infos.count(topic, queue_id, None, fewest)  # old clients look for the queue's count
 
     def _keep(self, topic: str, queue_id: int, positions: Sequence[int], times: int) -> None:
         visible = self.now + max(self.invisible, 1)
@@ -129,11 +129,11 @@ class _Pop:
         in_flight = self.broker.in_flight
         keep = in_flight.put if times else in_flight.add
         keep(self.asked.group, topic, point)
-        # its handles name the first position, so that they find the check point again
+        # handles name the check point's first position, to find the check point by it
         self.infos.add(topic, queue_id, positions[0], positions)
 
     def again(self, topic: Topic) -> None:
-        """What nobody has acknowledged in time (PopReviveService), of all queues of a topic."""
+        """Pop a topic's messages that nobody has acknowledged in time (PopReviveService)."""
         broker, group, name = self.broker, self.asked.group, topic.name
         for queue_id in broker.in_flight.queues_due(group, name, self.now):
             room = self.most - self.given
@@ -157,7 +157,7 @@ class _Pop:
                 self.seen.add((name, queue_id))
 
     def retries(self) -> None:
-        """What comes again: from memory, and from the retry topics of the broker that is dead."""
+        """Pop messages again: those in memory, and those in the retry topics that the store has."""
         for topic in self.asked.topics(self.broker):
             self.again(topic)
             if topic is not self.asked.topic:
@@ -166,7 +166,7 @@ class _Pop:
 
 
 def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Messages, or a wait for some."""
+    """Messages, or a hold until there are some."""
     most, invisible = number(request, "maxMsgNums"), number(request, "invisibleTime")
     wait, born = number(request, "pollTime"), number(request, "bornTime")
     if born and caller.now - born - wait > _TOO_LATE:
@@ -204,7 +204,7 @@ def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _all_queues(going: _Pop, turn: int) -> None:
-    """Go through the queues, from another one each time."""
+    """Go through the queues, starting with another queue each time."""
     retries_first = turn % _RETRIES_FIRST == 0
     if retries_first and not going.in_order:
         going.retries()
@@ -229,7 +229,7 @@ def _answered(going: _Pop, request: Command, caller: Caller) -> Answer:
     if going.given:
         going.broker.given.total += going.given
         return Answer(ResponseCode.SUCCESS, "FOUND", fields, b"", tuple(going.pieces))
-    # what nobody wanted was passed over, as much as one pop looks at: it goes on at its next turn
+    # one pop skips only a limited number of unwanted messages: the next goes on after them
     again = caller.now if going.passed_over else going.free_at
     hold = polling(going.broker, request, caller, going.asked, again)
     if isinstance(hold, int):

@@ -1,6 +1,6 @@
-"""Acknowledgements of popped messages, and their time made longer or shorter (AckMessageProcessor,
+"""Acknowledgements of popped messages, and changes of their invisible time (AckMessageProcessor,
 ChangeInvisibleTimeProcessor). A handle that is not in flight any more, or never was, changes
-nothing, and is answered as a broker answers it: with SUCCESS.
+nothing, and is answered with SUCCESS, as by a broker.
 """
 
 import base64
@@ -22,7 +22,7 @@ from reput.broker.serving.served_store import bounds
 
 _NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _INVISIBLE_MOST = 3 * 24 * 3_600_000 + 1000  # milliseconds: timerMaxDelaySec, ackTimeInterval
-_ACKS_MOST = 1 << 12  # positions of one batch; a client acknowledges what one answer had
+_ACKS_MOST = 1 << 12  # positions of one batch: a client acknowledges the messages of one answer
 _NAMES = {
     "c": "consumerGroup", "t": "topic", "r": "retry", "so": "startOffset", "q": "queueId",
     "rq": "reviveQueueId", "pt": "popTime", "it": "invisibleTime", "b": "bitSet",
@@ -30,7 +30,7 @@ _NAMES = {
 
 
 def ack(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """One message."""
+    """Acknowledge one message."""
     place = _place(broker, request, caller)
     if isinstance(place, Answer):
         return place
@@ -45,7 +45,7 @@ def ack(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def batch_ack(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Messages of several answers (BatchAckMessageRequestBody)."""
+    """Acknowledge messages of several answers (BatchAckMessageRequestBody)."""
     try:
         asked = json.loads(request.body or b"{}")
         batches = [_batch(each) for each in asked.get("acks") or ()]
@@ -68,7 +68,7 @@ def batch_ack(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _batch(asked: Any) -> tuple[str, str, int, Handle, list[int]]:
-    """(group, topic, queue, handle, bits) of a BatchAck, by its short names or the long ones."""
+    """(group, topic, queue, handle, bits) of a BatchAck, by its short or long field names."""
     known = {short: asked.get(short, asked.get(long)) for short, long in _NAMES.items()}
     group = str(known["c"])
     topic = real_topic(str(known["t"]), group, str(known["r"]))
@@ -79,7 +79,7 @@ def _batch(asked: Any) -> tuple[str, str, int, Handle, list[int]]:
 
 
 def _bits(text: Any) -> list[int]:
-    """A BitSet as BitSetSerializerDeserializer writes it: BitSet.toByteArray, in base 64."""
+    """The bits of a BitSet in BitSetSerializerDeserializer's form: base 64 of toByteArray."""
     raw = base64.b64decode(text or "", validate=True)
     return list(_set_bits(raw[: _ACKS_MOST // 8]))
 
@@ -92,7 +92,7 @@ def _set_bits(raw: bytes) -> Iterator[int]:
 
 
 def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A message stays invisible for so long from now on (ChangeInvisibleTimeProcessor)."""
+    """Set how long a message stays invisible from now on (ChangeInvisibleTimeProcessor)."""
     invisible = number(request, "invisibleTime")
     place = _place(broker, request, caller)
     if isinstance(place, Answer):
@@ -110,7 +110,7 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
         return found(
             popTime=handle.pop_time, invisibleTime=until - handle.pop_time, reviveQid=ORDER_QUEUE
         )
-    if invisible > _INVISIBLE_MOST:  # a broker's timer takes no check point for later
+    if invisible > _INVISIBLE_MOST:  # a broker's timer accepts no check point for a later time
         return refused(ResponseCode.SYSTEM_ERROR, "a message can stay invisible for three days")
     key = queue_id, handle.start, handle.pop_time
     visible = caller.now + max(invisible, 1)
@@ -118,7 +118,7 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
         pop_time = broker.in_flight.change(group, topic, key, position, caller.now, visible)
     except TooManyInFlight as error:
         return refused(ResponseCode.SYSTEM_ERROR, str(error))
-    broker.woken.add((group, topic))  # what waits looks anew when the time is up
+    broker.woken.add((group, topic))  # pops that wait must take note of the new time
     pop_time = caller.now if pop_time is None else pop_time
     return found(popTime=pop_time, invisibleTime=invisible, reviveQid=handle.revive_queue)
 
@@ -126,7 +126,7 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
 def _place(
     broker: Broker, request: Command, caller: Caller
 ) -> tuple[str, str, int, int, Handle] | Answer:
-    """(group, topic, queue, position, handle) that a request names, or why that cannot be."""
+    """(group, topic, queue, position, handle) that a request names, or the refusal of these."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group, position = text(request, "consumerGroup"), number(request, "offset")
     topic = broker.store.topics.get(name)
@@ -147,7 +147,7 @@ def _bounds(broker: Broker, topic: str, queue_id: int) -> tuple[int, int]:
 def _acknowledge(
     broker: Broker, group: str, topic: str, queue_id: int, handle: Handle, position: int
 ) -> Answer | None:
-    """Why a message cannot be acknowledged; None: it is."""
+    """Acknowledge a message; returns why that cannot be done, None if it is done."""
     if not handle.in_order:
         broker.in_flight.settle(group, topic, (queue_id, handle.start, handle.pop_time), position)
         return None

@@ -1,4 +1,4 @@
-"""What POP and its neighbours look at before they answer (PopMessageProcessor and others)."""
+"""Checks that POP and related requests make before they answer (PopMessageProcessor and others)."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from reput.broker.serving.offset_requests import begins_in_memory
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topics import PERM_READ, Topic
 
-ALL_QUEUES = -1  # a queue id below 0 asks for all of a topic
+ALL_QUEUES = -1  # a queue id below 0 asks for all queues of a topic
 FROM_FIRST = 0  # ConsumeInitMode.MIN
 _POLLING_MOST = 1024  # BrokerConfig.popPollingSize
 _WAIT_MOST = 300_000  # milliseconds
@@ -34,14 +34,14 @@ class Asked(NamedTuple):
         return range(self.queue_id, self.queue_id + 1)
 
     def topics(self, broker: Broker) -> list[Topic]:
-        """The topic, and its retry topics where the store has them: a dead broker's."""
+        """The topic, and its retry topics if the store has them from a broker before."""
         names = retry_topics(self.topic.name, self.group)
         there = (broker.store.topics.get(name) for name in names)
         return [self.topic, *(topic for topic in there if topic is not None)]
 
 
 def checked(broker: Broker, request: Command, caller: Caller) -> Asked | Answer:
-    """Whose messages are asked for, or why they get none."""
+    """The group, topic and queues that a request asks for, or its refusal."""
     name, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id = number(request, "queueId")
     topic = broker.store.topics.get(name)
@@ -71,8 +71,8 @@ def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Ans
 
 
 def pop_offset(broker: Broker, group: str, topic: Topic, queue_id: int, first: bool) -> int:
-    """Where a group goes on in a queue; first: one that has no offset begins at the first message,
-    else at the last one where the queue is too long for memory (getInitOffset).
+    """The position where a group goes on in a queue (getInitOffset). first: without an offset it
+    begins at the first message; otherwise at the last, if the queue is too long for memory.
     """
     offset = broker.offsets.query(group, topic.name, queue_id)
     if offset >= 0:
@@ -97,7 +97,7 @@ def has_fresh(broker: Broker, asked: Asked) -> bool:
 
 
 def has_due(broker: Broker, asked: Asked, now: int) -> bool:
-    """Whether a message's time is up, so that it is to be given again."""
+    """Whether there is a message to be given again, as its time is up."""
     return any(
         (at := broker.in_flight.next_due(asked.group, topic.name)) is not None and at <= now
         for topic in asked.topics(broker)
@@ -110,19 +110,19 @@ def polling(
     """The hold of a request that found nothing, or why it may not wait: POLLING_FULL,
     POLLING_TIMEOUT (PopLongPollingService.polling).
 
-    again: when there may be something without anything new being stored.
+    again: when there may be a message though nothing new was stored.
     """
     wait, born = number(request, "pollTime"), number(request, "bornTime")
     if born == 0:
         born = caller.now
-        request.fields["bornTime"] = str(born)  # it is asked anew when it is woken (addExtField)
+        request.fields["bornTime"] = str(born)  # a woken request is handled again (addExtField)
     until = min(born + wait, caller.now + _WAIT_MOST)
     if wait <= 0 or until <= caller.now:
         return ResponseCode.POLLING_TIMEOUT
     key = asked.group, asked.topic.name
     if broker.waiting(*key, asked.queue_id) > _POLLING_MOST:
         return ResponseCode.POLLING_FULL
-    # where that is past, no more can be in flight of the group: it looks again a little later
+    # a time in the past means that the group may have no more in flight: it looks a little later
     due = [
         max(at, caller.now + _LOOK_AGAIN)
         for topic in asked.topics(broker)

@@ -1,5 +1,5 @@
-"""Looks at what POP would give: whether there is anything (NotificationProcessor), how many wait
-for it (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
+"""Looks at what POP would give: whether there are messages (NotificationProcessor), how many
+requests wait for them (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
 """
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -16,7 +16,7 @@ _PEEKED_MOST = 32  # messages; a broker has no limit
 
 
 def notification(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Whether a pop would find something; it waits until one would."""
+    """Whether a pop would find a message; the request waits until one would."""
     asked = checked(broker, request, caller)
     if isinstance(asked, Answer):
         return asked
@@ -38,7 +38,7 @@ def notification(broker: Broker, request: Command, caller: Caller) -> Answer:
 def _free(
     broker: Broker, request: Command, asked: Asked, now: int
 ) -> tuple[list[Asked], int | None]:
-    """The queues that may be popped in order now, and when the next one may."""
+    """The queues that may be popped in order now, and when the next queue may be popped."""
     attempt = request.fields.get("attemptId")
     free, times = [], []
     for queue_id in asked.queues:
@@ -59,7 +59,7 @@ def polling_info(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Messages that a pop would give; they stay where they are. What comes again is left out."""
+    """Messages that a pop would give, without popping them. Retries are left out."""
     most = min(number(request, "maxMsgNums"), _PEEKED_MOST)
     asked = checked(broker, request, caller)
     if isinstance(asked, Answer):

@@ -1,7 +1,7 @@
 """A pull: messages of one queue from a position on (PullMessageProcessor, DefaultMessageStore).
 
-What a broker does not look at is looked at here: a record that an entry points to must be whole,
-since a client that reads what is none drops the rest of the answer without a word.
+Unlike in a broker, the record to which an entry points must be whole: a client that reads anything
+else drops the rest of the answer without a word.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,14 @@ SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
 
 
 class Got(NamedTuple):
-    """What a queue gave (GetMessageResult)."""
+    """What was found in a queue (GetMessageResult)."""
 
     status: str  # of GetMessageStatus
     next: int  # nextBeginOffset
     minimum: int = 0
     maximum: int = 0
     pieces: tuple[BodyPiece, ...] = ()
-    given: int = 0  # messages
+    given: int = 0  # the number of messages
     positions: tuple[Numbers, ...] = ()  # of the records
 
 
@@ -53,7 +53,7 @@ _CODES = {
 
 
 def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Messages of a queue, or why there are none; a pull that may wait says so in `hold`."""
+    """Messages of a queue, or why there are none; `hold` is set for a pull that may wait."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group = text(request, "consumerGroup")
     position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
@@ -106,7 +106,7 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _code(status: str, position: int) -> int:
-    """The code that goes with a status (PullMessageProcessor.composeResponseHeader)."""
+    """The response code of a status (PullMessageProcessor.composeResponseHeader)."""
     if status in _CODES:
         return _CODES[status]
     return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND
@@ -115,7 +115,7 @@ def _code(status: str, position: int) -> int:
 def _wanted(
     broker: Broker, request: Command, topic: str, group: str, flags: int
 ) -> PullFilter | Answer:
-    """What the pull's subscription wants: its own, or the group's by its clients' heartbeats."""
+    """The filter of the pull's own subscription, or else of the group's by clients' heartbeats."""
     version = number(request, "subVersion", 0)
     profile = broker.store.opened.profile
     if flags & HAS_SUBSCRIPTION:
@@ -155,7 +155,7 @@ def take(
     wanted: PullFilter,
 ) -> Got:  # fmt: skip
     """What DefaultMessageStore.getMessage finds from a position on."""
-    if queue is None:  # a broker makes the queue that it is asked for
+    if queue is None:  # a broker would make this queue
         return Got("NO_MESSAGE_IN_QUEUE", 0, topic.empty_minimum)
     low, high = queue.minimum, queue.maximum
     if high == 0:

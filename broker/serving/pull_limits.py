@@ -24,24 +24,24 @@ class PullLimits(NamedTuple):
     bytes_in_disk: int = 64 << 10  # maxTransferBytesOnMessageInDisk
     count_in_disk: int = 8  # maxTransferCountOnMessageInDisk
     filter_bytes: int = 16000  # maxFilterMessageSize: of queue entries
-    memory_bytes: int = 1 << 62  # of the log's end that count as in memory
+    memory_bytes: int = 1 << 62  # bytes at the log's end that count as in memory
 
     def has_enough(self, taken: Taken, most: int) -> bool:
-        """Whether any further record would be one too many."""
+        """Whether a pull may not take any further record."""
         count = min(most, max(self.count_in_memory, self.count_in_disk))
         return taken.messages > 0 and taken.messages >= count
 
     def looked_at(self, most: int, batch: bool) -> int:
-        """So many positions are gone through where a filter wants none."""
+        """How many positions a pull goes through if its filter wants none of them."""
         return max(-(-self.filter_bytes // entry_bytes(batch)), most)
 
     def passed(
         self, entries: Slice, wanted: np.ndarray, taken: Taken, most: int, log_end: int
     ) -> int:
-        """How many of these entries a pull passes until it is full, if each that is wanted has a
-        record (DefaultMessageStore.isTheBatchFull).
+        """How many of these entries a pull goes through until it is full, if each wanted entry has
+        a record (DefaultMessageStore.isTheBatchFull).
 
-        most: so many messages the client asks for.
+        most: how many messages the client asks for.
         """
         return _passed(
             entries.places, entries.sizes, entries.messages, wanted, taken, most, log_end, self

@@ -8,17 +8,17 @@ from reput.store_format.release.profiles import Profile
 
 
 class ServedQueue:
-    """A queue as it was when this was made; positions count messages."""
+    """A queue as it was when this object was made; positions count messages."""
 
     def __init__(self, entries: Queue, log: LogReader, profile: Profile, limit: int) -> None:
-        """limit: records from this physical offset on are not there. Raises BadQueue."""
+        """limit: records from this physical offset on are not served. Raises BadQueue."""
         self.entries, self._log, self._profile = entries, log, profile
         self.batch = entries.batch
         self.maximum = entries.end_within(limit)
         self.minimum = entries.minimum(log.start, profile)
 
     def some(self, first: int, most: int) -> Slice:
-        """The entries from the one that holds `first` on, `most` at most, of one queue file."""
+        """At most `most` entries of one queue file, from the entry that holds position `first`."""
         found = self.entries.some(first, most)
         if len(found) and found.positions[-1] >= self.maximum:
             return found.part(found.positions < self.maximum)
@@ -26,7 +26,7 @@ class ServedQueue:
 
     def at_time(self, timestamp: int, boundary: Boundary) -> int:
         """The position at a time in milliseconds (getOffsetInQueueByTime)."""
-        if not self._profile.batch_time_boundaries:  # 5.1.4: the request names the boundary
+        if not self._profile.batch_time_boundaries:  # from 5.1.4 on the request has the boundary
             boundary = Boundary.LOWER
         found = self.entries.position_by_time(timestamp, boundary, self._log, self._profile)
         is_last = boundary == Boundary.UPPER or not self._profile.queue_time_boundaries
@@ -39,7 +39,7 @@ class ServedQueue:
         return self.time_of(self.some(max(self.minimum, 0), 1))
 
     def time_of(self, found: Slice) -> int:
-        """When the first of these was stored, in milliseconds; -1 where there is none."""
+        """When the first message of a slice was stored, in milliseconds; -1 where it is empty."""
         if not len(found):
             return -1
         return self._log.store_timestamp(int(found.places[0]), int(found.sizes[0]))

@@ -1,4 +1,4 @@
-"""Entries of a queue as they stand in its files (AdminBrokerProcessor.queryConsumeQueue)."""
+"""Entries of a queue as they are in its files (AdminBrokerProcessor.queryConsumeQueue)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode

@@ -1,4 +1,4 @@
-"""Which consumer of a group has a queue to itself, for orderly ones (RebalanceLockManager)."""
+"""Which orderly consumer of a group has a queue to itself (RebalanceLockManager)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,11 +17,11 @@ class LockedQueue(NamedTuple):
 
 class _Lock(NamedTuple):
     client: str
-    time: int  # when it was asked for last, in milliseconds
+    time: int  # when it was last asked for, in milliseconds
 
 
 class QueueLocks:
-    """The locks of all groups; a lock that is not asked for again for a minute is free."""
+    """The locks of all groups; a lock is free once nobody has asked for it for a minute."""
 
     def __init__(self) -> None:
         self._locks: dict[tuple[str, LockedQueue], _Lock] = {}
@@ -29,7 +29,7 @@ class QueueLocks:
     def lock(
         self, group: str, queues: Iterable[LockedQueue], client: str, now: int
     ) -> list[LockedQueue]:
-        """Take what is free, or the client's already; returns those (tryLockBatch)."""
+        """Lock the queues that are free or the client's already, and return them (tryLockBatch)."""
         taken = []
         for queue in queues:
             held = self._locks.get((group, queue))
@@ -42,7 +42,7 @@ class QueueLocks:
         return taken
 
     def unlock(self, group: str, queues: Iterable[LockedQueue], client: str) -> None:
-        """Give back what the client has of them (unlockBatch)."""
+        """Unlock those of the queues that the client has locked (unlockBatch)."""
         for queue in queues:
             held = self._locks.get((group, queue))
             if held is not None and held.client == client:

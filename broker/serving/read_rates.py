@@ -7,7 +7,7 @@ _TICK_MILLISECONDS = 1000
 
 
 class Given:
-    """A count, with what it was in the last ten minutes."""
+    """A count of messages, with its values in the last ten minutes."""
 
     def __init__(self, now: int) -> None:
         self.total = 0

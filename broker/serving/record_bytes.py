@@ -1,7 +1,7 @@
 """Reads the records that a queue's entries point to, for an answer's body.
 
-Short ones are read together and a kernel looks at them; a long one is looked at without its body,
-which goes from the file to the socket. What is no whole record is left out.
+Short records are read together, and a kernel checks them. A long record is checked without its
+body, which goes from the file to the socket. Anything but a whole record is left out.
 """
 
 import struct
@@ -22,7 +22,7 @@ from reput.store_format.log.one_record import Record, record_from
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.records import RECORD_ROW
 
-LONG = 1 << 15  # bytes of a record from which on its body is not read; sendfile has its own price
+LONG = 1 << 15  # bytes from which on a record's body is not read; for fewer, sendfile costs more
 
 _INT = struct.Struct(">i")
 
@@ -36,7 +36,7 @@ class RecordPieces(NamedTuple):
     pieces: list[BodyPiece]
     positions: list[Numbers]  # of the records, in their queue
     taken: Taken
-    unwanted: bool  # whether there is a record that is not kept
+    unwanted: bool  # whether a record was left out because `keep` did not want it
 
 
 def records_of(
@@ -82,7 +82,7 @@ def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> R
 
 
 def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> RecordPieces:
-    """Records that are read, neighbours with one call."""
+    """Short records, of which neighbours are read with one call."""
     many = len(entries)
     kept, ats = np.empty(many, np.int64), np.empty(many, np.int64)
     ends, lefts = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -119,9 +119,9 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
 def given_again(
     queue: ServedQueue, positions: Sequence[int], log: LogReader, files: LogFiles, times: int
 ) -> list[tuple[int, BodyPiece]]:
-    """(position, record) of messages that are given once more; `times` is their reconsumeTimes, as
-    a broker counts it up when it writes a retry (PopReviveService). What is no record is left out.
+    """(position, record) of messages that are given once more; anything but a record is left out.
 
+    times: their reconsumeTimes, which a broker counts up when it writes a retry (PopReviveService).
     Raises StoreChanged, OSError.
     """
     given = list[tuple[int, BodyPiece]]()
@@ -154,13 +154,14 @@ def _plan(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     lefts: Numbers,
     runs: Numbers,
 ) -> tuple[int, int]:
-    """How records are read into one window: (how many of them lie in a segment, of how many runs).
+    """Plan how records are read into one window: (how many lie in a segment, in how many runs).
 
-    kept: their numbers; ats, ends: where each is in the window; lefts: bytes to the segment's end;
-    runs: neighbours that are read at once, as (segment's number, physical offset, at, end).
+    kept: the numbers of these records. ats, ends: where each lies in the window. lefts: bytes to
+    the segment's end. runs: neighbours that are read with one call, each as (the segment's number,
+    physical offset, at, end).
     """
     count = run_count = at = 0
-    before = -1  # where the record before ends
+    before = -1  # where the previous record ends
     for i in range(len(places)):
         number = np.searchsorted(starts, places[i], "right") - 1
         end = places[i] + sizes[i]

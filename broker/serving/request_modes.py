@@ -14,7 +14,7 @@ class RequestMode(NamedTuple):
     """A SetMessageRequestModeRequestBody without its names."""
 
     mode: str = PULL
-    shared: int = 0  # popShareQueueNum: so many further members' queues a member of POP reads too
+    shared: int = 0  # popShareQueueNum: of how many other members a member pops the queues too
 
 
 class RequestModes:
@@ -30,11 +30,11 @@ class RequestModes:
         self._modes[topic, group] = mode
 
     def of(self, topic: str, group: str) -> RequestMode:
-        """The mode that was set, or defaultMessageRequestMode; %RETRY% topics have none."""
+        """The mode that was set, or defaultMessageRequestMode; none is set for %RETRY% topics."""
         return self._modes.get((topic, group), RequestMode())
 
     def table(self) -> dict[str, dict[str, dict[str, object]]]:
-        """All, by topic and group (MessageRequestModeSerializeWrapper)."""
+        """All modes, by topic and group (MessageRequestModeSerializeWrapper)."""
         found: dict[str, dict[str, dict[str, object]]] = {}
         for (topic, group), each in self._modes.items():
             found.setdefault(topic, {})[group] = {

@@ -14,7 +14,7 @@ MASTER_ID = 0  # MixAll.MASTER_ID
 
 
 def route(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The route of a topic: one broker, which only may be read (TopicRouteData)."""
+    """The route of a topic: one broker, which may only be read (TopicRouteData)."""
     name = text(request, "topic")
     topic = broker.store.topics.get(name)
     if topic is None:
@@ -28,7 +28,7 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
         "filterServerTable": {},
         "queueDatas": [queue_data(broker, topic)],
     }
-    # no client shows it; who looks at the answers of a producer that finds no queue does
+    # no client shows the remark: it is for a person who looks for why a producer finds no queue
     return found(fastjson(answer, standard))._replace(remark=READ_ONLY)
 
 
@@ -43,7 +43,7 @@ def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:
 
 
 def queue_data(broker: Broker, topic: Topic) -> dict[str, object]:
-    """A topic's queues (QueueData), as of a broker whose brokerPermission is to read."""
+    """A topic's queues (QueueData), as of a broker with the brokerPermission to read only."""
     return {
         "brokerName": broker.name,
         "perm": topic.perm & PERM_READ,

@@ -1,7 +1,7 @@
-"""How the broker is (AdminBrokerProcessor): runtime figures, settings, replication.
+"""The broker's state (AdminBrokerProcessor): runtime figures, settings, replication.
 
-Only what there is is reported: threads' queues are empty here, and nothing is ever put. Figures of
-puts' latencies and of pages locked in memory are left out, since nothing could be measured.
+Only real figures are reported: the queues of requests are empty here, and nothing is ever put. The
+latencies of puts and the pages locked in memory are left out, since they cannot be measured.
 """
 
 import os
@@ -15,7 +15,7 @@ from reput.broker.serving.fields import text
 from reput.store_format.release.profiles import release_key
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests; ack since 5
-_SINCE_5 = ("brokerActive", "timer")  # what names of figures begin with that 4.x has not
+_SINCE_5 = ("brokerActive", "timer")  # how the names of figures begin that 4.x does not have
 
 
 def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -55,7 +55,7 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
     }
     pools: tuple[str, ...] = _POOLS
     if release_key(store.opened.profile.release) < (5, 0, 0):
-        facts["getTransferedTps"] = facts.pop("getTransferredTps")  # as it was spelt
+        facts["getTransferedTps"] = facts.pop("getTransferredTps")  # spelt so in these releases
         facts = {name: value for name, value in facts.items() if not name.startswith(_SINCE_5)}
         pools = _POOLS[:-1]
     share = _disk_share(store.opened.path)
@@ -67,7 +67,7 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
 
 
 def _disk_share(path: str) -> float:
-    """How full the store's disk is, rounded up as UtilAll does; -1 where it is on none."""
+    """How full the store's disk is, rounded up as by UtilAll; -1 where the store is on no disk."""
     try:
         disk = os.statvfs(path)
     except OSError:
@@ -77,13 +77,13 @@ def _disk_share(path: str) -> float:
 
 
 def _spoken(seconds: int) -> str:
-    """A time as StoreStatsService has it."""
+    """A time in words, as in StoreStatsService."""
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
 
 
 def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The settings that hold here (getBrokerConfig): those that a client could care for."""
+    """The settings in force here that may matter to a client (getBrokerConfig)."""
     host, _, port = broker.address_for(caller).rpartition(":")
     opened = broker.store.opened.settings
     facts = {
@@ -100,7 +100,7 @@ def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The replicas of this broker: none (HARuntimeInfo)."""
+    """The replicas of this broker: there are none (HARuntimeInfo)."""
     facts = {
         "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
         "masterCommitLogMaxOffset": broker.store.served_end(),
@@ -109,7 +109,7 @@ def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def no_stats(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A broker's counters of the last day: none are kept here, and a broker begins without any."""
+    """A broker's counters of the last day: none are kept here; a new broker has none either."""
     name, key = text(request, "statsName"), text(request, "statsKey")
     return refused(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
 

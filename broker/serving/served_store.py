@@ -1,4 +1,4 @@
-"""`ServedStore`: a store as clients are to see it, opened once for all of them."""
+"""`ServedStore`: a store as clients see it, opened once for all clients."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _OPEN_QUEUES = 256  # queues that keep a file open
 
 
 def bounds(topic: Topic, queue: ServedQueue | None) -> tuple[int, int]:
-    """A queue's first position, and that behind its last. queue: None where it has no files."""
+    """A queue's first position, and the one after its last. queue: None where it has no files."""
     return (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
 
 
@@ -35,8 +35,8 @@ class ServedStore:
         self, again: Callable[[], OpenedStore], notes: Notes, at: int | None = None,
         limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
-        """again: opens the store; it is called now, and by `refresh`. limit: none behind that
-        physical offset is served. far: its files are not this machine's, and to read takes long.
+        """again: opens the store; called now, and by `refresh`. limit: physical offset from which
+        on no record is served. far: the files are not on this machine, so that reading takes long.
         """
         self.far = far
         self._again, self._notes, self.at, self._at_limit = again, notes, at, limit
@@ -63,14 +63,14 @@ class ServedStore:
         self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}
         self._held: OrderedDict[tuple[str, int], ServedQueue] = OrderedDict()
-        self._served_end = -1  # until it is asked for
+        self._served_end = -1  # -1: not computed yet
 
     @property
     def log(self) -> LogReader:
         return self.opened.log
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
-        """A queue of a topic; None where the store has no folder of it, or it is no queue's."""
+        """A queue of a topic; None where the store has no folder of it, or a bad one."""
         key = topic, queue_id
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
@@ -90,7 +90,7 @@ class ServedStore:
 
     def time_at(self, topic: str, queue_id: int, position: int) -> int:
         """When the message at a position of a queue was stored, in milliseconds; -1 where there is
-        none (getMessageStoreTimeStamp).
+        no message (getMessageStoreTimeStamp).
         """
         queue = self.queue(topic, queue_id)
         if queue is None or not max(queue.minimum, 0) <= position < queue.maximum:
@@ -104,13 +104,13 @@ class ServedStore:
         return log.store_timestamp(first, RECORD_FIXED_BYTES)
 
     def served_end(self) -> int:
-        """Behind the last message that a queue has: what follows in the log is not served."""
+        """The physical offset after the last message in any queue: later records are not served."""
         if self._served_end < 0:
             self._served_end = max([self.log.start, *self._queue_ends()])
         return self._served_end
 
     def _queue_ends(self) -> Iterator[int]:
-        """Of each queue that has messages the physical offset behind the last one."""
+        """The physical offset after the last message of each queue that has messages."""
         for topic in self.opened.queues.topics():
             for queue_id, _ in self.opened.queues.of(topic):
                 queue = self.queue(topic, queue_id)
@@ -121,16 +121,16 @@ class ServedStore:
                     yield int(last.places[0] + last.sizes[0])
 
     def make_topic(self, made: Topic) -> None:
-        """A topic that a broker makes by itself, as a group's %RETRY%, if it is not there."""
+        """Add a topic that a broker makes by itself, such as a group's %RETRY%, unless known."""
         if made.name not in self.topics:
             self.topics[made.name] = self._made[made.name] = made
 
     def by_key(
         self, topic: str, key: str, most: int, begin: int, end: int
     ) -> tuple[list[int], int, int]:
-        """(physical offsets of the newest messages whose key has this hash, ascending; when the
-        index was last written to; and the last offset in it). 0 for both where there are none, as
-        in an index that is damaged.
+        """(physical offsets of the newest messages whose key has this hash, ascending; the index's
+        last storeTimestamp; the last physical offset in it). The last two are 0 where no message is
+        found, as in a damaged index.
         """
         try:
             in_rocksdb = self.opened.rocksdb_index()

@@ -1,7 +1,7 @@
 """What a real broker asks as our SLAVE: who its master is, and config/ (SlaveSynchronize).
 
 Only where slaves are served (`reput serve --ha-listen`). Then a slave may register: nothing is kept
-of it, and its answer says where log and configuration come from.
+of it, and the answer says from where it gets log and configuration.
 """
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -16,23 +16,23 @@ _TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode
 
 
 def register(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """RegisterBrokerResponseHeader, for a slave; a master is refused, as nothing is written."""
+    """RegisterBrokerResponseHeader for a slave; a master is refused, as nothing is written here."""
     if broker.slaves_at is None or number(request, "brokerId") == 0:
         return writing(broker, request, caller)
     host, port = broker.slaves_at
     ours = broker.address_for(caller)
-    if host in ("0.0.0.0", "::"):  # as the slave reaches us
+    if host in ("0.0.0.0", "::"):  # use the address by which the slave reached us
         host = ours.rpartition(":")[0]
     return found(haServerAddr=f"{host}:{port}", masterAddr=ours)
 
 
 def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A slave goes; nothing is kept of it."""
+    """A slave leaves; nothing was kept of it."""
     return writing(broker, request, caller) if broker.slaves_at is None else found()
 
 
 def _beside(broker: Broker, name: str, absent: str) -> Answer:
-    """A file of config/ as it is; refused where there is none."""
+    """The content of a file of config/; a refusal where there is no such file."""
     opened = broker.store.opened
     try:
         return found(opened.storage.read_bytes(f"{opened.path}/{CONFIG}/{name}"))

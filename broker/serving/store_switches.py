@@ -1,5 +1,5 @@
-"""Requests about parts of a broker that are not at work here: queues that are written to RocksDB
-as well, limits on reads of cold data (AdminBrokerProcessor).
+"""Requests about parts of a broker that do not run here: queues that are also written to RocksDB,
+limits on reads of cold data (AdminBrokerProcessor).
 """
 
 from reput.broker.remoting.bodies import fastjson
@@ -15,7 +15,7 @@ _COLD_OF_GROUP, _COLD_OF_ALL = 3 << 20, 100 << 20  # cgColdReadThreshold, global
 
 
 def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Groups that read cold data: none is counted (ColdDataCgCtrService)."""
+    """Groups that read cold data: none are counted (ColdDataCgCtrService)."""
     facts = {
         "runtimeTable": {}, "configTable": {}, "cgColdReadThreshold": _COLD_OF_GROUP,
         "globalColdReadThreshold": _COLD_OF_ALL, "globalAcc": 0,
@@ -24,7 +24,7 @@ def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def queues_in_rocksdb(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Whether queues in RocksDB are those in files; the result stands in a broker's log alone."""
+    """Whether queues in RocksDB equal those in files; a broker notes the result only in its log."""
     if release_key(broker.store.opened.profile.release) < (5, 3, 1):
         return found(fastjson({"diffResult": _NOT_WRITTEN}))
     return found(fastjson({"checkStatus": _IN_PROGRESS}))

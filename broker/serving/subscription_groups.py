@@ -1,5 +1,5 @@
-"""Subscription groups: those of config/subscriptionGroup.json, and those that clients have made
-since by being heard of (SubscriptionGroupManager). Nothing is written to the store.
+"""Subscription groups: those of config/subscriptionGroup.json, and those made since because clients
+named them (SubscriptionGroupManager). Nothing is written to the store.
 """
 
 from collections import OrderedDict
@@ -9,26 +9,26 @@ from typing import Any
 from reput.broker.serving.client_names import is_group_name
 from reput.store_format.release.profiles import Profile, release_key
 
-MOST_NEW = 20_000  # groups that clients made and that are known; a broker has no limit
+MOST_NEW = 20_000  # groups kept that were made for clients; a broker has no limit
 
 
 class SubscriptionGroups:
     """The configuration of each group (SubscriptionGroupConfig), as JSON has it."""
 
     def __init__(self, configured: Mapping[str, Any] | None, profile: Profile) -> None:
-        """configured: the subscriptionGroupTable of the store."""
+        """configured: the store's subscriptionGroupTable."""
         self._configured = {
             name: dict(about)
             for name, about in (configured or {}).items()
             if isinstance(about, dict)
         }
-        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # that asked last at the end
+        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # the last one asked for last
         self._release = release_key(profile.release)
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """A group's configuration, made where it is not there yet; None where its name is no
-        group's. Of too many the one that nobody asked for the longest is forgotten: it is made anew
-        the same, so that nobody can use up what others need.
+        """A group's configuration, made if it is missing; None where its name is no group's name.
+        Over MOST_NEW, the group that was not asked for the longest is forgotten. It is made again
+        with the same configuration, so no client can use up what others need.
         """
         if name in self._configured:
             return self._configured[name]
@@ -52,7 +52,7 @@ class SubscriptionGroups:
         return self._configured | self._made
 
     def _default(self, name: str) -> dict[str, Any]:
-        """What a broker of this release makes of a new group."""
+        """The configuration that a broker of this release gives a new group."""
         made: dict[str, Any] = {
             "brokerId": 0, "consumeBroadcastEnable": True, "consumeEnable": True,
             "consumeFromMinEnable": True,

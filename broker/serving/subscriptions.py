@@ -19,21 +19,21 @@ _EVERYTHING = "*"  # SubscriptionData.SUB_ALL
 _LOWEST_INT = -(1 << 31)
 # A broker has no limits; here one client's expression would keep all others waiting.
 _SQL_MOST = 1 << 15  # characters of an expression
-_WORK_MOST = 1 << 20  # characters that one pull evaluates, a record counting as some itself
+_WORK_MOST = 1 << 20  # characters that one pull evaluates; each record counts as _RECORD_WORK more
 _RECORD_WORK = 200
 
 
 class PullFilter(Protocol):
-    """Says which messages a pull is to get. In doubt they are delivered: the client looks too."""
+    """Which messages a pull is to get. In doubt they are delivered, as the client filters too."""
 
     def entries(self, tags_codes: Numbers) -> Any:
-        """Of each of a queue's entries, whether it may be of a wanted message."""
+        """For each of a queue's entries, whether its message may be wanted."""
 
-    needs_record: bool  # whether `record` has something to say
-    looked_at: int  # so many positions are gone through by one pull at most
+    needs_record: bool  # whether `record` must be called
+    looked_at: int  # how many positions one pull goes through at most
 
     def record(self, record: Record) -> bool:
-        """Whether a record is a wanted message."""
+        """Whether a record's message is wanted."""
 
 
 class ByTags:
@@ -49,7 +49,7 @@ class ByTags:
     def entries(self, tags_codes: Numbers) -> Any:
         if self._codes is None:
             return np.ones(len(tags_codes), np.bool_)
-        elsewhere = tags_codes < _LOWEST_INT  # the code stands in a ConsumeQueueExt file
+        elsewhere = tags_codes < _LOWEST_INT  # the tagsCode is in a ConsumeQueueExt file
         return elsewhere | np.isin(tags_codes.astype(np.int32), self._codes)
 
     def record(self, record: Record) -> bool:
@@ -62,7 +62,7 @@ class BySql:
     needs_record = True
 
     def __init__(self, chosen: SqlFilter, split_properties: bool, characters: int) -> None:
-        """characters: of the expression: the longer it is, the fewer records one pull looks at."""
+        """characters: the expression's length; the longer, the fewer records one pull looks at."""
         self._filter, self._split = chosen, split_properties
         self.looked_at = max(_WORK_MOST // (_RECORD_WORK + characters), 1)
 
@@ -78,7 +78,7 @@ EVERYTHING = ByTags(None)
 
 
 def wanted_by(subscription: Subscription, profile: Profile) -> PullFilter:
-    """What a subscription wants. Raises WrongTags, WrongExpression (ValueErrors)."""
+    """The filter of a subscription. Raises WrongTags, WrongExpression (ValueErrors)."""
     if not is_tags(subscription.kind):
         chosen = compiled(subscription.text, profile)
         return BySql(chosen, profile.split_properties, len(subscription.text))

@@ -1,4 +1,4 @@
-"""What a broker tells of its topics (AdminBrokerProcessor): configuration, how far queues go."""
+"""What a broker tells about its topics (AdminBrokerProcessor): configuration, ends of queues."""
 
 from reput.broker.remoting.bodies import Entries, fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -13,13 +13,13 @@ _SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
     "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
     "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
     "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
-    # of 5.4.0 and later; nobody's topic before
+    # system topics from 5.4.0 on; no topic has these names before
     "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
 )  # fmt: skip
 
 
 def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Of each queue of a topic its ends, and when its last message came (TopicStatsTable)."""
+    """Each queue's ends, and when its last message was stored (TopicStatsTable)."""
     name = text(request, "topic")
     topic = broker.store.topics.get(name)
     if topic is None:
@@ -63,7 +63,7 @@ def configurations(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def config_of(topic: Topic) -> dict[str, object]:
-    """A TopicConfig. A topic is writable there if it was to producers; nobody can write here."""
+    """A TopicConfig. Its `perm` is that of the store's broker, though nobody can write here."""
     return {
         "attributes": topic.attributes,
         "order": topic.order,

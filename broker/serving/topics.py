@@ -1,4 +1,4 @@
-"""The topics that are served: those of config/topics.json, and those that only have queues."""
+"""The topics that are served: those of config/topics.json, and those that have queues only."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from reput.store_format.query.opened_store import OpenedStore
 PERM_READ, PERM_WRITE = 4, 2  # PermName
 _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
 _INT = 1 << 31
-# Of a topic: a hostile topics.json says any number, and requests count up to it.
+# Of a topic: a hostile topics.json may have any number, and requests loop up to it.
 _MOST_QUEUES = 1 << 16
 
 
@@ -23,7 +23,7 @@ class Topic(NamedTuple):
     order: bool
     filter_type: str
     attributes: dict[str, str]
-    configured: bool  # config/topics.json has it
+    configured: bool  # whether config/topics.json has the topic
 
     @property
     def empty_minimum(self) -> int:
@@ -34,7 +34,7 @@ class Topic(NamedTuple):
 def served_topics(
     configured: Mapping[str, Any] | None, folders: Mapping[str, int]
 ) -> dict[str, Topic]:
-    """All topics by name. folders: of each topic that has queues, the number of the next one."""
+    """All topics by name. folders: for each topic with queues, one more than its greatest id."""
     found = {
         name: _configured(name, config)
         for name, config in (configured or {}).items()
@@ -72,6 +72,6 @@ def _int(value: Any, default: int) -> int:
 
 
 def queue_folders(store: OpenedStore) -> dict[str, int]:
-    """Of each topic that has folders of queues, one more than the greatest queue id."""
+    """For each topic that has folders of queues, one more than the greatest queue id."""
     counts = {topic: store.queues.of(topic) for topic in store.queues.topics()}
     return {topic: queues[-1][0] + 1 for topic, queues in counts.items() if queues}

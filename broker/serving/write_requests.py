@@ -1,4 +1,4 @@
-"""What is refused: all that writes, with the words of a broker that may only be read."""
+"""All requests that write are refused, with the words of a broker that may only be read."""
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
@@ -14,7 +14,7 @@ READ_ONLY = "reput serves this store to be read only"
 
 
 def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A message is sent (SendMessageProcessor, where brokerPermission is to read)."""
+    """Refuse a message (SendMessageProcessor with the brokerPermission to read only)."""
     return refused(
         ResponseCode.NO_PERMISSION,
         f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
@@ -22,7 +22,7 @@ def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Something else is to be written or changed."""
+    """Refuse to write or change anything else."""
     return refused(
         ResponseCode.NO_PERMISSION,
         f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
@@ -30,8 +30,8 @@ def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A topic is to be made. RocketMQ's Proxy makes one for itself before it starts
-    (HeartbeatSyncer), which is kept in memory: it has no messages.
+    """Refuse to make a topic, except the one that RocketMQ's Proxy makes for itself before it
+    starts (HeartbeatSyncer). That topic is kept in memory: it has no messages.
     """
     name = text(request, "topic")
     if not name.endswith(_OF_PROXIES) or not is_group_name(name):

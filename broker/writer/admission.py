@@ -1,7 +1,7 @@
 """Whether a store takes messages at this moment, as a broker asks before each put.
 
-HookUtils.checkBeforePutMessage: not where the disk is full, and not while another message has been
-on its way for too long. CleanCommitLogService looks at the disk every cleanResourceInterval.
+HookUtils.checkBeforePutMessage refuses a message where the disk is full, and while another append
+takes too long. CleanCommitLogService looks at the disk every cleanResourceInterval.
 """
 
 from reput.broker.writer.appender import Appender
@@ -10,11 +10,11 @@ from reput.store_format.message.refusals import DiskFull, PageCacheBusy
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.writer_settings import WriterSettings
 
-_NO_APPEND_MS = 10_000_000  # DefaultMessageStore.isOSPageCacheBusy: as long as this takes none
+_NO_APPEND_MS = 10_000_000  # DefaultMessageStore.isOSPageCacheBusy: no append takes longer
 
 
 class Admission:
-    """Asked before each put."""
+    """Whether a store takes messages; asked before each put."""
 
     def __init__(
         self, files: Files, settings: WriterSettings, clock: Clock, appender: Appender

@@ -1,4 +1,4 @@
-"""Gives each record its queue offset, physical offset and store time, and writes it to the log."""
+"""Gives each record its queueOffset, physical offset and storeTimestamp, and writes it."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from reput.store_format.message.unique_ids import Clock
 
 
 class Request:
-    """What one caller asks for: to write his records, and to make the log durable up to `end`."""
+    """What one caller asks for: to write its records, and to make the log durable up to `end`."""
 
     __slots__ = (
         "done", "drafts", "end", "error", "following", "left", "physical_offset", "queue_offset",
@@ -26,14 +26,14 @@ class Request:
     )  # fmt: skip
 
     def __init__(self, drafts: Sequence[Draft] = (), end: int = 0) -> None:
-        """drafts: one record, or those of a batch; none where only durability is waited for."""
+        """drafts: one record, or those of a batch; none to wait for durability only."""
         self.drafts = drafts
         self.size = drafts[0].size if len(drafts) == 1 else sum(draft.size for draft in drafts)
         self.end = end  # physical
-        # those of the record, or of a batch's first record; set when they are written
+        # of the record, or of a batch's first record; set when it is written
         self.physical_offset = self.queue_offset = self.store_timestamp = -1
         self.error: BaseException | None = None
-        # the lock of a caller who waits (flush): it is released to tell him that he may go on
+        # the lock that a caller waits for (flush); released when the caller may go on
         self.done: threading.Lock | None = None
         self.woken = self.left = False
         self.following: Request | None = None  # the request whose caller is woken after this one
@@ -42,18 +42,18 @@ class Request:
 class Appender:
     """Writes records under one lock, and knows each queue's next offset.
 
-    No storeTimestamp is less than the one before, even if the clock is set back, because recovery
-    decides by storeTimestamps what was durable.
+    No storeTimestamp is less than that of the record before, even if the clock is set back, because
+    recovery decides by storeTimestamps what was durable.
     """
 
     def __init__(
         self, store: OpenStore, batch_topics: frozenset[str], clock: Clock,
         check_usable: Callable[[], None],
     ) -> None:  # fmt: skip
-        """check_usable: called under the lock; raises where nothing may be written any more."""
+        """check_usable: called under the lock; raises if nothing may be written any more."""
         self.lock = threading.Lock()
         self.last_timestamp = store.last_timestamp
-        self.began = 0  # when the append under way began (milliseconds), 0 without one
+        self.began = 0  # when the append under way began, in milliseconds; 0 if there is none
         self._store, self._log, self._clock = store, store.log, clock
         self._batch_topics = batch_topics
         self._check_usable = check_usable
@@ -62,8 +62,8 @@ class Appender:
     def append(self, requests: Sequence[Request], check: Callable[[], None] | None = None) -> None:
         """Write the records of all requests, those for one segment in one write.
 
-        check: called instead of `check_usable`. Raises OSError, after which any of the records may
-        be in the file or not. An error of one request alone is stored in its `error`.
+        check: called instead of `check_usable`. An error of one request alone is stored in its
+        `error`. Raises OSError: any of the records may then be in the file or not.
         """
         with self.lock:
             (check or self._check_usable)()
@@ -122,7 +122,7 @@ class Appender:
             log.write(records[0] if len(records) == 1 else b"".join(records))
 
     def _number(self, request: Request) -> dict[tuple[str, int], int] | None:
-        """Number a message's further queues, which go on at those returned. Raises Refused."""
+        """Number a message in its further queues; returns their next offsets. Raises Refused."""
         draft = request.drafts[0]
         if draft.further is None or draft.numbered is None:
             return None
@@ -143,7 +143,7 @@ class Appender:
                 self.began = 0
 
     def next_offset(self, key: tuple[str, int]) -> int:
-        """A queue's next queueOffset; under the lock. Raises BatchQueueTopic, StoreError."""
+        """A queue's next queueOffset. Called under the lock. Raises BatchQueueTopic, StoreError."""
         offset = self._next.get(key)
         if offset is not None:
             return offset
@@ -155,7 +155,7 @@ class Appender:
         return self._next.get(key, 0)
 
     def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
-        """Note that messages were appended up to this queueOffset. Called under the lock."""
+        """Set a queue's next queueOffset. Called under the lock."""
         self._next[key] = offset
 
 

@@ -64,13 +64,13 @@ Done = Callable[[int], None]
 class Columns:
     """Messages by column, all of the same length. Times in milliseconds."""
 
-    topics: tuple[str, ...]  # the topics there are
+    topics: tuple[str, ...]  # the names of all topics
     topic: Int32s  # each message's number in `topics`
     queue_id: Int32s
     body: Texts
     tags: Texts
     keys: Texts
-    properties: Texts  # as in a record, with all that belongs there; empty: from tags and keys
+    properties: Texts  # all properties, as in a record; empty: they are made from tags and keys
     flag: Int32s
     born_timestamp: Int64s  # 0: now
 
@@ -101,7 +101,7 @@ class _Bulk:
     def __init__(self, writer: CommitLogWriter, columns: Columns) -> None:
         self.writer, self.columns = writer, columns
         encoder = writer.encoder
-        # the dictionary of topics may have some that no message uses
+        # the dictionary of topics may have topics that no message uses
         used = dict(zip(*np.unique(columns.topic, return_index=True), strict=True))
         topics = [
             _at(_checked_topic, int(used[number]), topic, encoder) if number in used else b""
@@ -135,7 +135,7 @@ class _Bulk:
         start = -1
         while done < count:
             with writer.appending() as now:
-                # the next offsets are read for each chunk, as others may append between two of them
+                # the next offsets are read for each chunk: others may append between two chunks
                 next_offsets = np.array(
                     [
                         _at(writer.appender.next_offset, int(row), key)
@@ -163,7 +163,7 @@ class _Bulk:
         return BulkResult(count, max(start, 0), end)
 
     def _sizes(self) -> Int64s:
-        """Each record's size, after all checks."""
+        """Each record's size in bytes, after all messages were checked."""
         c, encoder = self.columns, self.writer.encoder
         settings = encoder.settings
         body = c.body.lengths()
@@ -247,7 +247,7 @@ def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:
 
 
 def _at(check: Callable[..., Any], row: int, *given: Any) -> Any:
-    """The result of a check; if it raises Refused, this row's number is added."""
+    """The result of a check; a Refused that it raises gets the number of this row."""
     try:
         return check(*given)
     except Refused as error:

@@ -1,8 +1,8 @@
 """The log that a writer appends to: it writes records, opens new segments, and syncs.
 
-All offsets are physical. `end` is where the next record goes; the bytes up to `committed` are in
-the files, and those up to `flushed` are durable: flushed <= committed <= end. How far the three
-are apart depends on the flush mode (see flush).
+All offsets are physical. `end` is where the next record goes. The bytes up to `committed` are in
+the files, and those up to `flushed` are durable: flushed <= committed <= end. The flush mode
+decides how far the three are apart (see flush).
 """
 
 import errno
@@ -33,24 +33,24 @@ class _Waiting:
     def __init__(self, segment: int, file: OpenFile) -> None:
         self.segment, self.file = segment, file
         self.buffer = bytearray()
-        self.counts = 0  # by how much the log grows with them: a BLANK counts its segment's rest
+        self.counts = 0  # how far they move the log's end: a BLANK counts as its segment's rest
 
 
 class TransientPool(NamedTuple):
     """The segments that wait in memory until `commit` (transientStorePoolEnable)."""
 
-    buffers: int  # how many may wait, 0 for none
-    # Where all of them wait no further segment is begun (CreateFileFailed), else one is written.
+    buffers: int  # how many segments may wait, 0 for none
+    # Without a free buffer no segment is begun (CreateFileFailed); if False, one is written out.
     fast_fail: bool
 
 
 class Preparation(NamedTuple):
-    """What is done to segments before their records come."""
+    """What is done to segments before records are written to them."""
 
     prepare: bool  # the next segment is made while this one is filled
     warm: bool  # its pages are touched and locked (warmMapedFileEnable)
-    # How many zeros are written at once ahead of the records. The file system then has allocated
-    # the blocks before records come, and a sync of records writes no metadata.
+    # How many zeros are written at once ahead of the records. The file system has then allocated
+    # the blocks before records are written, and a sync of records writes no metadata.
     zeros: int
     # Runs a function in the background; returns a function that waits for it.
     spawn: Callable[[Callable[[], None]], Callable[[], None]] | None
@@ -80,16 +80,16 @@ class CommitLog:
         # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
         # `committed` also knows which files it has to sync.
         self._guard = threading.Lock()
-        # One sync at a time: a second one finds nothing dirty, and would say that all is durable
+        # One sync at a time: a second one would find nothing dirty, and return that all is durable
         # while the first is still at work.
         self._syncing = threading.Lock()
         self._sync_error: OSError | None = None
         self._dirty: dict[int, OpenFile] = {}
         self._open_guard = threading.Lock()  # keeps a file from being closed while it is read
         self._open: dict[int, OpenFile] = {}
-        # of warmed segments what lets go of their pages, which the kernel keeps in memory
+        # by warmed segment: the function that unlocks its pages, which the kernel keeps in memory
         self._locked: dict[int, Callable[[], None]] = {}
-        self.needed_from = 1 << 63  # segments below it are not read from again soon
+        self.needed_from = 1 << 63  # segments below this offset will not be read again soon
         self._segment = end - end % segment_bytes
         self._file: OpenFile | None = None
         self._ahead: Callable[[], None] | None = None
@@ -97,13 +97,13 @@ class CommitLog:
 
     @property
     def room(self) -> int:
-        """Bytes left in the current segment; 0 where there is none yet."""
+        """Bytes left in the current segment; 0 where there is no segment yet."""
         return self._segment + self.segment_bytes - self.end if self._file else 0
 
     def make_room(self, size: int) -> None:
         """Open the segment for a record of `size` bytes: the next one if this one lacks the room.
 
-        This one is then ended with a BLANK, unless it is full
+        A segment that lacks the room is ended with a BLANK, unless it is full
         (CommitLog.DefaultAppendMessageCallback.doAppend).
         """
         if self._file is None:
@@ -116,10 +116,10 @@ class CommitLog:
             self._begin_segment()
 
     def _begin_segment(self) -> None:
-        """Open the segment at the log's end, with a buffer if it is to have one.
+        """Open the segment at the log's end, with a buffer if the pool is on.
 
         AllocateMappedFileService.putRequestAndReturnMappedFile: a buffer is free again once its
-        segment is in the file as a whole. Raises CreateFileFailed.
+        whole segment is in the file. Raises CreateFileFailed.
         """
         if self._buffers:
             if len(self._waiting) >= self._buffers:
@@ -139,7 +139,7 @@ class CommitLog:
         self._write(data, len(data))
 
     def _write(self, data: Data, counts: int) -> None:
-        """Write data and move the log's end by `counts`: for a BLANK the segment's rest."""
+        """Write data, and move the log's end by `counts` (for a BLANK, the segment's rest)."""
         assert self._file is not None
         if self._buffers:
             last = self._waiting[-1]
@@ -155,7 +155,7 @@ class CommitLog:
             self.end = self.committed = self.end + counts
 
     def _write_zeros_after(self, end: int) -> None:
-        """Write zeros behind `end`, unless zeros or records were already written up to there."""
+        """Write zeros after `end`, unless zeros or records were already written there."""
         if end <= self._zeroed:
             return
         assert self._file is not None
@@ -182,15 +182,15 @@ class CommitLog:
                 first.buffer.clear()
                 first.counts, any_bytes = 0, True
             if first.segment + self.segment_bytes > self.committed:
-                break  # it is not full, and keeps its buffer
+                break  # this segment is not full, and keeps its buffer
             self._waiting.popleft()
         return any_bytes
 
     def sync(self) -> int:
-        """Make durable what is in the files by now; returns the offset up to which it is. Raises
-        OSError.
+        """Make durable what is in the files by now; returns the offset up to which they are.
 
-        After a failed sync nobody knows what is durable: each later call raises the same error.
+        Raises OSError. After a failed sync nobody knows what is durable, so each later call raises
+        the same error.
         """
         with self._syncing:
             if self._sync_error is not None:
@@ -210,7 +210,7 @@ class CommitLog:
             return target
 
     def read(self, at: int, buffer: Bytes) -> None:
-        """Fill a buffer from the files; it lies within one segment."""
+        """Fill a buffer from the files; the bytes to read lie within one segment."""
         segment = at - at % self.segment_bytes
         with self._open_guard:
             file = self._open.get(segment)
@@ -271,7 +271,7 @@ class CommitLog:
         self.files.sync_folder(COMMIT_LOG)
 
     def _write_zeros(self, file: OpenFile) -> None:
-        """Write zeros to every page, which the disk then has (DefaultMappedFile.warmMappedFile)."""
+        """Write zeros to every page, so that the disk has it (DefaultMappedFile.warmMappedFile)."""
         zeros = np.zeros(_WARM_BYTES, np.uint8)
         for at in range(0, self.segment_bytes, _WARM_BYTES):
             file.write_at(at, zeros[: self.segment_bytes - at])

@@ -21,7 +21,7 @@ _CRC_NAME = b"__CRC32#\x01"
 
 
 class CopyChoice(NamedTuple):
-    """Which messages to copy: those of one topic ('' for all), stored in [since, until) (ms)."""
+    """Which messages to copy: those of one topic ('': all), stored in [since, until), in ms."""
 
     topic: str = ""
     since: int = -(1 << 63)
@@ -51,9 +51,9 @@ def copy_messages(
 ) -> Copied:  # fmt: skip
     """Append the wanted messages, in the log's order, each to its topic and queue.
 
-    Body, properties, flags, hosts and bornTimestamp are kept; queue offset, physical offset and
-    store time are new. Stops at the source's first fault, and returns it. skip: how many wanted
-    messages to leave out at first. done: called for each message that was appended.
+    Body, properties, flags, hosts and bornTimestamp are kept; queueOffset, physical offset and
+    storeTimestamp are new. Stops at the source's first fault, and returns it. skip: how many of the
+    first wanted messages to leave out. done: called with 1 after each append.
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
@@ -83,7 +83,7 @@ def copy_messages(
 
 
 def _body(segment: SourceSegment, step: Step, number: int, record: Record) -> bytes:
-    """A record's body, which is read again if the walk has left it out."""
+    """A record's body, read from the segment if the walk has left it out."""
     row = step.rows[number]
     if row["bodyElided"]:
         return read_body(segment.read, record)
@@ -97,7 +97,7 @@ def _raw(topic: str) -> Bytes:
 
 @allocating
 def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt.NDArray[np.bool_]:
-    """Which rows were stored in [since, until), with the topic; one NUL is all topics."""
+    """Which rows were stored in [since, until) and have the topic; a NUL stands for all topics."""
     mask = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         row = rows[i]
@@ -117,7 +117,7 @@ def append_stored(writer: CommitLogWriter, record: Record) -> None:
     """Append a message that was read from a log. Raises Refused, WriterFailed."""
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
-        properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made
+        properties = properties[:-CRC_PROPERTY_BYTES]  # the CRC covers the old offsets
     put_again(
         writer, record, record.topic, record.queue_id, properties, record.transaction,
         record.prepared_offset,

@@ -9,7 +9,7 @@ from reput.store_format.message.refusals import PUT_OK
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.writer_settings import WriterSettings
 
-# What runs in the background: its name, how often (seconds), and the function to call.
+# What runs in the background: its thread's name, how often (seconds), and the function to call.
 Service = tuple[str, float, Callable[[], None]]
 
 
@@ -20,7 +20,7 @@ class Durability:
         self, log: CommitLog, settings: WriterSettings, clock: Clock, appender: Appender,
         check: Callable[[], None], fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
-        """check: raises if the writer has failed. fail: called with an error of a thread."""
+        """check: raises if the writer has failed. fail: called with a background thread's error."""
         self.log, self.settings, self.clock = log, settings, clock
         self.synchronous = settings.sync_flush
         self.durable_before = 0  # milliseconds: all records stored before are durable
@@ -51,15 +51,15 @@ class Durability:
         self._services = [Periodic(*service, self._fail) for service in services]
 
     def stop(self) -> None:
-        """End the background threads. Callers who wait get their answer first."""
+        """End the background threads, once all callers who wait have their answer."""
         for service in self._services:
             service.stop()
         self._group.stop()
 
     def wait(self, end: int, wait: bool) -> str:
-        """In SYNC_FLUSH return when the log is durable up to `end`: PUT_OK, FLUSH_DISK_TIMEOUT.
+        """In SYNC_FLUSH wait until the log is durable up to `end`: PUT_OK or FLUSH_DISK_TIMEOUT.
 
-        wait: False for WAIT=false, which only asks for a sync. Raises what made a sync fail.
+        wait: False for WAIT=false, which only asks for a sync. Raises the error of a failed sync.
         """
         if not self.synchronous:
             return PUT_OK
@@ -72,7 +72,7 @@ class Durability:
         return PUT_OK
 
     def append(self, request: Request) -> str:
-        """Write a request's records, and do as `wait` for them. Raises OSError, StoreError."""
+        """Write a request's records, then `wait` for them. Raises OSError, StoreError."""
         wait = request.drafts[0].wait
         if self.synchronous and wait and self._background:
             return self._group.put(request, self._timeout)
@@ -82,12 +82,12 @@ class Durability:
         return self.wait(request.end, wait) if self.synchronous else PUT_OK
 
     def _write_group(self, requests: list[Request]) -> None:
-        # `check` allows what the appender's own check does not: after `close` was called, the
-        # requests from before it are still written.
+        # Unlike the appender's own check, `check` passes after `close` was called: requests from
+        # before that are still written.
         self._appender.append(requests, self._check)
 
     def sync(self) -> int:
-        """Commit the write buffer, then sync; returns up to where. Raises OSError."""
+        """Commit the write buffer, then sync; returns the durable log's end. Raises OSError."""
         self._check()
         timestamp = self._appender.last_timestamp  # read before the sync: later records may miss it
         if self.settings.transient_store_pool_enable:

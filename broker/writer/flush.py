@@ -19,9 +19,9 @@ _TURN_SECONDS = 0.002
 class GroupCommit:
     """SYNC_FLUSH: one thread writes and syncs for all callers that wait (GroupCommitService).
 
-    write: appends the records of requests. sync: makes the log durable and returns the offset up
-    to which it is. If one of them raises, every caller that waits gets the error, and every later
-    one too.
+    write: appends the records of requests. sync: makes the log durable, and returns the offset up
+    to which it is durable. If either raises, all callers that wait get the error, and all later
+    callers too.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class GroupCommit:
         self._thread: threading.Thread | None = None
 
     def wait(self, end: int, timeout: float) -> str:
-        """Return when the log is durable up to `end`: PUT_OK, or FLUSH_DISK_TIMEOUT.
+        """Wait until the log is durable up to `end`: PUT_OK, or FLUSH_DISK_TIMEOUT.
 
-        timeout: seconds (syncFlushTimeout). Raises what made a sync fail.
+        timeout: seconds (syncFlushTimeout). Raises the error of a failed sync.
         """
         request = Request(end=end)
         if not self._ask(request):
-            # The writer is being closed and its thread has ended, so the caller syncs by himself.
+            # The writer is being closed and its thread has ended, so the caller syncs itself.
             requests = [request]
             self._all_or_fail(requests, self._sync_all)
             self._tell(requests)
@@ -59,7 +59,7 @@ class GroupCommit:
     def put(self, request: Request, timeout: float) -> str:
         """As `wait`, but first write the caller's records, together with those of other callers.
 
-        Raises WriterClosed after `stop`, and what was wrong with this request.
+        Raises WriterClosed after `stop`, and the error of this request.
         """
         if not self._ask(request):
             raise WriterClosed("the writer is closed")
@@ -92,7 +92,7 @@ class GroupCommit:
         return status
 
     def _leave(self, request: Request) -> bool:
-        """Called when a caller stops waiting: wake the next. Returns whether this one was woken."""
+        """A caller stops waiting: if it was woken, wake the next. Returns whether it was woken."""
         with self._gate:
             request.left = True
             if request.woken:
@@ -102,7 +102,7 @@ class GroupCommit:
     def _tell(self, requests: list[Request]) -> None:
         """Tell the callers of a group that their records are durable, or that the sync failed.
 
-        Only the first caller is woken here, and each one wakes the next as he leaves `_wait`. If
+        Only the first caller is woken here, and each caller wakes the next as it leaves `_wait`. If
         all were woken at once, all but one would only wait again, for Python's interpreter lock.
         """
         following = None
@@ -112,8 +112,8 @@ class GroupCommit:
             _tell_next(following)
 
     def _write_late(self, request: Request) -> None:
-        """Make sure that the records of a caller whose timeout is over are written, because the
-        answer that he gets says where they are.
+        """Make sure that the records of a caller whose timeout is over are written: the answer to
+        that caller holds their physical offset.
         """
         with self._gate:
             waits = request in self._requests
@@ -174,9 +174,9 @@ class GroupCommit:
     def _tell_before_me(self, requests: list[Request]) -> None:
         """Tell the callers of a group, and wait until the last of them has been woken.
 
-        By then most of them have come back with their next request. So the next group is as large,
-        and few threads want Python's interpreter lock while it is written and synced. A caller who
-        is slow to go on can delay the others by _TURN_SECONDS at most.
+        By then most callers have come back with their next request. So the next group is as large,
+        and few threads want Python's interpreter lock while it is written and synced. A slow caller
+        delays the others by _TURN_SECONDS at most.
         """
         if len(requests) < 2 and not self._requests:
             self._tell(requests)  # a single caller has nobody to wait for
@@ -197,7 +197,7 @@ class GroupCommit:
             self.flushed = self._sync()
 
     def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
-        """Take a step for a group; if it fails, all who wait and come later get the error."""
+        """Run a step for a group; if it fails, all callers, later ones too, get the error."""
         try:
             step(requests)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know
@@ -229,8 +229,8 @@ def _tell_next(request: Request | None) -> None:
 
 
 class FlushDue(NamedTuple):
-    """When a periodic flush or commit is due: after a number of pages, or any bytes after a time
-    (flushPhysicQueueLeastPages, flushPhysicQueueThoroughInterval and their like).
+    """When a periodic flush or commit is due: after a number of pages, or, once an interval is
+    over, for any bytes (flushPhysicQueueLeastPages, flushPhysicQueueThoroughInterval and the like).
     """
 
     least_pages: int
@@ -239,7 +239,7 @@ class FlushDue(NamedTuple):
     def now(self, written: int, done: int, time: int, last_thorough: int) -> bool:
         """Whether bytes from `done` to `written` are to be flushed (MappedFile.isAbleToFlush).
 
-        Offsets in bytes, times in milliseconds. last_thorough: when it last was done for any bytes.
+        written, done: offsets in bytes. time, last_thorough: milliseconds, now and the last flush.
         """
         if time >= last_thorough + self.thorough_interval or self.least_pages <= 0:
             return written > done
@@ -248,7 +248,7 @@ class FlushDue(NamedTuple):
 
 
 class Periodic:
-    """Calls a function every so often, in a thread (FlushRealTimeService, CommitRealTimeService).
+    """Calls a function at an interval, in a thread (FlushRealTimeService, CommitRealTimeService).
 
     If the function raises, `fail` gets the error and the thread ends.
     """

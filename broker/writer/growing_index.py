@@ -1,7 +1,7 @@
 """The last index file of a store, which grows in a folder beside `index/`; its slots are in memory.
 
-RocketMQ's IndexFile.putKey. Which files a store has, and when they are published, `index_writer`
-decides.
+As RocketMQ's IndexFile.putKey. `index_writer` decides which files a store has, and when they are
+published.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ _COPY_BYTES = 1 << 20
 
 
 class GrowingIndex:
-    """The file that entries are appended to; `name` is None as long as a store has none."""
+    """The file that entries are appended to; `name` is None while a store has no index file."""
 
     def __init__(self, folder: IndexFolder, profile: Profile, settings: Settings) -> None:
         self.folder = folder
@@ -42,9 +42,9 @@ class GrowingIndex:
         self._count_every_put = profile.count_every_put
         self._empty_count = profile.empty_index_count
         self.name: str | None = None
-        self.wanted = True  # a message needs it; else it is only there to hold the mark
+        self.wanted = True  # False: no message needs the file, it only holds the mark
         self._file: OpenFile | None = None  # beside `index/`; None until something is written
-        self._newest = np.empty(0, np.int32)  # of each slot the last entry's number
+        self._newest = np.empty(0, np.int32)  # the number of each slot's last entry
         self._counted = 0  # hashSlotCount of the file as it was found, less the slots in use
         self._entries = 0
         self._before = NO_MESSAGE  # the last message of the file before
@@ -53,12 +53,12 @@ class GrowingIndex:
 
     @property
     def room(self) -> int:
-        """How many more entries it takes."""
+        """How many more entries the file takes."""
         return self.capacity - self._entries
 
     @property
     def is_staged(self) -> bool:
-        """Whether it is beside `index/`, with entries that `index/` lacks."""
+        """Whether the file is beside `index/`, with entries that `index/` lacks."""
         return self._file is not None
 
     @property
@@ -100,7 +100,7 @@ class GrowingIndex:
         out = np.empty(len(puts) * INDEX_ENTRY_BYTES, np.uint8)
         lows, cursors = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if self._entries == 0:
-            # RocketMQ computes the first entry's timeDiff from the file before's endTimestamp
+            # RocketMQ computes the first entry's timeDiff from the previous file's endTimestamp
             fill_entries(
                 puts[:1], self._slots, lows, previous, cursors,
                 max(self._before.timestamp, 0), out[:INDEX_ENTRY_BYTES],
@@ -115,7 +115,7 @@ class GrowingIndex:
         self.last = _message(puts[-1])
 
     def stage(self) -> OpenFile:
-        """The file beside `index/`; if it was published, a new one with its entries."""
+        """The file beside `index/`; if it was published, a new copy of it with all its entries."""
         if self._file is None:
             assert self.name is not None
             self._file = self.folder.create_staged(self.name, self._bytes)
@@ -139,21 +139,21 @@ class GrowingIndex:
         self.close()
 
     def header(self, marked: bool) -> bytes:
-        """The header of what it holds now. marked: with the mark (see index_folder)."""
+        """The header of what the file holds now. marked: with the mark (see index_folder)."""
         first, last = self._first, self.last
         if marked and self.ended != NO_MESSAGE:
             first = first or self._before
             last = self.ended._replace(physical_offset=self.ended.physical_offset + 1)
         count = self._entries + 1 if self._entries else self._empty_count
         if not self.wanted:
-            count = 1 - self._empty_count  # the next open knows the mark by it; RocketMQ takes both
+            count = 1 - self._empty_count  # tells the next open of the mark; RocketMQ takes 0 and 1
         return header(first, last, self._before, self._counted + self._slots_used(), count)
 
     def _slots_used(self) -> int:
         return self._entries if self._count_every_put else int(np.count_nonzero(self._newest))
 
     def close(self) -> None:
-        """Let go of the staged file, as it is."""
+        """Close the staged file as it is."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,8 +1,8 @@
 """Transactions as the broker does them: through the half and the op topic.
 
 TransactionalMessageBridge.putHalfMessage, EndTransactionProcessor.endMessageTransaction,
-TransactionalMessageServiceImpl.deletePrepareMessage. A half message that is not ended is the
-broker's to check back.
+TransactionalMessageServiceImpl.deletePrepareMessage. Only a broker checks back half messages that
+were never ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from reput.store_format.message.message import (
 from reput.store_format.message.property_text import encode_properties
 from reput.store_format.message.refusals import NotPrepared
 
-_OP_MAP_CAPACITY = 16  # Message's own map: an op message never was a client's
+_OP_MAP_CAPACITY = 16  # of Message's own map: no client has sent an op message
 _REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG
 _REAL_PLACE = ("REAL_TOPIC", "REAL_QID")
 _NO_REAL_PLACE = (*_REAL_PLACE, "TRAN_MSG")
@@ -70,7 +70,7 @@ class Transactions:
     def commit(self, physical_offset: int) -> AppendResult:
         """Append the half message at an offset to its real queue, then note it as ended.
 
-        As in the broker neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
+        As in a broker, neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
         """
         half, properties = self._half(physical_offset)
         result = self.put_committed(half, properties)
@@ -80,10 +80,10 @@ class Transactions:
     def put_committed(self, half: Record, properties: Mapping[str, str]) -> AppendResult:
         """Append a half message to its real queue (EndTransactionProcessor.endMessageTransaction).
 
-        properties: `put_again.properties_of` it. Raises Refused, WriterFailed.
+        properties: what `reput_records.properties_of` read. Raises Refused, WriterFailed.
         """
-        # Up to 5.3.4 the broker makes the text before it removes REAL_TOPIC, so that a committed
-        # message keeps it; only of one that has to wait the text is made anew.
+        # Up to 5.3.4 the broker makes the property text before it removes REAL_TOPIC, so a
+        # committed message keeps it. The text is made anew only for a message with a delay.
         left_out = () if self.writer.profile.commit_keeps_place else _REAL_PLACE
         text = text_of(self.writer, {n: v for n, v in properties.items() if n not in left_out})
         place = properties["REAL_TOPIC"], int(properties["REAL_QID"])
@@ -96,7 +96,7 @@ class Transactions:
         )
 
     def rollback(self, physical_offset: int) -> AppendResult:
-        """Note the half message at an offset as ended; the result is that note's."""
+        """Append the op message that ends the half message at an offset; returns its result."""
         half, _ = self._half(physical_offset)
         return self._end(half)
 
@@ -119,7 +119,7 @@ class Transactions:
     def end(self, queue_id: int, half_offsets: Sequence[int]) -> AppendResult:
         """Append the op message that ends half messages of a queue, by their queue offsets.
 
-        Up to 5.0.0 one offset alone. Raises WriterFailed.
+        half_offsets: one alone up to 5.0.0. Raises WriterFailed.
         """
         writer = self.writer
         comma = "," if writer.profile.op_message_lists else ""

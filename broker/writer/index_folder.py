@@ -1,21 +1,21 @@
 """The folder `index/` while a store is open: it only has complete files, and changes in one step.
 
-A killed writer's store is loaded by RocketMQ as well. IndexService.load then deletes each index
-file whose endTimestamp is above the checkpoint's indexMsgTimestamp; recovery dispatches again from
-a segment that the checkpoint vouches for; and IndexService.buildIndex skips a message that lies
-*before* the last file's endPhyOffset, so that it indexes the message *at* it again. For every key
-to be found exactly once afterwards, `index/` must at each moment be the index of the log's
-beginning up to some message, and no part of one more. So
+RocketMQ may load a killed writer's store too. IndexService.load then deletes each index file whose
+endTimestamp is above the checkpoint's indexMsgTimestamp. Recovery dispatches again from a segment
+that the checkpoint vouches for. IndexService.buildIndex skips a message *before* the last file's
+endPhyOffset, but indexes the message *at* endPhyOffset again. For every key to be found exactly
+once afterwards, `index/` must at each moment be the index of the log's beginning up to some
+message, with no key of a later message. So
 
 - files that grow are in another folder (STAGED_INDEX). When they are durable, it replaces `index/`
   by one exchange of the two names;
 - as long as `abort` is there, the last file's endPhyOffset is one more than the physicalOffset of
-  its last message. This is "the mark": RocketMQ never writes it, and skips the last message too if
-  it finds it;
+  its last message. This is "the mark". RocketMQ never writes it; where RocketMQ finds it, it skips
+  the last message too;
 - indexMsgTimestamp is raised to the greatest endTimestamp before that exchange, and never above
   the value by which RocketMQ keeps the files in `index/`;
-- the messages that are indexed are durable before that, whatever the flush mode: a power cut that
-  takes them must not leave their keys.
+- the indexed messages are made durable before indexMsgTimestamp is raised, whatever the flush mode:
+  a power cut that takes them must not leave their keys.
 """
 
 import errno
@@ -32,12 +32,12 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES
 from reput.store_format.names import INDEX, STAGED_INDEX, parse_index_name
 
-# What a file system says that cannot exchange two names.
+# The errors of a file system that cannot exchange two names.
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Header(NamedTuple):
-    """A file's header, without the mark, and whether it was there."""
+    """A file's header, without the mark, and whether the file had the mark."""
 
     name: str
     begin: IndexedMessage
@@ -48,13 +48,13 @@ class Header(NamedTuple):
 
 
 class IndexFolder:
-    """The index files of a store by name. Places in bytes."""
+    """The index files of a store, by name. Places in a file are in bytes."""
 
     def __init__(self, files: Files, slots: int) -> None:
         self.files, self.slots = files, slots
 
     def headers(self) -> list[Header]:
-        """Of all files, in order. Raises ValueError for a name that is none of an index file."""
+        """The headers of all files, in order. Raises ValueError for a name of no index file."""
         found: list[Header] = []
         for name in self.files.names(INDEX):
             parse_index_name(name)
@@ -92,8 +92,8 @@ class IndexFolder:
         return part
 
     def count_held(self, headers: list[Header], last: int) -> int:
-        """How many of the last entries belong to the message at physical offset `last`, whose keys
-        a crash may have written in part. They may begin in a file before the last.
+        """How many of the last entries belong to the message at physical offset `last`: a crash may
+        have left only some of its keys. The entries may begin in a file before the last.
         """
         held = 0
         entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
@@ -110,7 +110,7 @@ class IndexFolder:
         return INDEX_HEADER_BYTES + self.slots * 4 + number * INDEX_ENTRY_BYTES
 
     def create_staged(self, name: str, length: int) -> OpenFile:
-        """A new file beside, of that length and of zeros."""
+        """Make a file of zeros in the folder beside `index/`. length: bytes."""
         if not self.files.exists(STAGED_INDEX):
             if self.files.exists(INDEX):
                 self.files.add_folder(STAGED_INDEX, INDEX)
@@ -122,9 +122,9 @@ class IndexFolder:
         return file
 
     def publish(self, kept: list[str], staged: list[str], before: Callable[[], None]) -> None:
-        """Let `index/` hold the files `kept` of it and those `staged`, durably, in one step.
+        """Let `index/` hold its files `kept` and the files `staged`, durably, in one step.
 
-        The staged ones are durable, but for their names. before: called when all is ready.
+        staged: their content is durable, their names are not. before: called just before that step.
         """
         files = self.files
         if not files.exists(INDEX):
@@ -143,8 +143,8 @@ class IndexFolder:
         self.remove_staged()
 
     def _one_by_one(self, kept: list[str], staged: list[str]) -> None:
-        """Where names cannot be exchanged: a kill between two of these renames leaves the keys of
-        one message twice, or a roll's last ones missing.
+        """Publish where names cannot be exchanged. A kill between two of these renames leaves the
+        keys of one message twice, or the last keys before a new file missing.
         """
         for name in [n for n in self.files.names(INDEX) if n not in kept and n not in staged]:
             self.files.remove(f"{INDEX}/{name}")
@@ -153,7 +153,7 @@ class IndexFolder:
         self.files.sync_folder(INDEX)
 
     def remove_staged(self) -> None:
-        """Remove the folder beside. Raises StoreError where it is a link, or not a writer's."""
+        """Remove the folder beside `index/`. StoreError: it is a link or not a writer's."""
         if not self.files.exists(STAGED_INDEX):
             return
         if not self.files.is_folder(STAGED_INDEX):  # it raises for a link
@@ -169,13 +169,13 @@ class IndexFolder:
         self.files.remove(STAGED_INDEX)
 
     def write_header(self, name: str, raw: bytes) -> None:
-        """Write a file's header in place, durably; within one sector, so there or not."""
+        """Write a file's header in place, durably. It lies in one sector: written whole or not."""
         with closing(self.files.open(f"{INDEX}/{name}")) as file:
             file.write_at(0, raw)
             file.sync()
 
     def remove(self, names: list[str]) -> None:
-        """Remove files, last ones first, durably."""
+        """Remove files, the last one first, durably."""
         for name in reversed(names):
             self.files.remove(f"{INDEX}/{name}")
         if names:

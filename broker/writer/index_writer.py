@@ -1,8 +1,8 @@
 """IndexFiles as they grow (IndexService.buildIndex, retryGetAndCreateIndexFile).
 
-The file that grows (`growing_index`) is in a folder beside `index/` (see index_folder).
-It is moved into `index/`, with all files that have become full, when one becomes full, after a
-recovery, and when the store is closed. So all files in `index/` are always complete.
+The file that grows (`growing_index`) is in a folder beside `index/` (see index_folder). It is moved
+into `index/`, with all files that have become full, when a file becomes full, after a recovery, and
+when the store is closed. So all files in `index/` are always complete.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from reput.store_format.names import INDEX, index_name, next_index_time, parse_i
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
-# After this much log `index/` changes though no file is full, as a recovery reads the log
-# from the last change on. Each change writes the growing file anew.
+# After this much log files are published though none is full, as a recovery reads the log from the
+# last time on. Each time the growing file is written anew.
 PUBLISH_LOG_BYTES = 1 << 30
 
 
@@ -30,14 +30,14 @@ class IndexWriter:
         self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
         vouch: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """vouch: makes indexed messages durable, then the checkpoint's indexMsgTimestamp (ms)."""
+        """vouch: makes indexed messages durable, then raises indexMsgTimestamp to its argument."""
         self.files, self.clock, self._vouch = files, clock, vouch
         self.folder = IndexFolder(files, settings.max_hash_slot_num)
         self._growing = GrowingIndex(self.folder, profile, settings)
         self.indexed_to = -1  # the physical offset of the last message with a key
-        # whether `index/` has the mark: it holds all keys of messages up to there, and no others
+        # whether `index/` has the mark: it holds all keys of messages up to `indexed_to`, no others
         self.whole = False
-        self._held: int | None = 0  # how many keys of that message it had when opened; None: all
+        self._held: int | None = 0  # how many keys of message `indexed_to` are held; None: all
         self._highest = 0  # the greatest endTimestamp
         self._covered = NO_MESSAGE  # the last message of which `index/` holds all keys
         self._unpublished = False  # there are entries, or a file, that `index/` lacks
@@ -50,9 +50,9 @@ class IndexWriter:
     def load(self, safe_timestamp: int | None, log_end: int) -> None:
         """Find the last file that can be trusted, to go on with it. Changes nothing on disk.
 
-        safe_timestamp: after a crash the checkpoint's indexMsgTimestamp. Not trusted are a file
-        with a later endTimestamp, which RocketMQ deletes (IndexService.load), a last file that is
-        neither full nor marked, and a file of messages that the log does not have.
+        safe_timestamp: after a crash the checkpoint's indexMsgTimestamp. A file with a later
+        endTimestamp is not trusted, as RocketMQ deletes it (IndexService.load). Nor is a last file
+        that is neither full nor marked, nor a file of messages that the log does not have.
         """
         headers = self.folder.headers()
         before = len(headers)
@@ -122,9 +122,9 @@ class IndexWriter:
         return self._growing.room <= 0
 
     def covered(self, dispatched: IndexedMessage) -> IndexedMessage:
-        """The message up to which RocketMQ's recovery need not dispatch for the index again.
+        """The message up to which RocketMQ's recovery need not index again.
 
-        dispatched: the last record's storeTimestamp and where dispatch stands.
+        dispatched: the last dispatched record's storeTimestamp, and the physical offset after it.
         """
         if not self._unpublished:
             return dispatched
@@ -141,8 +141,8 @@ class IndexWriter:
 
     def append(self, puts: Any) -> None:
         """Append INDEX_PUT rows of whole messages, in order. A new file is opened whenever one is
-        full, also between two keys of a message. Where one has become full, or the log has gone
-        far since the last time, all files are published at the end.
+        full, also between two keys of a message. If a file has become full, or PUBLISH_LOG_BYTES
+        of log were indexed since the last time, all files are published at the end.
         """
         while len(puts):
             self.open_for_message()
@@ -175,7 +175,7 @@ class IndexWriter:
     # --- publishing ------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Give `index/` all keys so far, the last file with the mark. Only between two messages."""
+        """Give `index/` all keys so far, and its last file the mark. Only between two messages."""
         if self.is_full:
             self._open_next()
             self._growing.wanted = False
@@ -185,8 +185,8 @@ class IndexWriter:
         kept, staged = self._kept, [*self._full, self._growing.name]
 
         def before() -> None:
-            # These files must be gone before indexMsgTimestamp is raised: RocketMQ would keep them
-            # then.
+            # These files must be gone before indexMsgTimestamp is raised, after which RocketMQ
+            # would keep them.
             self.folder.remove(self._doomed)
             self._doomed = []
             self._vouch(self._highest)
@@ -199,7 +199,7 @@ class IndexWriter:
     def publish_changes(self) -> None:
         """Call `publish` if `index/` lacks anything."""
         if self._growing.name is None:
-            self.folder.remove(self.files.names(INDEX))  # of messages that the log does not have
+            self.folder.remove(self.files.names(INDEX))  # their messages are not in the log
             self._unpublished = False
         elif self._unpublished or not self.whole:
             self.publish()

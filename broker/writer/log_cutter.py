@@ -1,8 +1,8 @@
-"""Cuts off what a crash left behind a log's end.
+"""Cuts off what a crash left after a log's end.
 
 All sound records are kept. The rest of the last segment is filled with zeros and later segments are
 removed, so that nothing that was cut can come back. RocketMQ only moves its write position
-(CommitLog.recoverAbnormally), and some of the old records do come back.
+(CommitLog.recoverAbnormally), after which some of the old records do come back.
 """
 
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ class LogCutter:
     def __init__(
         self, files: Files, segments: list[int], segment_bytes: int, window: Bytes, keep: str
     ) -> None:
-        """segments: their offsets; those that `cut` removes leave the list.
+        """segments: their physical offsets; `cut` takes those it removes out of the list.
 
-        window: what parts are read into. keep: a folder where what is cut off is kept, in files
-        named by their physical offset; '' for nowhere.
+        window: the buffer for reading. keep: a folder where what is cut off is kept, in files named
+        by their physical offset; '' for nowhere.
         """
         self._files, self._segments, self._segment_bytes = files, segments, segment_bytes
         self._window, self._keep = window, keep
@@ -39,10 +39,9 @@ class LogCutter:
         return sum(self._non_zero(segment, max(segment, end)) for segment in after)
 
     def cut(self, end: int, after_blank: bool) -> int:
-        """Leave nothing after the end; how many bytes that were not zero are gone.
+        """Leave nothing after the end; returns how many bytes other than zero were cut off.
 
-        after_blank: the log ends with a BLANK, so that the end is not in the segment that begins
-        there.
+        after_blank: the log ends with a BLANK, so `end` belongs to the segment that ends there.
         """
         segments, cut_bytes = self._segments, 0
         number = max(n for n, s in enumerate(segments) if n == 0 or s < end)
@@ -73,17 +72,17 @@ class LogCutter:
         self._files.sync_folder(COMMIT_LOG)
 
     def _new_name(self, offset: int) -> str:
-        """A name that nothing has yet: what is cut is never lost for what was cut before."""
+        """A free name in `keep`: what is cut now never overwrites what was cut before."""
         name, number = f"{self._keep}/{segment_name(offset)}", 0
         while self._files.exists(name if not number else f"{name}.{number}"):
             number += 1
         return f"{name}.{number}" if number else name
 
     def _copy_away(self, segment: int, at: int) -> None:
-        """Copy what stands from a place to the segment's end into a file; it is durable then."""
+        """Copy a segment's bytes from a place to its end, durably, into a file of `keep`."""
         self._files.make_folder(self._keep)
         part = f"{self._keep}/{segment_name(at)}.part"
-        if self._files.exists(part):  # of a run that was killed here
+        if self._files.exists(part):  # left by a run that was killed here
             self._files.remove(part)
         with (
             closing(self._files.open_read(segment_path(segment))) as source,
@@ -100,9 +99,9 @@ class LogCutter:
         self._files.sync_folder(self._keep)
 
     def _zero(self, segment: int, at: int) -> None:
-        """Write zeros from a place to the segment's end, where there are others.
+        """Write zeros over all other bytes from a place to the segment's end.
 
-        The segment is never shorter meanwhile: its length tells the next open its size.
+        The file never becomes shorter meanwhile: from its length the next open takes the size.
         """
         with closing(self._files.open(segment_path(segment))) as file:
             for start, window in self._windows(file, segment, at):
@@ -119,7 +118,7 @@ class LogCutter:
             return sum(int(np.count_nonzero(window)) for _, window in windows)
 
     def _windows(self, file: OpenFile, segment: int, at: int) -> Iterator[tuple[int, Bytes]]:
-        """(offset, bytes) of the parts from a place to the segment's end, in one buffer."""
+        """(offset, bytes) of the parts from a place to the segment's end, all in the one window."""
         end = segment + self._segment_bytes
         for start in range(at, end, len(self._window)):
             window = self._window[: end - start]

@@ -48,7 +48,7 @@ class LogRecovery:
     ) -> None:
         """checkpoint: after a crash, what was durable; None after a clean stop.
 
-        checkpoint_lost: there was no such file, so that nothing is known of what was durable.
+        checkpoint_lost: the file `checkpoint` was missing, so it is not known what was durable.
         """
         self.checkpoint_lost = checkpoint_lost
         self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
@@ -77,7 +77,7 @@ class LogRecovery:
         return number - 1 if end.fault == Fault.BLANK else number
 
     def find_end(self) -> LogEnd:
-        """Where the log's first fault is, or its end, whatever follows."""
+        """The log's first fault, or its end if it has none, whatever follows."""
         if not self.segments:
             return LogEnd(0, 0, 0)
         number = self._first_to_check()
@@ -119,10 +119,10 @@ class LogRecovery:
             file.sync()
 
     def _first_to_check(self) -> int:
-        """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
+        """The first segment whose records are checked (CommitLog.isMappedFileMatchedRecover).
 
-        After a crash the last one whose first record is older than what the checkpoint knows to
-        be durable; after a clean stop the last one with a record.
+        After a crash: the last segment whose first record is not newer than what the checkpoint
+        says is durable. After a clean stop: the last segment with a record.
         """
         safe = None if self.checkpoint is None else vouched_for(self.checkpoint)
         for number in range(len(self.segments) - 1, 0, -1):
@@ -132,23 +132,23 @@ class LogRecovery:
         return 0
 
     def first_timestamps(self, after: int) -> list[int]:
-        """Of each segment that begins after an offset the storeTimestamp of its first record."""
+        """The storeTimestamp of the first record of each segment that begins after an offset."""
         return [self._first_timestamp(segment) for segment in self.segments if segment > after]
 
     def _first_timestamp(self, segment: int) -> int:
-        """StoreTimestamp of a segment's first record, 0 if there is none that is whole."""
+        """The storeTimestamp of a segment's first record; 0 if no whole record stands there."""
         with self._open_walk(segment) as walk:
             return self._timestamp_at(walk, segment, segment) or 0
 
     def _timestamp_at(self, walk: Walk, segment: int, at: int) -> int | None:
-        """StoreTimestamp of the record at a place, None if none that is whole stands there."""
+        """The storeTimestamp of the record at a place; None if no whole record stands there."""
         for step in self._steps(walk, segment, at, at + 1):
             if len(step.rows):
                 return int(step.rows["storeTimestamp"][0])
         return None
 
     def _walk(self, segment: int, end: LogEnd) -> None:
-        """Go on to a segment's end or its first fault."""
+        """Walk from a segment's start to its end or first fault, and note that place in `end`."""
         segment_end = segment + self.segment_bytes
         end.end, end.fault = segment, Fault.NONE
         with self._open_walk(segment) as walk:
@@ -173,7 +173,7 @@ class LogRecovery:
             file.close()
 
     def _steps(self, walk: Walk, segment: int, at: int, stop: int) -> Iterator[Step]:
-        """The steps of a walk, up to a record that is refused for more than a walk looks at."""
+        """The steps of a walk, up to a record that fails a check which the walk does not make."""
         for step in walk.steps(at, stop):
             good, fault = len(step.rows), step.fault
             if self._property_crc:
@@ -199,11 +199,11 @@ class LogRecovery:
         return bad
 
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
-        """Raise DamageFound if what follows the fault can be no crash's leavings.
+        """Raise DamageFound if the record that follows the fault cannot be left from a crash.
 
-        After a crash: a record that was durable before (derived/after_crash). After a clean
-        stop: a record as new as the last one, for then nothing was lost; an older one is
-        stale, from before the log was cut and written anew.
+        After a crash: a record that was durable before it (derived/after_crash). After a clean
+        stop nothing was lost, so: a record as new as the last one. An older record is stale, from
+        before the log was cut and written anew.
         """
         found = self._record_after(number, end.end)
         if found is None:
@@ -238,7 +238,7 @@ class LogRecovery:
         return self._cutter().to_cut(end.end)
 
     def cut(self, end: LogEnd, keep: str = "") -> None:
-        """Leave nothing after the end, and make all up to it durable.
+        """Leave nothing after the end, and make the log durable up to it.
 
         keep: a folder where what is cut off is kept, in files named by their physical offset.
         """

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from reput.broker.writer.commit_log import CommitLog
 from reput.broker.writer.reput_service import Reput
 
-LOOK_SECONDS = 0.05  # how often the thread looks
-BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once
-_SLOW_BYTES = BEHIND_BYTES // 10  # less between two looks is left to the thread
+LOOK_SECONDS = 0.05  # how often the dispatching thread looks
+BEHIND_BYTES = 4 << 20  # a caller who appends dispatches once this much is not dispatched
+_SLOW_BYTES = BEHIND_BYTES // 10  # if less is appended between two looks, the thread dispatches
 
 
 class DispatchPace:
@@ -26,13 +26,13 @@ class DispatchPace:
         dispatch: Callable[[bool], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        """dispatch: if asked so only where no other thread does. fail: gets its error."""
+        """dispatch: with True only if no other thread dispatches. fail: called with its error."""
         self._log, self._reput = log, reput
         self._dispatch, self._fail = dispatch, fail
         self._last_end = log.committed
 
     def appended(self) -> None:
-        """Called by one who has appended. His append is done, whatever happens here."""
+        """Called by a thread that has appended; its append is done, whatever happens here."""
         if self._log.committed - self._reput.at >= BEHIND_BYTES:
             try:
                 self._dispatch(True)
@@ -42,7 +42,7 @@ class DispatchPace:
                     raise
 
     def look(self) -> None:
-        """Called by the thread every so often."""
+        """Called by the dispatching thread every LOOK_SECONDS."""
         end = self._log.committed
         grown, self._last_end = end - self._last_end, end
         if grown < _SLOW_BYTES or end - self._reput.at >= 2 * BEHIND_BYTES:

@@ -38,7 +38,7 @@ _NO_OFFSETS = np.empty(0, np.int64)
 
 @dataclass
 class QueueState:
-    """Where one queue stands."""
+    """One queue's end."""
 
     position: int  # of the next entry
     end: int  # the greatest physicalOffset + size among its entries, -1 for none
@@ -52,21 +52,21 @@ class QueueWriter:
     ) -> None:
         self.files, self.rules, self.writes = files, rules, writes
         self.states: dict[NamedQueue, QueueState] = {}
-        self.ignored: frozenset[NamedQueue] = frozenset()  # queues of which nothing is wanted
+        self.ignored: frozenset[NamedQueue] = frozenset()  # queues that `append` leaves out
         self._sizes = {
             False: segment_bytes(settings.mapped_file_size_consume_queue, False),
             True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
         }
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
-        self._dirty: dict[str, tuple[int, int]] = {}  # from where to where a file is not durable
+        self._dirty: dict[str, tuple[int, int]] = {}  # by file: [from, to) that is not durable
         self._new_folders: set[str] = set()
 
     # --- as the store is opened -----------------------------------------------------------
 
     def load(self, cut: int) -> None:
-        """Find every queue's end, and cut off its entries of records at or past `cut`.
+        """Find every queue's end, and cut off its entries for records at or past `cut`.
 
-        All entries before the cut are taken to be sound: the caller knows them to be durable.
+        Entries for records before that physical offset are sound: the caller knows them durable.
         """
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
             for topic in self.files.names(folder):
@@ -77,8 +77,8 @@ class QueueWriter:
     def _load_queue(self, key: NamedQueue, cut: int) -> None:
         path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
         starts = [parse_segment_name(name) for name in self.files.names(path)]
-        kept = 0  # files that hold an entry before the cut
-        entries = 0  # how many the last of them holds
+        kept = 0  # the number of files up to the last one with an entry before the cut
+        entries = 0  # how many such entries the last of these files holds
         for number in range(len(starts) - 1, -1, -1):
             entries = self._entries_before(path, starts[number], key.batch, cut)
             if entries:
@@ -94,7 +94,7 @@ class QueueWriter:
         )
 
     def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
-        """How many entries at a file's start are of records before the cut, by bisection."""
+        """How many entries at a file's start are for records before the cut, by bisection."""
         with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             low, high = 0, file.length() // entry_bytes(batch)
             while low < high:
@@ -105,7 +105,7 @@ class QueueWriter:
                 else:
                     high = middle
             if low and _read_entry(file, low - 1, batch)["size"] == 0x7FFFFFFF:
-                return 0  # nothing but what fills a first file up to its first entry
+                return 0  # only the entries that fill a first file up to its first message
             return low
 
     def _read(self, path: str, start: int, number: int, batch: bool) -> np.void:
@@ -115,7 +115,7 @@ class QueueWriter:
     def _cut(
         self, path: str, starts: list[int], kept: int, used: int, file_size: int, batch: bool
     ) -> None:
-        """Remove files past the kept ones, and what stands in the last of these after `used`."""
+        """Remove the files after the kept ones, and the last kept file's bytes from `used` on."""
         for start in reversed(starts[kept:]):
             self.files.remove(f"{path}/{segment_name(start)}")
         if kept:
@@ -133,10 +133,10 @@ class QueueWriter:
             self.files.sync_folder(path)
 
     def _zero(self, file: OpenFile, at: int, rest: Bytes, batch: bool) -> None:
-        """Overwrite what stands in a file from a place on with zeros, durably.
+        """Overwrite a file with zeros from a place on, durably. rest: what is there now.
 
-        The file is never shorter meanwhile: its length tells the next open its size. Sizes go
-        first: what a crash leaves of an entry has a place past the cut then, or no size.
+        The file never becomes shorter meanwhile: from its length the next open takes the size.
+        Sizes go first: what a crash leaves of an entry has size 0, or its offset past the cut.
         """
         rest = rest[: int(np.flatnonzero(rest)[-1]) + 1]
         layout = BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
@@ -148,8 +148,9 @@ class QueueWriter:
             file.sync()
 
     def take_up(self, key: NamedQueue, entries_end: int, end: int) -> None:
-        """Go on with a queue whose next entry goes to `entries_end` (in entries), and whose last
-        entry's record ends at physical offset `end`.
+        """Go on with a queue that others wrote.
+
+        entries_end: position of the next entry. end: physical offset after its last entry's record.
         """
         self.states[key] = QueueState(entries_end, end)
 
@@ -179,7 +180,7 @@ class QueueWriter:
         rows = entries.reshape(count, entry_bytes(key.batch))
         state = self.states.get(key)
         if state is not None and _end_of(rows[0]) <= state.end:
-            # what the queue holds already (recovery dispatches from where others left off)
+            # the queue holds some of the run: recovery starts before the end of some queues
             new = [number for number in range(count) if _end_of(rows[number]) > state.end]
             if not new:
                 return
@@ -215,15 +216,15 @@ class QueueWriter:
             self._open_for_skipped(key, position)
 
     def _open_for_skipped(self, key: NamedQueue, position: int) -> None:
-        """RocketMQ looks the file up before it skips an entry: where the last file is full, the
-        next one is there then (ConsumeQueue.putMessagePositionInfo).
+        """Make the next file if the last one is full: RocketMQ makes it before it skips an entry
+        (ConsumeQueue.putMessagePositionInfo).
         """
         at, file_size = position * entry_bytes(False), self._sizes[False]
         if at % file_size == 0:
             self._file(f"{self._folder(key)}/{segment_name(at)}", file_size)
 
     def _fill_before(self, key: NamedQueue, position: int) -> None:
-        """ConsumeQueue.fillPreBlank: a first file has no zeros before its first entry."""
+        """Fill a queue's first file up to its first entry (ConsumeQueue.fillPreBlank)."""
         size = entry_bytes(False)
         blanks = position % (self._sizes[False] // size)
         if blanks:
@@ -231,7 +232,7 @@ class QueueWriter:
             self._write(key, position - blanks, data)
 
     def _write(self, key: NamedQueue, position: int, data: Bytes) -> None:
-        """Write entries from a position on, over as many files as they need."""
+        """Write entries from a position on, into as many files as they need."""
         file_size = self._sizes[key.batch]
         at = position * entry_bytes(key.batch)
         while len(data):
@@ -257,7 +258,7 @@ class QueueWriter:
                 self.files.make_folder(folder)
             file = self.files.create(path)
             file.set_length(file_size)
-            file.sync()  # no crash leaves it shorter than that, but for one without a byte
+            file.sync()  # a crash leaves the file with this length, or with 0 bytes
             self._new_folders.add(folder)
         if len(self._open) >= _OPEN_FILES:
             oldest, old = self._open.popitem(last=False)
@@ -269,7 +270,7 @@ class QueueWriter:
         return file
 
     def sync(self, least_pages: int = 0) -> None:
-        """Make entries durable: of each file with `least_pages` new pages, by default of all.
+        """Make entries durable: of each file with `least_pages` new pages, by default of all files.
 
         A page counts once its last byte is written (ConsumeQueue.flush).
         """
@@ -300,5 +301,5 @@ def _read_entry(file: OpenFile, number: int, batch: bool) -> np.void:
 
 
 def _end_of(row: Bytes) -> int:
-    entry = decode_entries(row[: entry_bytes(False)])[0]  # a batch entry starts the same
+    entry = decode_entries(row[: entry_bytes(False)])[0]  # a batch entry has the same first fields
     return int(entry["physicalOffset"]) + int(entry["size"])

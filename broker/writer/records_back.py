@@ -1,4 +1,4 @@
-"""Records read back whole, body included: a half message to be ended, messages to be copied."""
+"""Reads records back with their bodies: a half message to be ended, messages to be copied."""
 
 from reput.store_format.derive.scan import Read
 from reput.store_format.layouts import RECORD_HEAD_BYTES
@@ -8,7 +8,7 @@ from reput.store_format.log.record_rules import RecordRules
 
 
 def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
-    """The record at a physical offset with its body; None where no sound record stands."""
+    """The record at a physical offset with its body; None where no sound record is."""
     left = segment_end - at
     if left < RECORD_HEAD_BYTES:
         return None  # a BLANK at most

@@ -1,7 +1,7 @@
-"""A record of a log put once more, in another place, as a broker's services do it.
+"""Appends a record of a log once more, in another place, as a broker's services do it.
 
-What belongs to the message stays: body, flags, bornTimestamp, hosts, reconsumeTimes. Queue offset,
-physical offset and store time are new.
+What belongs to the message stays: body, flags, bornTimestamp, hosts, reconsumeTimes. queueOffset,
+physical offset and storeTimestamp are new.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _CRC = "__CRC32#"
 
 
 def properties_of(writer: CommitLogWriter, record: Record) -> dict[str, str]:
-    """A record's properties as its broker reads them, but for a CRC that is made anew."""
+    """A record's properties as its broker reads them, without a CRC that the append makes anew."""
     properties = parse_properties(record.properties, writer.profile.split_properties)
     if writer.encoder.adds_crc:
         properties.pop(_CRC, None)
@@ -26,7 +26,7 @@ def properties_of(writer: CommitLogWriter, record: Record) -> dict[str, str]:
 
 
 def text_of(writer: CommitLogWriter, properties: Mapping[str, str]) -> bytes:
-    """messageProperties2String of properties that a broker has read. Raises Refused."""
+    """The text of properties that a broker has read (messageProperties2String). Raises Refused."""
     rules = writer.profile
     return encode_properties(properties, rules.property_map_capacity, rules.property_text_ends)
 
@@ -35,9 +35,9 @@ def put_again(
     writer: CommitLogWriter, record: Record, topic: str, queue_id: int, properties: bytes,
     transaction: int, prepared_offset: int = 0,
 ) -> AppendResult:  # fmt: skip
-    """Append the record's message to a topic and queue; it does not wait for the disk.
+    """Append the record's message to a topic and queue, without waiting for the disk.
 
-    record: with its body. properties: their text, written as it is. transaction:
+    record: with its body. properties: their text, written unchanged. transaction:
     SYS_TRANSACTION_*. Raises Refused, WriterFailed.
     """
     assert record.body is not None, "a record is put again with its body"

@@ -14,8 +14,8 @@ from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.segments import Stretch
 from reput.store_format.names import COMMIT_LOG, segment_name
 
-_STRETCH_BYTES = 4 << 20  # what is dispatched at once
-_BEYOND_BYTES = 64 << 10  # what is read past a stretch, for its last record's sake
+_STRETCH_BYTES = 4 << 20  # dispatched at once
+_BEYOND_BYTES = 64 << 10  # read past a stretch, where its last record may end
 
 
 class Reput:
@@ -42,16 +42,16 @@ class Reput:
     def run(self, end: int, known: bool = True) -> None:
         """Dispatch all records up to `end`, where one ends. Raises DamageFound.
 
-        known: this writer appended them, so that no CRC is checked, as RocketMQ's running
-        dispatch checks none.
+        known: this writer appended the records, so no CRC is checked; nor does RocketMQ's running
+        dispatch check any.
         """
         rules = replace(self.rules, check_body_crc=False) if known else self.rules
         while self.at < end:
             segment = self.at - self.at % self.segment_bytes
             stop = min(end, segment + self.segment_bytes, self.at + _STRETCH_BYTES)
             stretch = Stretch(segment, segment + self.segment_bytes, self.at, stop, self.at)
-            # Nothing is read past `end`: the kernel would read ahead in large folios, and writing
-            # a record into one of these costs it several microseconds more.
+            # Nothing is read past `end`: the system would read ahead in large folios, and writing a
+            # record into one of these costs several microseconds more.
             self._buffers.window = self._window[: min(stop + _BEYOND_BYTES, end) - self.at]
             stood = self._dispatch(stretch, rules)
             if stood.fault not in (Fault.NONE, Fault.BLANK):
@@ -77,6 +77,6 @@ class Reput:
         if end.records:
             self.timestamp = end.last_timestamp
             if index is not None and end.last_record > index.indexed_to:
-                # The last file may be full, and a message after that has come.
+                # The last index file may be full; a message without keys opens the next one too.
                 index.open_for_message()
         return end

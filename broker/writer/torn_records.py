@@ -1,4 +1,4 @@
-"""Finds a record of which a crash has lost a sector of topic or properties."""
+"""Finds a record whose topic or properties lack a sector after a crash."""
 
 from reput.store_format.disk.files import SECTOR_BYTES, Bytes
 from reput.store_format.kernels.jit import allocating
@@ -7,12 +7,12 @@ from reput.store_format.log.records import Rows
 
 @allocating
 def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
-    """The first row with a lost sector in its topic or properties; len(rows) if none does.
+    """The first row with a lost sector in its topic or properties; len(rows) if there is none.
 
     A lost sector reads as zeros. In the fixed fields a wrong length shows it, in the body the CRC.
-    Topic and properties have neither, but never hold a NUL. A lost part ends where a sector ends,
-    or at the record's end, so a NUL there shows it. Rows stored before `durable_before` cannot be
-    torn.
+    Topic and properties have neither length nor CRC, but never hold a NUL. A lost part ends where a
+    sector ends, or at the record's end, so a NUL in one of these places shows it. Rows stored
+    before `durable_before` (milliseconds) cannot be torn.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -20,7 +20,7 @@ def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int
             continue
         elided = row.bodyLength if row.bodyElided else 0
         last = row.at + row.size - 1 - elided
-        # from a place in buf, behind the body, to one in the file
+        # add it to a place in buf after the body to get the place in the file
         shift = row.physicalOffset - segment - row.at + elided
         if row.propertiesLength > 0 and buf[last] == 0:
             return i

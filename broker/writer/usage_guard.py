@@ -28,7 +28,7 @@ class UsageGuard:
     def check_process(self) -> None:
         """Raise ForkedWriter in another process than the one that opened the store.
 
-        Asked before any lock: a fork has those that other threads held for ever.
+        Called before a lock is taken: in a fork, locks that other threads held are never released.
         """
         if self.is_fork:
             raise ForkedWriter(
@@ -49,7 +49,7 @@ class UsageGuard:
             raise self._ended()
 
     def fail(self, error: BaseException) -> None:
-        """Note what ends the writer; the first failure stays."""
+        """Note the error that ends the writer; the first error stays."""
         if self.error is None:
             self.error = error
 
@@ -62,7 +62,7 @@ class UsageGuard:
             raise self.failed(error) from error
 
     def failed(self, error: OSError) -> WriterFailed:
-        """The writer's end by an error, to be raised."""
+        """Note the error that ends the writer; returns what the caller is to raise."""
         self.fail(error)
         return self._ended()
 

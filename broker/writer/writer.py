@@ -31,26 +31,26 @@ DEFAULT_HOST = "127.0.0.1:10911"
 
 
 class AppendResult(NamedTuple):
-    """What became of a message (AppendMessageResult), or of a batch: then of its first one."""
+    """What became of a message, or of a batch's first message (AppendMessageResult)."""
 
     # RocketMQ's PutMessageStatus: PUT_OK, FLUSH_DISK_TIMEOUT, or what `replicated` answered
     status: str
     physical_offset: int
     queue_offset: int
-    size: int  # bytes, of a batch all of them
+    size: int  # bytes, of all messages of a batch
     store_timestamp: int  # milliseconds
     store_host: bytes
     offsets: tuple[int, ...]  # physical, of each message
 
     @property
     def message_id(self) -> str:
-        """The offsetMsgId; of a batch all of them, separated by commas."""
+        """The offsetMsgId; for a batch those of all messages, separated by commas."""
         return ",".join([message_id(self.store_host, offset) for offset in self.offsets])
 
 
 class CommitLogWriter:
-    """Appends to one store. Safe for use by many threads, and by the process alone that opened it:
-    in a fork of that every method raises ForkedWriter. Made by `open`.
+    """Appends to one store. Safe for use by many threads, but only of the process that opened it:
+    in a fork every method raises ForkedWriter. Made by `open`.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class CommitLogWriter:
         )  # fmt: skip
         self.admission = Admission(store.files, self.settings, self.clock, self.appender)
         self.admission.look()
-        # as a SYNC_MASTER: asked with where a put ends, it returns when enough replicas have that,
-        # and says PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE; None: nobody is waited for
+        # As a SYNC_MASTER: waits until enough replicas have the log up to the offset given, the end
+        # of a put. Returns PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE. None: no waiting.
         self.replicated: Callable[[int], str] | None = None
         self._queues_flushed = 0
         self._pace: DispatchPace | None = None
@@ -198,7 +198,7 @@ class CommitLogWriter:
             self._pace.appended()
         if self.replicated is not None and drafts[0].wait:
             answer = self.replicated(request.end)
-            if answer != PUT_OK:  # stands over a disk's timeout (CommitLog.handleDiskFlushAndHA)
+            if answer != PUT_OK:  # replaces a FLUSH_DISK_TIMEOUT (CommitLog.handleDiskFlushAndHA)
                 status = answer
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
@@ -214,7 +214,7 @@ class CommitLogWriter:
             yield now
 
     def wait_durable(self, end: int) -> str:
-        """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
+        """In SYNC_FLUSH wait until the log is durable up to `end`; else return at once."""
         self.guard.check_process()
         with self.guard.failing():
             return self._durability.wait(end, wait=True)
@@ -222,7 +222,7 @@ class CommitLogWriter:
     # --- making durable --------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Make all that was appended durable. Raises WriterFailed."""
+        """Make all appended records durable. Raises WriterFailed."""
         self.guard.check_usable()
         with self.guard.failing():
             self._durability.sync()
@@ -238,7 +238,7 @@ class CommitLogWriter:
         self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
-        """Dispatch the files, in SYNC_FLUSH what is durable. alone: if no other thread does."""
+        """Dispatch what is in the files (SYNC_FLUSH: durable). alone: if no other thread does."""
         self.guard.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
@@ -254,7 +254,7 @@ class CommitLogWriter:
             self.store.flush_queues()
 
     def keep_checkpoint(self) -> None:
-        """Make queues durable, and note in the checkpoint what is."""
+        """Make queues durable, and note in the checkpoint what is durable."""
         self.guard.check_process()
         self.store.keep_checkpoint(self._durability.durable_before)
 
@@ -297,7 +297,7 @@ class CommitLogWriter:
 
     def __exit__(self, *about: object) -> None:
         if self.guard.is_fork and about[0] is not None:
-            return  # what ends a fork, as sys.exit, is not to be hidden
+            return  # close() would raise ForkedWriter and hide what ends the fork, such as sys.exit
         if self.guard.error is None:
             self.close()
         else:

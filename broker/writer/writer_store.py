@@ -45,21 +45,21 @@ class OpenStore:
         self.dispatches = dispatches
         self.scan_rules = scan_rules(profile, settings, batch_topics)
         self.checkpoint = Checkpoint()
-        self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
+        self.recovered: LogEnd | None = None  # what recovery found, if `abort` was there
         self.sizes_found: dict[str, int] = {}  # sizes of the files, by RocketMQ's names
-        self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
+        self.last_timestamp = 0  # storeTimestamp of the last record when the store was opened
         self.made_abort = False
-        self._known_from = 0  # records from here on were read: queues before may be unknown
+        self._known_from = 0  # records from here on were read: older ones may have unknown queues
         self._lock = threading.Lock()
 
     def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
-        """Recover, take up queues and index, and dispatch what they lack."""
+        """Recover, load queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
         refuse_foreign("", files.names)
         refuse_dledger("", files.names)
         crashed = files.exists(ABORT)
         only_log = not self.dispatches
-        # `abort` goes at close, and then a broker believes what a crash has left
+        # `close` removes `abort`, and then a broker trusts the files that a crash has left
         self.dispatches |= crashed and any(map(files.names, _DERIVED))
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self.checkpoint = read_checkpoint(files)
@@ -108,10 +108,10 @@ class OpenStore:
         return self.dispatches and self.settings.builds_index
 
     def _note_opened(self) -> None:
-        """All of the log is durable and dispatched: recovery need not read it again.
+        """Note in the checkpoint that all the log is durable and dispatched, and not to be reread.
 
-        Lower than the old checkpoint, too, where the clock was set back: a record that will be
-        stored from now on must not be older than what the checkpoint knows.
+        Where the clock was set back, the new timestamps are lower than the old checkpoint's: no
+        record that is stored from now on may be older than what the checkpoint says.
         """
         if self._indexes:
             self.index.publish_changes()
@@ -125,10 +125,10 @@ class OpenStore:
         self.keep_checkpoint(0)
 
     def _vouch_for_index(self, timestamp: int) -> None:
-        """A broker that recovers keeps index files up to this endTimestamp (IndexService.load).
+        """Raise indexMsgTimestamp, up to which IndexService.load keeps index files in a recovery.
 
-        So their messages are made durable first. If the log lost them with the machine's power, the
-        keys would lead to whatever is stored in their place, and the keys of that would be missing:
+        The indexed messages are made durable first. If a power cut took them, their keys would lead
+        to the messages that are stored in their place, and the keys of these would be missing:
         IndexService.buildIndex skips what lies before the last file's endPhyOffset.
         """
         if self.index.indexed_to >= self.log.flushed:
@@ -137,10 +137,10 @@ class OpenStore:
             self._write_checkpoint(self.checkpoint._replace(index_msg_timestamp=timestamp))
 
     def _dispatched_to(self, end: LogEnd, crashed: bool) -> int:
-        """From where on records are dispatched: after what the queues hold.
+        """The physical offset from which records are dispatched: after those that the queues hold.
 
-        After a crash from what is known to be durable, and, where the index files are not known
-        to be whole, from the last message indexed.
+        After a crash not after the segment from which records were checked, nor, where `index/` is
+        not known to be whole, after the last message indexed.
         """
         at = max((state.end for state in self.queues.states.values()), default=end.start)
         if crashed:
@@ -154,7 +154,7 @@ class OpenStore:
         return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
 
     def _write_abort(self) -> None:
-        """DefaultMessageStore.createTempFile: it is there while a store is open."""
+        """DefaultMessageStore.createTempFile: `abort` is there while a store is open."""
         process = str(os.getpid()) if self.profile.abort_process_id else ""
         write_small(self.files, ABORT, process.encode())
         self.files.sync_folder("")
@@ -169,10 +169,9 @@ class OpenStore:
         }
 
     def learn_queues(self) -> None:
-        """Find the queues that the log has and the ConsumeQueues lack, in what was not read.
+        """Find queues that have records in the log but no ConsumeQueue, in the part not read yet.
 
-        Their files may be gone while the log still knows them. Done once, at the first message
-        for a queue that is not known.
+        Their files may have been deleted. Done once, at the first message for an unknown queue.
         """
         if self._known_from == self.log.start:
             return
@@ -190,7 +189,7 @@ class OpenStore:
     def dispatch(self, end: int, alone: bool = False) -> None:
         """Dispatch the log up to `end`, if this writer keeps queues and index.
 
-        alone: only if no other thread is at work on them.
+        alone: only if no other thread is dispatching.
         """
         if not self._lock.acquire(blocking=not alone):
             return
@@ -204,7 +203,7 @@ class OpenStore:
     # --- checkpoint and end ----------------------------------------------------------------
 
     def keep_checkpoint(self, physic_timestamp: int) -> None:
-        """Make queues durable, then say so in the checkpoint (FlushConsumeQueueService).
+        """Make queues durable, then note that in the checkpoint (FlushConsumeQueueService).
 
         physic_timestamp: milliseconds; all records stored before it are durable.
         """
@@ -232,7 +231,7 @@ class OpenStore:
             self.queues.sync(self.settings.flush_consume_queue_least_pages)
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """In place: its fields lie within one sector. The file is there before the first record."""
+        """Written in place: the fields lie within one sector. Made before the first record."""
         new = not self.files.exists(CHECKPOINT_FILE)
         with closing((self.files.create if new else self.files.open)(CHECKPOINT_FILE)) as file:
             if file.length() != CHECKPOINT_FILE_BYTES:
@@ -244,7 +243,7 @@ class OpenStore:
         self.checkpoint = checkpoint
 
     def finish(self, physic_timestamp: int) -> None:
-        """A clean stop, once the log is durable: all of it is dispatched, and `abort` goes."""
+        """End as a clean stop, once the log is durable: dispatch all of it, and remove `abort`."""
         self.dispatch(self.log.flushed)
         if self._indexes:
             self.index.publish_changes()
@@ -252,13 +251,13 @@ class OpenStore:
         self._remove_abort()
 
     def _remove_abort(self) -> None:
-        """From here on no broker recovers, and the index may lose its mark."""
+        """Without `abort` a broker does not recover, so the index may lose its mark."""
         self.files.remove(ABORT)
         self.files.sync_folder("")
         self.index.settle()
 
     def take_back(self) -> None:
-        """After a refusal: a store that had been closed cleanly is so again."""
+        """After a refusal: remove the `abort` made here, if the store had been closed cleanly."""
         if self.made_abort:
             self._remove_abort()
 

@@ -1,1 +1,1 @@
-"""Records at new places: which are taken, what changes of them, and where they go."""
+"""Records at new places: which are taken, what changes in them, and where they go."""

@@ -1,8 +1,8 @@
-"""What a conversion changes of records, and which of them it takes, by the topics' names.
+"""What a conversion changes in records, and which records it takes, by the topics' names.
 
-A record that waits, is retried or was given up stands in a topic of the broker's or of a group's.
-The topic that it is for stands in its properties (MessageConst): REAL_TOPIC (HookUtils,
-TransactionalMessageBridge), RETRY_TOPIC and DLQ_ORIGIN_TOPIC (AbstractSendMessageProcessor).
+A record that waits, is retried or was given up is in a topic of the broker or of a group. Its own
+topic is in its properties (MessageConst): REAL_TOPIC (HookUtils, TransactionalMessageBridge),
+RETRY_TOPIC and DLQ_ORIGIN_TOPIC (AbstractSendMessageProcessor).
 """
 
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from reput.store_format.message.message import (
 )
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 
-# Of several of them in a record, the later one in this order names where the message is from.
+# If a record has several of them, the last in this order names the message's own topic.
 TOPIC_PROPERTIES = (b"REAL_TOPIC", b"DLQ_ORIGIN_TOPIC", b"RETRY_TOPIC")
 TRANSACTIONS = frozenset((HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))
-# Other files and bodies tell of positions in these: what is not taken whole is taken alone, if it
-# waits still. Then nothing tells of it, and a broker begins with it anew.
+# Other files and bodies refer to positions in these topics. Of a topic that is not taken whole only
+# messages that still wait are taken: nothing refers to them, and a broker begins with them anew.
 WHOLE = TRANSACTIONS | {TIMER_TOPIC}
 WAIT = (HALF_TOPIC, TIMER_TOPIC)
 
@@ -31,7 +31,7 @@ class Fate(IntEnum):
 
     LEFT_OUT = 0
     TAKEN = 1
-    FOLLOWS = 2  # as of the topic that the record's properties name
+    FOLLOWS = 2  # the fate of the topic that the record's properties name
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Decision:
 class Changes:
     """What a conversion changes. Topics go by their old names.
 
-    topics: those that are taken; none: all but those dropped; merges: records of other stores join
-    them. Where some are left out or join, of topics of which others tell (WHOLE) only what waits is
-    taken: its places are given besides.
+    topics: the topics that are taken; empty: all but those dropped. merges: records of other stores
+    join them. Where some records are left out or join, only what waits is taken of the topics in
+    WHOLE; the caller gives its places besides.
     """
 
     topics: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Changes:
     renames: tuple[tuple[str, str], ...] = ()
     merges: bool = False
     store_host: bytes = b""  # as in a record; empty: each record keeps its own
-    shifts: tuple[tuple[str, int], ...] = ()  # by the topic's old name, what its queue ids grow by
+    shifts: tuple[tuple[str, int], ...] = ()  # (topic's old name, what is added to its queue ids)
     starts: tuple[tuple[str, int, int], ...] = ()  # (topic, queue id, Decision.start)
     _names: dict[str, str] = field(init=False, compare=False)
     _shifts: dict[str, int] = field(init=False, compare=False)
@@ -91,7 +91,6 @@ class Changes:
         return not (self.by_topic or self.store_host)
 
     def renamed(self, topic: str) -> str:
-        """The new name of a topic."""
         return self._names.get(topic, topic)
 
     def of_queue(self, topic: str, queue_id: int = 0) -> Decision:
@@ -105,7 +104,7 @@ class Changes:
         )  # fmt: skip
 
     def of_name(self, topic: str) -> Decision:
-        """What becomes of a record of which a property names this topic."""
+        """What becomes of a record with a property that names this topic."""
         return Decision(self._fate(topic), self._names.get(topic, ""))
 
     def _fate(self, topic: str) -> Fate:

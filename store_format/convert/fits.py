@@ -1,4 +1,4 @@
-"""Whether a release reads records as the one that wrote them does."""
+"""Whether a release reads records as the release that wrote them does."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from reput.store_format.release.profiles import Profile
 
 
 class Seen(NamedTuple):
-    """What the records of a topic have, as they become. long: some are V2."""
+    """What the records of a topic have after the conversion. long: some are V2."""
 
     topic: str
     sys_flags: int
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
 
 def misfits(seen: Iterable[Seen], store_host: bytes, to: Profile) -> list[str]:
-    """One line for each topic, of what of it a release does not know."""
+    """One line for each topic with something that the release `to` does not know."""
     lines = []
     for each in seen:
         why = _why_not(each, store_host, to)

@@ -21,12 +21,12 @@ def interleave(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     times, sizes and queues.
 
     times: milliseconds, never falling within a log; queues: the index of a record's queue in
-    `following`, -1 where it keeps its queueOffset; cursors, ends: where each log's next record is,
-    and the end of those that are there; cursors and following are advanced. Of equal times the log
-    that is named first comes first. begun: the segment at `at` is known to the caller.
+    `following`, -1 where it keeps its queueOffset; cursors, ends: the indices of each log's next
+    record and of the end of its records; cursors and following are advanced. Of equal times the
+    first log's record comes first. begun: the segment at `at` is known to the caller.
 
     Fills places and numbers, and stops where a log has no record left (EXHAUSTED) or before a
-    record that begins a segment (BEGINS). Returns (why, where the new log has come to).
+    record that begins a segment (BEGINS). Returns (why it stopped, the new log's end so far).
     """
     while True:
         first = -1

@@ -1,6 +1,6 @@
 """Looks at the records of a log before they are written anew: which are taken, and their new sizes.
 
-A kernel looks names up in a table; what becomes of a name that is new is decided in Python, once.
+A kernel looks names up in a table; what becomes of a new name is decided in Python, once.
 """
 
 import operator
@@ -30,7 +30,7 @@ from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import Bytes, RecordRules, Rows, needs_v2, topic_length_bytes
 
 _QUEUES, _NAME_BYTES = 1 << 16, 8 << 20
-NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name that stands in a property
+NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name in a property
 _PROPERTIES_MAX = 0x7FFF  # propertiesLength is a short
 _LEFT_OUT, _TAKEN, _FOLLOWS = map(int, Fate)
 _TOO_LONG = -1
@@ -43,7 +43,7 @@ DECIDED = np.dtype(
     [
         ("fate", "<i4"),
         ("queueShift", "<i4"),
-        ("nameAt", "<i8"),  # the new name in `Decisions.names`; empty where it stays
+        ("nameAt", "<i8"),  # the new name in `Looks.names`; empty where it stays
         ("nameEnd", "<i8"),
         ("start", "<i8"),
     ]
@@ -54,13 +54,13 @@ _reaches_queue = inlined(reaches_queue)
 
 
 class Tally(NamedTuple):
-    """What was seen of a queue, and what of it is taken.
+    """Sums of a queue's records: of all that were seen, and of those that are taken.
 
-    bytes: of those taken, as they become; positions: records that have a position in the queue;
-    counted: those of them that are taken; least, greatest: queueOffsets of all that have a
-    position, least is above greatest where there is none; sys_flags: of all that are taken; long:
-    1 where some that are taken have two bytes of topicLength (V2); shared_end: behind the last
-    position that an earlier store has too, 0 where there is none.
+    bytes: new sizes of the taken records; positions: records that have a position in the queue;
+    counted: those of them that are taken; least, greatest: queueOffsets of records with a position,
+    least is above greatest where there is none; sys_flags: of all taken records; long: 1 where some
+    taken records have two bytes of topicLength (V2); shared: records that an earlier store has too;
+    shared_end: the position after their last one, 0 where there is none.
     """
 
     records: int = 0
@@ -76,7 +76,7 @@ class Tally(NamedTuple):
     shared_end: int = 0
 
     def plus(self, other: "Tally") -> "Tally":
-        """Both, of one queue."""
+        """The sum of two tallies of one queue."""
         return Tally(*(_JOINED[name](getattr(self, name), getattr(other, name)) for name in _NAMES))
 
 
@@ -100,8 +100,8 @@ def _look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     host_bytes: int, slots: Any, queues: Any, names: Bytes, used: Any, decided: Any, count: int,
     batch_names: Bytes, batch_ends: Any, sizes: Any, numbers: Any, all_spans: Any, all_named: Any,
 ) -> int:  # fmt: skip
-    """Fill in what a Looked has of the rows, up to one with a name of which nothing is decided yet;
-    returns how many rows that are.
+    """Fill in a Looked's arrays for the rows, up to a row with a name that is not decided yet;
+    returns how many rows are filled in.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -188,9 +188,9 @@ def _count(
 
 
 class Looked(NamedTuple):
-    """What a look tells of each row.
+    """What a look finds for each row.
 
-    sizes: its new size in bytes, 0 where it is left out; numbers: its queue's; spans, named: where
+    sizes: its new size in bytes, 0 if left out; numbers: its queue's number; spans, named: where
     values of TOPIC_PROPERTIES stand in the window, int64 of shape (rows, 3, 2), and the numbers of
     these names, -1 where there is none. Both are of no rows where topics decide nothing.
     """
@@ -217,11 +217,11 @@ class Looks:
         self._tallies = np.zeros(_QUEUES, TALLY)
         self._whole: list[Tally] = []
         self.keys: dict[tuple[str, int], int] = {}  # (name, queue id) -> its stable number
-        self.stable = np.zeros(_QUEUES, np.int64)  # by the number of a look, which may be forgotten
+        self.stable = np.zeros(_QUEUES, np.int64)  # by number in the table, until `_forget`
         self._none = np.empty(0, np.uint8), np.empty(0, np.int64)
 
     def look(self, window: Bytes, rows: Rows) -> Iterator[tuple[Looked, Rows]]:
-        """The rows in one part, or in several where the table of queues was full in between.
+        """The rows in one part, or in several parts where the table of queues was full in between.
 
         Numbers hold until the next part. Raises StoreError where a record's properties get too
         long.
@@ -256,8 +256,8 @@ class Looks:
         )  # fmt: skip
 
     def count(self, window: Bytes, part: Looked, rows: Rows, shared: npt.NDArray[np.bool_]) -> None:
-        """Count rows that were looked at, by queue. shared: of each row whether an earlier store
-        has it too; of none: no store has any.
+        """Count rows that were looked at, by queue. shared: for each row whether an earlier store
+        has it too; empty: no row is shared.
         """
         _count(window, rows, part.sizes, part.numbers, shared, self.decided, self._tallies)
 
@@ -268,7 +268,7 @@ class Looks:
         return {key: tally for key, tally in whole if tally.records}
 
     def _decide(self) -> bool:
-        """Decide of names that are new; False where there are none, as the table is full."""
+        """Decide what becomes of new names; False without any, which means the table is full."""
         met = queues(self._table)[self._count :]
         for queue in met:
             name = decode(queue.raw_name)

@@ -1,7 +1,7 @@
 """Kernels that write records at new places, as they are or changed.
 
-What a record says of its own place, and of its half message's, becomes the new one; a `__CRC32#`
-at its end is made anew, as it covers the place (CommitLog.DefaultAppendMessageCallback).
+A record's physicalOffset and preparedTransactionOffset become those of the new places; a `__CRC32#`
+at its end is made anew, as it covers these fields (CommitLog.DefaultAppendMessageCallback).
 """
 
 from collections import namedtuple
@@ -36,7 +36,7 @@ Numbers = npt.NDArray[np.int64]
 
 # What differs from record to record: its new place, queueOffset and preparedTransactionOffset.
 To = namedtuple("To", "places queue_offsets prepared")
-# What all records have in common: what was decided of names, the new names, the store host (empty:
+# What all records have in common: what was decided for names, the new names, the storeHost (empty:
 # as it was), and whether hosts may be of IPv6.
 Alike = namedtuple("Alike", "decided names host ipv6_hosts")
 
@@ -78,8 +78,9 @@ def ends_in_crc(buf: Bytes, at: int, end: int) -> bool:
 
 @unlocked
 def stamp(out: Bytes, base: int, rows: Rows, places: Numbers, prepared: Numbers) -> None:
-    """Change records in `out`, the first byte of which is for the place `base`, that stand at their
-    new places unchanged so far. prepared: empty where nobody's changes.
+    """Put the new places into records that were copied to `out`, which begins at the place `base`.
+
+    prepared: the new preparedTransactionOffsets; empty where none changes.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -104,13 +105,13 @@ def copy_rows(buf: Bytes, rows: Rows, places: Numbers, out: Bytes, base: int) ->
 def _properties(
     buf: Bytes, row: Any, spans: Any, named: Any, alike: Any, out: Bytes, at: int
 ) -> None:
-    """Copy a record's properties to out[at:], with the new names of topics that they name.
+    """Copy a record's properties to out[at:], with the new names of topics in them.
 
-    spans, named: where these names stand in buf, and their numbers; -1 where there is none.
+    spans, named: where the topics' names are in buf, and their numbers; -1 where there is none.
     """
     done, end = row.propertiesAt, row.propertiesAt + row.propertiesLength
     while True:
-        next_one = -1  # the first value behind what is done
+        next_one = -1  # the first value after what is done
         for k in range(len(named)):
             ahead = named[k] >= 0 and spans[k, 0] >= done
             if ahead and (next_one < 0 or spans[k, 0] < spans[next_one, 0]):
@@ -131,7 +132,7 @@ def _properties(
 def rewrite(
     buf: Bytes, rows: Rows, looked: Any, to: Any, alike: Any, out: Bytes, base: int
 ) -> None:
-    """Write records anew at their places, with all that changes of them.
+    """Write records anew at their places, with all their changes.
 
     looked: what a look at these rows gave (Looked); to: a To of arrays, a value a row; alike: an
     Alike.

@@ -15,7 +15,7 @@ def place(
 ) -> tuple[int, int]:
     """Place records of these sizes (bytes), one after the other, from `at` on.
 
-    A record stands whole in a segment, with room for a BLANK behind it; else the next segment
+    A record stands whole in a segment, with room for a BLANK after it; else the next segment
     begins with it. Fills places (int64) and begins with the indices of the records that begin a
     segment. Returns (where the last record ends, how many begin a segment).
     """

@@ -1,8 +1,8 @@
 """Which records of a log an earlier store has too: the same bytes at the same physical offset.
 
-A master and the slave that took over from it share their log up to where they part (`reput
-compare`). What an earlier store has behind the end of its own log, as a stale tail, does not count:
-nothing of that is taken from it.
+A master and the slave that took over from it share their log up to where the two logs part (`reput
+compare`). What an earlier store has after the end of its own log, such as a stale tail, does not
+count, as nothing of it is taken.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,14 @@ class EarlierLog(NamedTuple):
 
 @kernel
 def _mark_alike(buf: Bytes, rows: Rows, other: Bytes, base: int, marks: Marks) -> None:
-    """Mark rows whose bytes stand in `other` too, whose first byte is at the place `base`."""
+    """Mark rows whose bytes are also in `other`, which begins at the place `base`."""
     for i in range(len(rows)):
         row = rows[i]
         marks[i] |= same_bytes(buf, row.at, other, row.physicalOffset - base, row.size)
 
 
 class SharedRecords:
-    """Asks earlier logs for the records of a walk; holds one open file, and a window of it."""
+    """Compares a walk's records with earlier logs; holds one open file, and a window of it."""
 
     def __init__(self, logs: tuple[EarlierLog, ...]) -> None:
         self._logs = logs
@@ -65,7 +65,7 @@ class SharedRecords:
         self, log: EarlierLog, segment: Segment, window: Bytes, rows: Rows, marks: Marks
     ) -> None:
         base = int(rows["physicalOffset"][0])
-        if rows["bodyElided"][0]:  # it is alone, and of its body the CRC was compared
+        if rows["bodyElided"][0]:  # it is the only row, and its body's CRC was compared
             head, size = int(rows["bodyAt"][0]), int(rows["size"][0])
             around = self._read(log, segment, base, head).copy()
             rest = len(window) - head
@@ -87,6 +87,6 @@ class SharedRecords:
         return found
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the file that is open, if any."""
         while self._open:
             self._open.popitem()[1].close()

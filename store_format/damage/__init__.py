@@ -1,1 +1,1 @@
-"""How reput reads on after damage: which record behind it is trusted, what replaces lost ones."""
+"""How reput reads on after damage: which record after it is trusted, what replaces lost records."""

@@ -1,27 +1,28 @@
 """The queueOffsets of one queue as evidence: which of them its neighbours outvote.
 
 A queue's messages stand in the log in the order of their queueOffsets, without gaps but for those
-that damage took. Of all readings of a few entries that do not go on from each other, the reading
-with the fewest faults counts: the longest consistent chain. A single wrong entry at a queue's end
-has one witness and stays as it is; so does a queue that begins anew at 0, as of a topic that was
-deleted and made again.
+that damage took. Where a few entries do not follow each other, the reading with the fewest faults
+counts: the longest consistent chain. A single wrong entry at a queue's end has one witness and
+stays as it is; so does a queue that begins anew at 0 because its topic was deleted and created
+again.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-MOST_OUTVOTED = 2  # entries in a row: those that one damaged page boundary, or two flips, may touch
+MOST_OUTVOTED = 2  # entries in a row: one damaged page boundary, or two flipped bits, touch no more
 LOOKED_AHEAD = 8  # pieces
 # What a reading costs. A leap or a step back is what a broker's restart can leave, once; a missing
 # message where nothing was lost has to be another record whose queue was changed.
 _LEAP, _MISSING, _MOST_MISSING = 3, 1, 2
-_WRONG, _ONE_BIT = 2, 1  # an entry outvoted; if one flipped bit makes its queueOffset right
+_WRONG, _ONE_BIT = 2, 1  # an outvoted entry; one that a single flipped bit makes right
 _PLACES_TRIED = 64
 
 
 class ChainPiece(NamedTuple):
-    """`entries` entries of one queue that go on from each other, from queueOffset `first` on.
-    after: the queueOffset that goes on from the last; where: what the caller knows the piece by.
+    """`entries` consecutive entries of one queue, from queueOffset `first` on.
+
+    after: the queueOffset that follows the last entry; where: the caller's own mark of the piece.
     """
 
     first: int
@@ -31,8 +32,8 @@ class ChainPiece(NamedTuple):
 
 
 class Outvoted(NamedTuple):
-    """A piece is wrong. first: the queueOffset that its first entry has by its neighbours; None
-    where there is no room for it in this queue, or it can have several places.
+    """A piece is wrong. first: the queueOffset that its neighbours give to its first entry; None
+    where the queue has no room for the piece, or several places.
     """
 
     first: int | None
@@ -43,9 +44,9 @@ Room = Callable[[ChainPiece, ChainPiece], int]
 
 
 def goes_on(before: ChainPiece, after: ChainPiece, room: Room, between: int = 0) -> bool:
-    """Whether `after` may follow: as many messages are missing as may have been lost.
+    """Whether `after` may follow `before`: no more messages are missing than may be lost.
 
-    between: how many records of other or unknown queueOffsets stand between the two.
+    between: how many records with wrong or unknown queueOffsets stand between the two pieces.
     """
     missing = after.first - before.after
     return missing >= 0 and (missing <= between or missing - between <= room(before, after))
@@ -57,7 +58,7 @@ def judge(
     """What the neighbours say of a piece; None where it stays as it is.
 
     before: the last piece that counts; after: the next LOOKED_AHEAD pieces, fewer at the queue's
-    end. Pieces behind the first of them that cannot be outvoted are no witnesses.
+    end. Pieces after the first one that cannot be outvoted are no witnesses.
     """
     if piece.entries > MOST_OUTVOTED or not after:
         return None
@@ -78,7 +79,7 @@ def judge(
 def _one_bit_too_far(
     before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room
 ) -> bool:
-    """Whether one flipped bit keeps a lone entry from going on, and the next, lower one does."""
+    """Whether one flipped bit put a lone entry's queueOffset above that of `following`."""
     is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
     missing = following.first - before.after - piece.entries
     near = 0 <= missing <= max(room(before, following), _MOST_MISSING)
@@ -98,7 +99,7 @@ def _cheapest(ahead: Sequence[ChainPiece], room: Room) -> tuple[int, ...]:
         ]  # fmt: skip
         cost, chain = min(readings, key=lambda each: (each[0], [-len(each[1]), *each[1]]))
         best.append((cost, (*chain, n)))
-    # pieces at the end may be wrong too; they are judged later, with more pieces behind them
+    # pieces at the end may be wrong too; they are judged later, with more pieces after them
     ends = [
         (cost + _WRONG * sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
         for n, (cost, chain) in enumerate(best) if n
@@ -107,7 +108,7 @@ def _cheapest(ahead: Sequence[ChainPiece], room: Room) -> tuple[int, ...]:
 
 
 def _between(ahead: Sequence[ChainPiece], m: int, n: int, room: Room) -> int:
-    """What it costs that piece n follows on piece m, and those between are wrong."""
+    """The cost of a reading in which piece n follows piece m and all between are wrong."""
     before, after, skipped = ahead[m], ahead[n], ahead[m + 1 : n]
     if any(each.entries > MOST_OUTVOTED for each in skipped):
         return 1 << 30
@@ -125,7 +126,7 @@ def _between(ahead: Sequence[ChainPiece], m: int, n: int, room: Room) -> int:
 
 
 def _wrong(piece: ChainPiece, low: int, high: int) -> int:
-    """What it costs that a piece is wrong, and belongs into [low, high)."""
+    """The cost of a wrong piece, whose right queueOffset is in [low, high)."""
     if piece.entries == 1:
         places = range(low, min(high, low + _PLACES_TRIED))
         if any((place ^ piece.first).bit_count() == 1 for place in places):
@@ -134,7 +135,7 @@ def _wrong(piece: ChainPiece, low: int, high: int) -> int:
 
 
 def _place(before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room) -> int | None:
-    """Right behind `before` or right before `following`, where nothing is lost between them."""
+    """The queueOffset right after `before` or before `following`, where nothing is lost between."""
     if following.first - before.after < piece.entries:
         return None
     touches_before = room(before, piece) == 0

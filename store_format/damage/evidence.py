@@ -1,9 +1,9 @@
-"""Is a stretch of sound records behind damage live, or left from an older log? The witnesses.
+"""Is a stretch of sound records after damage live, or left from an older log? The witnesses.
 
 A stretch is a run of whole records in their own places between two breaks. That they are whole
 says nothing of their time: before a truncation, or on a page whose last write was lost, another
-log stood in the same places. Each witness speaks for or against; what they say is a table that a
-report can show. One witness alone decides only where all others are silent.
+log stood in the same places. Each witness speaks for or against (see the table of judge_stretch); a
+report names them. One witness alone decides only where all others are silent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,16 +20,17 @@ class Witness(IntFlag):
 
     NONE = 0
     TIME = 1  # storeTimestamp of the stretch, against the live records before
-    TIME_BEHIND = 2  # storeTimestamp of the next stretch, against the same
+    TIME_BEHIND = 2  # storeTimestamp of the next stretch, against the live records before
     OFFSETS = 4  # its queueOffsets, against those of its queues before
     OFFSETS_BEHIND = 8  # queueOffsets of the next stretch, against its own
     FRAME = 16  # a record of the live log began where the live log seemed to end
 
 
 class QueueSpan(NamedTuple):
-    """A queue's first and last queueOffset in a stretch. doubted: the queueOffset of a record
-    behind the last one that does not go on from it; it counts only if the next record goes on from
-    it.
+    """The first and last queueOffset of a queue in a stretch.
+
+    doubted: queueOffset of a newer record that does not follow `last`. It is believed only once the
+    next record follows it.
     """
 
     first: int
@@ -44,7 +45,7 @@ class QueueSpan(NamedTuple):
 
 
 class NextOffset(NamedTuple):
-    """The queueOffset that a queue goes on from. lost: bytes perhaps lost since, but the last."""
+    """A queue's last queueOffset. lost: bytes perhaps lost since, up to the last live record."""
 
     last: int
     lost: int
@@ -60,12 +61,13 @@ class Votes(NamedTuple):
 class StretchFacts(NamedTuple):
     """What is known of a stretch.
 
-    is_older: its first record was stored before the last live record. behind_is_newer: the next
-    stretch was stored neither before the last live record nor before this stretch. frame: where
-    the live log ends, the first fields of another of its records are left, or more bytes are lost
-    than the rest of one record. before, behind: the queues' votes. in_order: the stretch was
-    stored after the last live record and before the next stretch. opens: a segment begins with the
-    stretch, so that no record of the live log is lost right before it.
+    is_older: its first record was stored before the last live record.
+    behind_is_newer: the next stretch is older than neither this one nor the last live record.
+    frame: where the live log ends, one more of its records had begun: its first fields are left, or
+        more bytes are lost than the rest of one record.
+    before, behind: the queues' votes.
+    in_order: it was stored after the last live record and before the next stretch.
+    opens: a segment begins with it, so that no record of the live log is lost right before it.
     """
 
     is_older: bool
@@ -91,19 +93,19 @@ def judge_stretch(facts: StretchFacts) -> StretchVerdict:
     | witness | live | stale |
     |---|---|---|
     | time: older than what stands before | | 1 |
-    | and what stands behind is newer again | | 1 |
-    | stored between what stands before and behind | 1 | |
+    | and what stands after is newer again | | 1 |
+    | stored between what stands before and after | 1 | |
     | queues go on from before, over lost bytes or into the next segment | 2 | |
     | queues repeat what they have, or leap | | 2 |
     | the next stretch goes on from it | 2 | |
     | the next stretch goes on without it | | 2 |
 
     That queues go on counts only where a record of the live log surely stood between, or a segment
-    begins. Right behind a log's end the records of an older log may go on as well, by chance, as
-    where all records are of one size and the log was cut. Such records never begin a segment:
-    RocketMQ deletes all segments behind the one that it cuts, and a record in a file that was made
-    for another place says that other place. A tie of times and queues is stale: to deliver a
-    message again, or at a wrong place, is worse than to lose a message that the report names.
+    begins. Right after a log's end the records of an older log may go on by chance, for example if
+    the log was cut and all records have one size. Such records never begin a segment: RocketMQ
+    deletes all segments after the one that it cuts, and a record in a file made for another place
+    has that place as physicalOffset. A tie of times and queues is stale: to deliver a message
+    again, or at a wrong place, is worse than to lose a message that the report names.
     """
     live = stale = 0
     for_live = for_stale = Witness.NONE
@@ -142,9 +144,9 @@ def votes_before(
 ) -> Votes:
     """Whether the queues of a stretch go on from what they had before it.
 
-    known: what each queue has before the stretch, None where nothing; lost: bytes between the
-    stretch and the live record before it. Where these bytes cannot hold the messages that a queue
-    misses, but can together with the bytes lost earlier, the queue says nothing.
+    known: what each queue has before the stretch, None where nothing. lost: bytes between the
+    stretch and the live record before it. If only these and the bytes lost earlier can together
+    hold the messages that a queue misses, the queue has no vote.
     """
     room = lost // RECORD_FIXED_BYTES
     yes = no = missing = 0
@@ -168,10 +170,10 @@ def votes_behind(
     lost: int,
     lost_without: int,
 ) -> Votes:
-    """Whether the next stretch's queues, by their first queueOffsets, go on from this one's.
+    """Whether the queues of the next stretch go on from those of this stretch.
 
-    lost: bytes between the two stretches; lost_without: bytes between the last live record and the
-    next stretch, as if this stretch were lost too.
+    firsts: the first queueOffset of each queue in the next stretch. lost: bytes between the two
+    stretches; lost_without: bytes between the last live record and the next stretch.
     """
     yes = no = 0
     for queue, first in firsts:

@@ -1,8 +1,8 @@
 """Fields of a damaged record that are put back: which bytes, and which witness knows them.
 
-Nothing here guesses. A field is put back where a checksum finds the flipped bit, where the field
-can have but one value (a magic number, the record's own place), or where a queue misses just this
-message. All other fields stay as they are.
+Nothing here guesses. A field is put back where a checksum finds the flipped bit, or where the field
+can have but one value (a magic number, the record's own place). It is also put back where a queue
+misses just this message. All other fields stay as they are.
 """
 
 import zlib
@@ -24,7 +24,7 @@ _SEAL = "__CRC32#"
 
 
 class Patch(NamedTuple):
-    """`now` stands for `was` at the physical offset `at`: `field` of the record at `place`."""
+    """`now` replaces `was` at the physical offset `at`, in `field` of the record at `place`."""
 
     place: int
     at: int
@@ -48,7 +48,7 @@ class Patch(NamedTuple):
 
 
 class Testimony(NamedTuple):
-    """What a queue says of the record at `place`; None where it says nothing."""
+    """What a queue knows of the record at `place`; None for a field that it does not know."""
 
     place: int
     by: str
@@ -58,8 +58,8 @@ class Testimony(NamedTuple):
 
 
 def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Patch | None:
-    """The one flipped bit of a record that its `__CRC32#` finds: outside of its body, or in its
-    own digits, where they are one bit away from those that the record has.
+    """The one flipped bit of a record that its `__CRC32#` finds: outside of the body, or in the
+    `__CRC32#` itself, if it is one bit away from the right one.
 
     None where no bit, or more than one, would make it right. The body has a CRC of its own.
     """
@@ -89,7 +89,7 @@ def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Pat
 
 
 def field_at(at: int, body_at: int) -> str:
-    """The name of what a record's byte `at` belongs to; body_at: where its body begins."""
+    """The field that a record's byte `at` belongs to; body_at: where its body begins."""
     if at >= body_at:
         return "topic/properties"
     middle = at - (body_at - RECORD_MIDDLE_BYTES)
@@ -111,11 +111,11 @@ def magic(place: int, raw: bytes) -> Patch | None:
 
 
 def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
-    """physicalOffset, where one flipped bit made it another one than the record's place.
+    """The record's place as physicalOffset, if one flipped bit made it another.
 
     size: the record's bytes; behind: the next record's physicalOffset, or its first bytes where the
-    segment ends. None where the next record's physicalOffset goes on from this wrong one: then the
-    file has the name of another segment, and all its records stand where others belong.
+    segment ends. None where the next record's physicalOffset follows the wrong one: then the file
+    has the name of another segment, and all its records stand where others belong.
     """
     said = int.from_bytes(raw, "big")
     if (said ^ place).bit_count() != 1 or int.from_bytes(behind, "big") == said + size:
@@ -125,7 +125,7 @@ def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
 
 
 def plain(place: int, raw: bytes, by: str) -> Patch | None:
-    """SysFlag without a transaction type, where a single flipped bit made it one."""
+    """SysFlag without its transaction type, if one flipped bit made that type."""
     value = int.from_bytes(raw, "big")
     if (value & SYS_TRANSACTION_MASK).bit_count() != 1:
         return None
@@ -134,7 +134,7 @@ def plain(place: int, raw: bytes, by: str) -> Patch | None:
 
 
 def by_testimony(said: Testimony, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
-    """queueId, queueOffset and topic as a queue says, those that differ.
+    """Patches of the queueId, queueOffset and topic that differ from what a queue says.
 
     No patch where the queue's topic is not of the same length: then it is another record.
     """

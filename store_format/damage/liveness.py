@@ -1,4 +1,4 @@
-"""Which records behind damage are live, by the live records before them and the records behind."""
+"""Which records after damage are live, judged by the records before and after them."""
 
 from collections import deque
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from reput.store_format.damage.witnesses import packed
 from reput.store_format.layouts import RECORD_AT, RECORD_HEAD, as_struct
 from reput.store_format.log.records import Bytes, Rows
 
-_RECENT = 4  # of the last live records the times are kept
+_RECENT = 4  # last live records whose times are kept
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
@@ -30,7 +30,7 @@ class Before(NamedTuple):
 
     timestamp: the storeTimestamp of the last live record. known: (topic, queueId) -> what the queue
     goes on from, or None. is_last: all later segments are empty. Only then do stale records follow
-    the log's end: RocketMQ deletes the segments behind a truncation, and has overwritten all of a
+    the log's end: RocketMQ deletes the segments after a truncation, and has overwritten all of a
     segment when it begins the next one.
     """
 
@@ -40,14 +40,14 @@ class Before(NamedTuple):
 
 
 class Live:
-    """What of one segment is live, as far as a scan of it has come."""
+    """Which records of a segment are live, as far as the segment's scan has come."""
 
     def __init__(
         self, start: int, before: Before, followed: QueueEnds, prover: Prover, stretches: Stretches
     ) -> None:
-        """start: of the segment; followed: its queues, which the scan's buffers hold."""
+        """start: where the segment begins; followed: the queues that the scan's buffers hold."""
         self.end = start  # where the last live record ends
-        self.stale_by = 0  # the witnesses who called the last stale records so
+        self.stale_by = 0  # the witnesses of the last stale records, see `packed`
         self._segment, self._before, self._followed = start, before, followed
         self._prover, self._stretches = prover, stretches
         self._lost = 0  # bytes before `end` that are no live records
@@ -55,7 +55,7 @@ class Live:
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
 
     def took(self, rows: Rows) -> None:
-        """Note live records: where they end, and the times of the last ones."""
+        """Note live records: where they end, and when the last _RECENT were stored."""
         first, last = rows[0], rows[-1]
         self._lost += int(first["physicalOffset"]) - self._prover.head - self.end
         self.end = int(last["physicalOffset"]) + int(last["size"])
@@ -65,9 +65,8 @@ class Live:
     def stale(self, window: Bytes, rows: Rows) -> int:
         """How many rows are stale, counted from the first one up to the first that may be live.
 
-        A stretch is judged only where a first witness doubts it: it is older than the last live
-        record, or its queue has its queueOffset already. So is the log's first stretch, which has
-        none before it.
+        A stretch is judged only if its first record is older than the last live record, or its
+        queue already has that queueOffset; or if no live record of the log is before it.
         """
         at = int(rows["physicalOffset"][0]) - self._prover.head
         time = int(rows["storeTimestamp"][0])
@@ -83,7 +82,8 @@ class Live:
     def _judge(self, at: int, newer: int | None, is_younger: bool) -> None:
         """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
 
-        newer: the last live storeTimestamp, where the stretch is older; is_younger: it is not.
+        newer: the last live storeTimestamp if the stretch is older, else None; is_younger: there
+        is a live record before, and the stretch is not older.
         """
         found = self._stretches.look(at, newer)
         known = {queue: self._last_offset(queue) for queue in found.spans}
@@ -121,7 +121,7 @@ class Live:
         return known is not None and int(row["queueOffset"]) <= known.last
 
     def _frame_at(self, at: int, following: int) -> bool:
-        """Whether a record began at `at`, where damage begins: by its place, or by its size."""
+        """Whether a record began at `at`: its physicalOffset is `at`, or it ends at `following`."""
         at += self._prover.head
         raw = self._prover.bytes_at(at, RECORD_HEAD.itemsize)
         if len(raw) < RECORD_HEAD.itemsize:

@@ -73,7 +73,7 @@ class LossReader:
     def may_take(self, length: int, place: int) -> bool:
         """Whether one range of at least `length` bytes was lost in the segments up to `place`'s.
 
-        Of a damaged log that does not begin at physical offset 0 nobody knows what stood before it.
+        What stood before the start of a damaged log is unknown, unless that is physical offset 0.
         """
         if self.any and not self.from_start:
             return True

@@ -1,18 +1,18 @@
-"""Records of which two witnesses contradict a field that no checksum covers.
+"""Finds records in which two witnesses contradict a field that no checksum covers.
 
-A broker stores its messages one after the other, so that storeTimestamp, storeHost and whether
-there is a `__CRC32#` are mostly those of the records before and behind. But sound logs have times
-that go back, messages of several hosts, and records written while a setting was another one: the
-records around are one witness, and one alone says nothing. A second one must agree with them:
+The neighbours (the records right before and after) mostly have a similar storeTimestamp, the same
+storeHost, and a `__CRC32#` if the record has one. But sound logs also have times that go back,
+messages of several hosts, and records written under another setting. So the neighbours are one
+witness only, and a second one must agree:
 
-- storeTimestamp is not between theirs, though one flipped bit puts it there: and the record's own
-  bornTimestamp is near theirs, or damage is right beside it;
-- storeHost is one bit away from that of the two before and the two behind: and its time is doubted
-  too, or damage is right beside it;
-- both have a `__CRC32#`, and it has none: and what stands there is one bit away from that name, or
-  damage is right beside it.
+- storeTimestamp is not between the neighbours', though one flipped bit would put it there; and the
+  record's bornTimestamp is near the neighbours' times, or damage is right beside the record;
+- storeHost is one bit away from that of the two records before and the two after; and the
+  storeTimestamp is doubted too, or damage is right beside the record;
+- both neighbours have a `__CRC32#`, and the record has none; and the bytes there are one bit away
+  from that name, or damage is right beside the record.
 
-Only segments that are damaged are asked so (damage/tolerant).
+Only damaged segments are checked for this (damage/tolerant).
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import CRC_PROPERTY_BYTES, PROPERTY_END, RECORD_AT, TIMESTAMP_BYTES
 from reput.store_format.log.records import Bytes, RecordRules, Rows, store_timestamp_at
 
-Noted = npt.NDArray[np.int64]  # a row a record, of the columns below
+Noted = npt.NDArray[np.int64]  # one row per record, with the columns below
 SURE_MS = 1000  # a clock that is corrected by less is no contradiction
 _TIME, _HOST, _UNSEALED = int(Fault.TIME), int(Fault.HOST), int(Fault.UNSEALED)
 _STORED, _BORN, _STORED_BY, _SEALED, _START, _END, _COLUMNS = range(7)
@@ -43,7 +43,7 @@ def _bits(value: np.int64) -> int:
 
 @kernel
 def _sealed(buf: Bytes, start: int, end: int) -> int:
-    """Whether properties [start, end) end with a `__CRC32#`, or with what is one bit away."""
+    """Whether properties [start, end) end with a `__CRC32#` (_HAS_SEAL), or are one bit off."""
     at = end - CRC_PROPERTY_BYTES
     if at < start:
         return _NO_SEAL
@@ -80,7 +80,7 @@ def _is_odd_time(low: int, time: int, high: int) -> bool:
 
 @kernel
 def _is_odd_host(noted: Noted, i: int) -> bool:
-    """Whether two records before and two behind have one host, and this one another."""
+    """Whether two records before and two after have one storeHost, and this record another."""
     if i < 2 or i + 2 >= len(noted):
         return False
     host, around = noted[i, _STORED_BY], noted[i - 1, _STORED_BY]
@@ -112,7 +112,7 @@ def _doubted(noted: Noted, i: int) -> int:
 
 @kernel
 def _mark(noted: Noted, first: int, marks: npt.NDArray[np.uint8]) -> int:
-    """Put into marks the Fault of each row of `noted` from `first` on; how many have one."""
+    """Put into marks the Fault of each row from `first` on; returns how many rows have one."""
     found = 0
     for i in range(max(first, 1), len(noted) - 1):
         fault = _doubted(noted, i)
@@ -126,7 +126,7 @@ class Neighbours:
     """Compares the records of a walk with those around them, a window at a time.
 
     It keeps what it noted of the window before, so that a window's first records have neighbours.
-    The last two of a window, unless they come again with the next one, have none behind them.
+    A window's last two records have none after them, unless they come again in the next window.
     """
 
     def __init__(self, rules: RecordRules) -> None:

@@ -1,7 +1,7 @@
 """A queue's runs with the queueOffsets that count: the log's own, or those that neighbours prove.
 
-A run is handed on as it is, or in pieces where some of its entries are outvoted: those have other
-queueOffsets then, or are left out (damage/openings and damage/chain).
+A run without outvoted entries is handed on as it is. Any other run is handed on in pieces: outvoted
+pieces get other queueOffsets or are left out (damage/openings and damage/chain).
 """
 
 from collections import deque
@@ -26,20 +26,20 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import LMQ_PREFIX
 
-# The columns that each run gets. decided: the queueOffsets of its first `decided` entries count as
-# decided_from, decided_from + 1, ...; is_outvoted: the run is one piece of a run, which neighbours
-# outvote; is_left_out: its records are in no queue; is_alone: no record of the queue confirms it,
-# and none contradicts it; may_be_own: it is alone perhaps because what its queue had before it was
-# lost.
+# The columns that each run gets.
+# decided, decided_from: its first `decided` queueOffsets count as decided_from, decided_from + 1...
+# is_outvoted: the run is a piece that its neighbours outvote. is_left_out: it is in no queue.
+# is_alone: no record of the queue confirms the run, and none contradicts it.
+# may_be_own: the run may be alone only because its queue's records before it were lost.
 AS_IT_IS = {
     "decided": 0, "decided_from": 0, "is_outvoted": False, "is_left_out": False, "is_alone": False,
     "may_be_own": False,
 }  # fmt: skip
-_LOOKED_ROUND = 128  # entries before and behind an outvoted one
+_LOOKED_ROUND = 128  # entries before and after an outvoted entry
 # Around an outvoted entry a queue may break off once more for each 32 entries; where damage may be
-# why it does, once more for each 8.
+# the reason, once more for each 8 entries.
 _ENTRIES_A_BREAK, _ENTRIES_A_BREAK_IF_LOST = 32, 8
-_MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
+_MOST_OUTVOTED = 10_000  # pieces of a queue: a bound on the rows that a log can make
 
 
 def runs_by_vote(files: RunReader, rows: Iterator[Run], lost: LossReader) -> Iterator[Run]:
@@ -88,7 +88,7 @@ _Finding = tuple[int, int, Outvoted | _Alone]  # (number of the first entry, ent
 
 
 class _Held:
-    """A run of which some pieces wait until those behind them are known."""
+    """A run with pieces that cannot be judged before the pieces after them are known."""
 
     def __init__(self, row: Run) -> None:
         self.row, self.waiting = row, 0
@@ -115,11 +115,11 @@ class _Chain:
         self._before: ChainPiece | None = None
         self._pieces: deque[ChainPiece] = deque()
         self._held: deque[_Held] = deque()
-        self._after_stray = False  # whether the last piece is a record without a place
+        self._after_stray = False  # whether the last piece is one of damage.twins
         self._left = _MOST_OUTVOTED
         self._entries = 0  # entries judged so far
         self._waits = 0  # entries that wait
-        # Numbers of judged entries that do not go on from the one before.
+        # Numbers of judged entries that do not follow the entry before them.
         self._breaks: deque[int] = deque()
 
     def take(self, row: Run) -> Iterator[Run]:
@@ -130,8 +130,8 @@ class _Chain:
                 row, ChainPiece(first, after, count, _Part(held, at, count))
             ):
                 self._add(piece)
-        # The last piece may still grow, those before it are witnesses, and _is_orderly looks at
-        # the entries on both sides.
+        # The last piece may still grow, the pieces before it are witnesses, and _is_orderly looks
+        # at the entries on both sides.
         while (
             len(self._pieces) > LOOKED_AHEAD + 1
             and self._waits - self._pieces[-1].entries > 2 * _LOOKED_ROUND
@@ -145,7 +145,7 @@ class _Chain:
         yield from self._done()
 
     def _add(self, piece: ChainPiece) -> None:
-        """Hold a piece as long as it may be outvoted; of a longer piece only its ends count."""
+        """Hold a piece while it may be outvoted; of a longer piece hold its first and last part."""
         last = self._pieces[-1] if self._pieces else None
         waits = piece.entries <= MOST_OUTVOTED
         self._waits += piece.entries
@@ -167,7 +167,7 @@ class _Chain:
         return bool(records) and self._place(piece.where[0], 0) in records
 
     def _without_strays(self, row: Run, piece: ChainPiece) -> Iterator[ChainPiece]:
-        """The pieces of a piece: each stray that has another record's queueOffset is cut out."""
+        """The piece, cut so that each of damage.twins in it is a piece of its own."""
         part: _Part = piece.where
         if not self._files.damage.twins or piece.entries == 1:
             yield piece._replace(where=(part,))
@@ -218,7 +218,7 @@ class _Chain:
         wrong = judge(self._before, piece, list(islice(self._pieces, LOOKED_AHEAD)), self._room)
         if wrong is None:
             return None
-        # Where the next piece does not go on without this one, several faults stand side by side.
+        # If the next piece does not follow without this one, several faults stand side by side.
         is_single = goes_on(self._before, self._pieces[0], self._room, piece.entries)
         if not self._is_orderly(piece, 2 if is_single else 1):
             return None
@@ -226,7 +226,7 @@ class _Chain:
         return wrong
 
     def _is_orderly(self, piece: ChainPiece, breaks_of_its_own: int = 2) -> bool:
-        """Whether the queue goes on nearly everywhere around a piece.
+        """Whether nearly every entry around a piece follows the entry before it.
 
         Where a producer or a test made up the queueOffsets, the queue's order is no witness.
         """
@@ -248,7 +248,7 @@ class _Chain:
         return goes_on(before, after, self._room)
 
     def _is_alone(self, piece: ChainPiece) -> bool:
-        """Whether a piece does not go on from the one before, nor the next one from it."""
+        """Whether a piece does not follow the piece before it, and the next does not follow it."""
         if piece.entries > MOST_OUTVOTED:
             return False
         if self._pieces and self._goes_on(piece, self._pieces[0]):
@@ -296,11 +296,10 @@ class _Chain:
             yield _part(row, offsets, at, row["count"])
 
     def _cut(self, row: Run) -> Iterator[tuple[int, int, int, int]]:
-        """(number of the first entry, its queueOffset, the queueOffset that goes on, entries) of
-        each piece of a run.
+        """A run's pieces: (number of the first entry, its queueOffset, next queueOffset, entries).
 
-        Pieces that go on from each other over a gap are one, unless they stand beside a break: so
-        a run with a million gaps is few pieces.
+        Pieces with only lost messages between them are one piece, unless they stand beside a break:
+        so a run with a million gaps is few pieces.
         """
         offsets = self._files.offsets(row)
         count = row["count"]

@@ -1,4 +1,4 @@
-"""What IndexFile entries say of the log's records: that these are their keys, and their times."""
+"""Compares the entries of an old IndexFile with the log's records: their keys and times."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ Faults = npt.NDArray[np.uint8]
 
 @kernel
 def mark_contradictions(puts: Any, entries: Any, numbers: Any, begin: int, faults: Faults) -> int:
-    """Compare entries with puts, both in the order of their places; fills in each entry's Fault.
+    """Compare IndexFile entries with puts, both by physicalOffset; fill in each entry's Fault.
 
-    puts: INDEX_PUT; entries: INDEX_ENTRY in native byte order; numbers: of the entries in their
-    file, whose first one's time is no witness: it counts from the file before; begin: the file's
-    beginTimestamp. Returns how many entries point to a record that has puts.
+    puts: INDEX_PUT. entries: INDEX_ENTRY in native byte order. begin: the file's beginTimestamp.
+    numbers: the entries' numbers in the file. Number 1 is no witness of its time: its timeDiff is
+    measured from the file before. Returns how many entries point to a record that has puts.
     """
     looked, first = 0, 0
     for i in range(len(entries)):

@@ -1,7 +1,7 @@
 """The store's own ConsumeQueue files as witnesses: they were written from the sound records.
 
-An entry says of one record its place, its size and the hash of its tag; its own place in the file
-says topic, queue and queueOffset. So the entry shows what the record said before it was damaged.
+An entry holds a record's physicalOffset, size and tagsCode; the place of the entry itself tells the
+topic, queueId and queueOffset. So the entry shows what the record held before it was damaged.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from reput.store_format.storage.protocol import InputStorage
 
 _AT_A_TIME = 1 << 16  # entries
 _READS = 1000
-_MOST_POSITION = 1 << 58  # 20 times it is a place in a file
+_MOST_POSITION = 1 << 58  # times 20 bytes, it still fits a long
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class OldQueues:
 
 
 class OldQueue:
-    """Answers what the entries at some positions say; a file is opened for each question."""
+    """Reads a queue's entries at given positions; each call opens the files anew."""
 
     def __init__(self, storage: InputStorage, files: list[tuple[int, str, Any]]) -> None:
         self._storage, self._files = storage, files
@@ -57,7 +57,7 @@ class OldQueue:
         return bool(self._files)
 
     def at(self, first: int, count: int) -> Entries:
-        """QUEUE_ENTRY rows of positions [first, first + count); of size 0 where there is none."""
+        """QUEUE_ENTRY rows of positions [first, first + count); size 0 where there is no entry."""
         found = np.zeros(count, QUEUE_ENTRY)
         low, high = first * QUEUE_ENTRY_BYTES, (first + count) * QUEUE_ENTRY_BYTES
         for start, path, state in self._files:

@@ -1,4 +1,4 @@
-"""Finds queues whose first queueOffset is wrong, and which one is right (for check and salvage).
+"""Finds queues whose first queueOffset is wrong, and the right one (for check and salvage).
 
 RocketMQ accepts any first queueOffset of a queue and then skips all messages with lower ones
 (ConsumeQueue.putMessagePositionInfo). Salvage trusts the queueOffsets that follow instead.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 
 LOOKED_AT = 16  # how many of a queue's first entries are compared
-# Behind this queueOffset the name of a queue file would be no Java long, and Java's multiplication
+# Above this queueOffset the name of a queue file would be no Java long, and Java's multiplication
 # by the bytes of an entry wraps.
 LAST_FIRST_OFFSET = (1 << 63) // QUEUE_ENTRY_BYTES - 1
 
@@ -33,9 +33,9 @@ def opening(offsets: Sequence[int], is_all: bool) -> Opening | None:
     """What a queue's first queueOffsets should be; None where they can stay as they are.
 
     offsets: the queue's first LOOKED_AT offsets, in the log's order; is_all: the queue has no more.
-    An offset is outvoted if it can be no queue's first, or if it is above the next offset and the
-    one after that goes on by one. (If these are 0 and 1, the topic was deleted and made again, and
-    nothing is wrong.) The records before the first credible one count down from it; if none is
+    An offset is outvoted if it can be no queue's first, or if it is above the next two offsets,
+    which go on by one. (If these two are 0 and 1, the topic was deleted and made again, and nothing
+    is wrong.) The records before the first credible offset count down from it; if no offset is
     credible they count from 0.
     """
     wrong = 0

@@ -1,4 +1,4 @@
-"""Records that name a queue which is not theirs, by other queues and the store's own files."""
+"""Finds records that name a wrong queue, by other queues and the store's own files."""
 
 from reput.store_format.damage.filler import least_bytes
 from reput.store_format.damage.losses import LossReader
@@ -15,19 +15,19 @@ from reput.store_format.damage.queue_findings import (
     UnexplainedGap,
 )
 
-ENTRIES_A_BREAK = 32  # of a queue that goes on, for each place where it does not
-_MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
+ENTRIES_A_BREAK = 32  # entries for each place where a credible queue does not go on
+_MOST_LOST_BESIDE = 64  # messages; longer gaps are not compared with other queues' records
 _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 
 Doubted = LoneRecord | OutvotedRecord | TwinRecord
 
 
 def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[Doubted, QueueGap]]:
-    """(record, gap) of the records whose queueOffset another queue misses there.
+    """(record, gap) of each record whose queueOffset another queue misses at its place.
 
-    Witnesses: the queue that the record names has no message beside it, outvotes it, or has that
-    queueOffset twice; the other queue misses just this queueOffset, between two places around the
-    record; and one flipped bit makes one queue the other.
+    Three witnesses: the queue that the record names has no message beside it, outvotes it, or has
+    its queueOffset twice; the other queue misses just this queueOffset, between two places around
+    the record; and one flipped bit makes one queue's name the other's.
     """
     by_offset: dict[int, list[QueueGap]] = {}
     short = [gap for gap in findings.of(Gap) if gap.count <= _MOST_LOST_BESIDE]
@@ -43,7 +43,7 @@ def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[D
         for gap in by_offset.get(record.queue_offset, ()):
             if not gap.after < record.place < gap.before or bits_between(record, gap) != 1:
                 continue
-            # A record that may be in order in its own queue is so, unless another surely misses it.
+            # A record that may be of its named queue stays there, unless another surely misses it.
             sure = isinstance(gap, UnexplainedGap) and gap.entries_a_break >= ENTRIES_A_BREAK
             if sure or not _may_be_own(record, lost):
                 found.append((record, gap))
@@ -52,11 +52,11 @@ def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[D
 
 
 def _may_be_own(record: Doubted, lost: LossReader) -> bool:
-    """Whether a record may be of the queue that it names: one of two with its queueOffset, one that
-    a single flipped bit gives the place which its queue has for it, or its queue's only survivor.
+    """Whether a record may be of the queue that it names: it is a twin, or one bit away from the
+    queueOffset that its queue has for it, or its queue's only survivor.
 
-    A survivor's queue lost all that it had before at once. That many small ranges took each of its
-    messages, and nothing but them, is no chance to reckon with beside one flipped bit.
+    A survivor's queue lost everything before it in one range: that many small ranges took just its
+    messages is too unlikely beside one flipped bit.
     """
     match record:
         case TwinRecord():
@@ -68,8 +68,8 @@ def _may_be_own(record: Doubted, lost: LossReader) -> bool:
 
 
 def bits_between(one: QueueRecord, other: QueueGap) -> int:
-    """How many bits of topic and queueId differ between two queues; many where the topics are not
-    of one length. What is no UTF-8 differs from a letter in one bit at least, and counts so.
+    """How many bits of topic and queueId differ between two queues; 64 where the topics differ in
+    length. What is no UTF-8 differs from a letter in at least one bit, and counts as one.
     """
     if len(one.topic) != len(other.topic):
         return 64
@@ -81,9 +81,9 @@ def bits_between(one: QueueRecord, other: QueueGap) -> int:
 
 
 def claimed_records(findings: QueueFindings) -> list[tuple[QueueRecord, QueueClaim]]:
-    """(record, claim) of the records that the store's own queue files know at another position.
+    """(record, claim) of each record that the store's own queue files have at another position.
 
-    Two witnesses: the position that a record says is another record's there, or it is alone in its
+    Two witnesses: the files have another record at the record's own position, or it is alone in its
     queue; and an entry elsewhere points to just this record.
     """
     claims = {(claim.place, claim.size): claim for claim in findings.of(QueueClaim)}

@@ -1,8 +1,8 @@
 """What the queues of a scan have so far: the queueOffset that each of them goes on from.
 
-Not the greatest one: a single flipped bit would make that any number, and all later messages of
-the queue would look like older ones. A queueOffset that does not go on by one counts only when the
-next one of the queue is above it.
+Not the greatest queueOffset: a single flipped bit could make that any number, and all later
+messages of the queue would look like older ones. A queueOffset that does not go on by one counts
+only when the queue's next queueOffset is above it.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ Int64s = npt.NDArray[np.int64]
 
 @inlined
 def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int) -> None:
-    """Note a queue's next message. doubted: the last queueOffset that did not go on, or NEVER."""
+    """Note a queue's next queueOffset. doubted: the last that did not go on by one, or NEVER."""
     last, doubt = confirmed[queue], doubted[queue]
     if (
         last == NEVER
@@ -42,7 +42,7 @@ def _follow_all(
 
 
 def last_of(offsets: npt.ArrayLike) -> int:
-    """The queueOffset that a queue with these goes on from."""
+    """The queueOffset that a queue with these queueOffsets goes on from."""
     state = np.full(2, NEVER, np.int64)
     given = np.ascontiguousarray(offsets, np.int64)
     numbers = np.zeros(len(given), np.int64)
@@ -53,9 +53,9 @@ def last_of(offsets: npt.ArrayLike) -> int:
 class QueueEndArrays(NamedTuple):
     """The queues by their number in the buffers, for kernels that go on with them.
 
-    canon: by a queue's number its first number, as a queue may have several. By the first number,
-    confirmed: the queueOffset that the queue goes on from; doubted: see `follow`. seen: how many
-    puts of the buffers were followed.
+    canon: a queue's number -> its first number, as a queue may have several.
+    confirmed, doubted: first number -> the queueOffset that the queue goes on from; see `follow`.
+    seen: how many puts of the buffers were followed.
     """
 
     canon: Int64s
@@ -65,7 +65,7 @@ class QueueEndArrays(NamedTuple):
 
 
 class QueueEnds:
-    """The queues of one scan, by what its buffers hold and held.
+    """The queues of one scan, by the puts that its buffers hold, and held before.
 
     It is asked at each damaged range, of which there may be a million. So that the buffers need
     not be emptied each time, it reads them as they are, and looks at each put only once.
@@ -79,7 +79,7 @@ class QueueEnds:
         self._of: dict[tuple[str, int], tuple[int, int]] = {}
         self._firsts: dict[tuple[str, int], int] = {}
         self._named = 0
-        # a queue's number -> the first that Java decodes alike; the rest is by that first number
+        # a queue's number -> the first number whose topic Java decodes alike: the index of the rest
         self._canon = np.zeros(64, np.int64)
         self._confirmed = np.full(64, NEVER, np.int64)
         self._doubted = np.full(64, NEVER, np.int64)

@@ -1,6 +1,6 @@
-"""What one queue's runs say of damage: positions that it lost, and records that are not its own.
+"""What one queue's runs show of damage: positions that it lost, and records that are not its own.
 
-Each kind of finding is a type of its own. Offsets without another word are physical.
+Each kind of finding is a type of its own. `place`, `after` and `before` are physical offsets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from reput.store_format.damage.run_reader import (
 
 _CLAIMS_A_GAP = 1000
 _MOST_TWINS = 16  # pairs in a run
-_MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 2, 8  # in a run: two, and one more for each eight entries
+_MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 2, 8  # most in a run: two, and one for each eight entries
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Gap(QueueGap):
 class UnexplainedGap(QueueGap):
     """A gap where the log lost too few bytes for the messages that are missing.
 
-    entries_a_break: how many entries the queue has for each place where it does not go on for no
-    reason; 0 where that was not counted.
+    entries_a_break: the queue's entries for each place where it does not go on for no known reason;
+    0 where that was not counted.
     """
 
     entries_a_break: int = 0
@@ -60,8 +60,8 @@ class UnexplainedGap(QueueGap):
 class Renumbering:
     """The queueOffsets of `count` records, from the one at `place` on, count as first, first + 1...
 
-    said: the queueOffset of the first record. opens: they are the queue's first (damage/openings);
-    otherwise their neighbours outvote them (damage/chain).
+    said: the first record's own queueOffset. opens: the records are the queue's first
+    (damage/openings); otherwise their neighbours outvote them (damage/chain).
     """
 
     topic: str
@@ -91,7 +91,7 @@ class StrayRecord(QueueRecord):
 
 @dataclass(frozen=True)
 class LoneRecord(QueueRecord):
-    """A record that none of its queue confirms. may_be_own: perhaps what it follows was lost."""
+    """A record that no other of its queue confirms. may_be_own: those before it may be lost."""
 
     may_be_own: bool
 
@@ -112,7 +112,7 @@ class TwinRecord(QueueRecord):
 class ContradictedRecord(QueueRecord):
     """A record at whose position the store's own ConsumeQueue has another record, or another tag.
 
-    tag_only: the entry is the record's but for the tag.
+    tag_only: the entry points to this record, with another tag.
     """
 
     tag_only: bool
@@ -132,8 +132,8 @@ _F = TypeVar("_F", bound=Finding)
 
 
 class QueueFindings:
-    """The findings of all queues, by kind. gaps_unlisted, positions_unlisted: how many more gaps
-    there are, and lost positions; gap_lines: the files of staging that list all gaps.
+    """The findings of all queues, by kind. gaps_unlisted, positions_unlisted: gaps, and their lost
+    positions, that are not among these; gap_lines: the files of staging that list all gaps.
     """
 
     def __init__(
@@ -145,16 +145,15 @@ class QueueFindings:
         self.gap_lines = gap_lines
 
     def of(self, kind: type[_F]) -> list[_F]:
-        """The findings of one kind."""
         found: list[_F] = self._by_kind[kind]
         return found
 
 
 class QueueSearch:
-    """Searches one queue's runs; old: its files in the store, where these are asked.
+    """Searches one queue's runs; old: the queue's files in the store, if they are witnesses.
 
-    Of the gaps without an explanation the first `most` wait for the queue's end, when it is known
-    how often the queue does not go on.
+    The first `most` unexplained gaps wait for the queue's end, when it is known how often the queue
+    does not go on.
     """
 
     def __init__(self, files: RunReader, lost: LossReader, old: OldQueue | None, most: int) -> None:
@@ -166,7 +165,7 @@ class QueueSearch:
         self._last: Run | None = None
 
     def findings(self, runs: Iterator[Run]) -> Iterator[Finding]:
-        """What the runs say, which come in the log's order."""
+        """The findings of all runs, which come in the log's order."""
         for run in runs_by_vote(self._files, runs, self._lost):
             yield from self._contradictions(run)
             if run["is_left_out"]:
@@ -240,7 +239,7 @@ class QueueSearch:
             )  # fmt: skip
 
     def _claims(self, run: Run, first: int, count: int) -> Iterator[Finding]:
-        """What the old queue says of the first lost positions from `first` on."""
+        """The old queue's entries at the first lost positions from `first` on."""
         if not self._old or not self._old.any:
             return
         for number, said in enumerate(self._old.at(first, min(count, _CLAIMS_A_GAP))):
@@ -249,8 +248,8 @@ class QueueSearch:
                 yield QueueClaim(run["topic"], run["queue_id"], place, size, first + number)
 
     def _twins(self, run: Run) -> Iterator[Finding]:
-        """The records of a run with the queueOffset of the record before, and those records; none
-        that the store's own queue has at that position.
+        """The pairs of neighbouring records with one queueOffset, less any record that the store's
+        own queue has at that position.
         """
         offsets, last = self._files.offsets(run), self._last
         again = np.flatnonzero(np.diff(offsets) == 0)[:_MOST_TWINS].tolist()

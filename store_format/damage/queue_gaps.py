@@ -1,7 +1,8 @@
 """The positions that a queue lost where the log lost bytes.
 
-If two neighbouring entries of a queue do not have neighbouring queueOffsets, those between may be
-lost. They count as lost only if the log lost enough bytes for all these messages between the two.
+If two neighbouring entries of a queue do not have neighbouring queueOffsets, the queueOffsets
+between may be lost. They count as lost only if the log lost enough bytes for all their messages
+between the two records.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from reput.store_format.layouts import RECORD_FIXED_BYTES
 GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
 NO_GAPS = np.empty(0, GAP_COUNT)
 
-_MOST_UNEXPLAINED = 2  # messages of a gap where the log lost too few bytes; a longer one is a leap
-_CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
+_MOST_UNEXPLAINED = 2  # messages missing where the log lost too few bytes; more are a leap
+_CREDIBLE = 1 << 62  # a queueOffset from here on, or below 0, shows no gap
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class QueueGaps:
         self._last: Run = {}
 
     def __call__(self, run: Run) -> np.ndarray:
-        """GAP_COUNT rows for NumberRuns; none in a batch queue: positions are no queueOffsets."""
+        """GAP_COUNT rows for NumberRuns; none in a batch queue (positions are no queueOffsets)."""
         counts: np.ndarray = self.of(run)[0].counts
         return NO_GAPS if run["batch"] else counts
 
@@ -102,10 +103,9 @@ class QueueGaps:
         )  # fmt: skip
 
     def _asked_entries(self, run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(queueOffsets, the offsets that follow them, physicalOffsets) of those entries of the run
-        that may have a gap before them.
+        """(queueOffsets, next queueOffsets, physicalOffsets) of entries that may follow a gap.
 
-        In a consecutive run that is only the first entry; the last one is added, for its offset.
+        In a consecutive run only the first entry may; the last one is added for its offsets.
         """
         if run["batch"]:
             entries = all_entries(self.files, run)

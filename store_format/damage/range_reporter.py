@@ -1,4 +1,4 @@
-"""The ranges of one segment on their way out: those of one kind that touch are given as one."""
+"""Reports the ranges of one segment; ranges of one kind that touch are reported as one."""
 
 from collections.abc import Generator
 from typing import Any
@@ -24,7 +24,7 @@ class RangeReporter:
     def __init__(self, prover: Prover) -> None:
         self.count = 0
         self._prover = prover
-        self._held: Damage | None = None  # it may go on
+        self._held: Damage | None = None  # the next range may extend it
 
     def range(
         self,
@@ -85,7 +85,7 @@ class RangeReporter:
         return as_row(Damage(at, end, DamageKind.CONTENT, Fault(fault), *values, "record"))
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
-        """The totalSize at `at`, and the field at fault if it is one of the first ones."""
+        """(totalSize at `at`, the field at fault if it is among the record's first fields)."""
         name = HEAD_FIELDS.get(fault)
         if name is not None:
             head = self._prover.bytes_at(at, DLEDGER_HEAD.itemsize).ljust(

@@ -12,7 +12,7 @@ Causes = dict[tuple[str, int, bool], list[int]]  # (kind, fault, in the tail) ->
 class RangeTotals:
     """Counts ranges as they come, in the log's order.
 
-    live_end: returns where the last live record so far ends; ranges behind it are the log's tail,
+    live_end: returns where the last live record so far ends; ranges after it are the log's tail,
     unless a live record still follows.
     """
 
@@ -36,7 +36,6 @@ class RangeTotals:
         return self._lost_end
 
     def add(self, damage: Damage) -> None:
-        """Count a range."""
         self._settle()
         _count(self._tail, (str(damage.kind), int(damage.fault), True), 1, damage.length)
         self._last = damage.offset
@@ -44,7 +43,7 @@ class RangeTotals:
             self._lost_end_in_tail = damage.end
 
     def add_rows(self, rows: np.ndarray) -> None:
-        """Count RANGE rows that a live record follows each."""
+        """Count RANGE rows, each followed by a live record."""
         self._settle()
         causes = rows["kind"].astype(np.int64) << 8 | rows["fault"]
         lengths = rows["end"] - rows["offset"]
@@ -57,7 +56,7 @@ class RangeTotals:
             self._lost_end = max(self._lost_end, int(lost[-1]))
 
     def _settle(self) -> None:
-        """Count the tail's ranges as lost before it when a live record follows them."""
+        """Once a live record follows the tail's ranges, count them as ranges before the tail."""
         if not self._tail or self._last >= self._live_end():
             return
         for (kind, fault, _), (count, length) in self._tail.items():

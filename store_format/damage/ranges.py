@@ -15,7 +15,7 @@ class DamageKind(StrEnum):
     DAMAGED = "damaged"
     STALE = "stale"  # records of an earlier time, or of another place
     CONTENT = "content"  # one record that only fails a CRC; it is dispatched
-    MISSING = "missing"  # no file, or it ends before
+    MISSING = "missing"  # no file, or a file that ends too early
 
 
 class Damage(NamedTuple):
@@ -25,11 +25,11 @@ class Damage(NamedTuple):
     end: int
     kind: DamageKind
     fault: Fault
-    size: int  # what totalSize says at `offset`
-    # what the field at fault says, where it is one of the record's first; of stale records: who
-    # said so (witnesses.packed)
+    size: int  # totalSize at `offset`
+    # the field at fault, if it is among the record's first fields; of stale records: the witnesses
+    # (witnesses.packed)
     value: int | None
-    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
+    follows: str  # what is at `end`: record, stale record, BLANK, zeros, segment's end
 
     @property
     def length(self) -> int:
@@ -62,14 +62,12 @@ class Ranges(NamedTuple):
 
 
 def as_row(d: Damage) -> tuple[int, ...]:
-    """The RANGE row of a range."""
     value = d.value if d.value is not None else 0
     row = (d.offset, d.end, d.size, value, d.value is not None, KINDS.index(d.kind))
     return (*row, int(d.fault), FOLLOWS.index(d.follows))
 
 
 def damages(rows: np.ndarray) -> Iterator[Damage]:
-    """The ranges of RANGE rows."""
     for offset, end, size, value, has_value, kind, fault, follows in rows.tolist():
         said = value if has_value else None
         yield Damage(offset, end, KINDS[kind], Fault(fault), size, said, FOLLOWS[follows])

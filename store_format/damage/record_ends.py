@@ -16,12 +16,11 @@ _CONTROL = bytes(range(0x20))
 
 
 def lost_its_end(window: Bytes, rows: Rows, ends_log: bool) -> Fault:
-    """The fault of the last of these records, behind which damage begins; NONE where it is whole.
+    """The fault of the last record, after which damage begins; NONE where the record is whole.
 
-    ends_log: only zeros follow, as behind every log's end; a torn one ends in zeros itself.
-
-    PROPERTY_CRC: the record before it has a `__CRC32#`, and it has none. TEXT: its properties
-    have what no text has, a control character or bytes that are no UTF-8.
+    ends_log: only zeros follow, as after every log's end. A torn record ends in zeros itself.
+    PROPERTY_CRC: the record before has a `__CRC32#`, and the last record has none.
+    TEXT: the properties hold a control character, or bytes that are no UTF-8.
     """
     text = _properties(window, rows[-1])
     if ends_log:

@@ -1,10 +1,9 @@
-"""Finds the next record after damage that can be trusted, of which it is said that it proves
-itself.
+"""Finds the next record after damage that can be trusted: a record that proves itself.
 
 A record proves itself if all of this holds: it has a magic number; its physicalOffset is where it
 starts; its lengths add up to its size; its body matches bodyCRC; a `__CRC32#` property, if it has
 one, matches; and where it ends a record or a BLANK begins, or nothing is written. If the bytes
-behind it are none of these, because they are damaged too, a CRC must cover it (of a body, or
+after it are none of these, because they are damaged too, a CRC must cover it (of a body, or
 `__CRC32#`). A record that proves itself may still be stale, left from before the log was cut;
 `tolerant` decides that by what the log has before it.
 """
@@ -65,7 +64,7 @@ class Parts(NamedTuple):
 
     size: int
     magic: int
-    place: int  # where it starts by what physicalOffset says
+    place: int  # where the record starts by its physicalOffset
     body_crc: int
     body_at: int
     body_length: int
@@ -76,16 +75,16 @@ class Parts(NamedTuple):
 class Prover:
     """Looks for records in one segment, [start, end) of the log, without trusting any length.
 
-    read: fills a buffer from a physical offset. As long as each search starts behind the one
-    before, each byte is read a bounded number of times, however many offsets look like records.
-    start: may be in the middle of the segment.
+    read: fills a buffer from a physical offset. start: may be in the middle of the segment.
+    As long as each search starts after the one before, each byte is read a bounded number of times,
+    however many offsets look like records.
     """
 
     def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
         self._read, self._end, self._rules = read, end, rules
         self._start = start
         self.head: int = head_bytes(end, rules)  # bytes before each record
-        self._first_bytes = self.head + RECORD_HEAD_BYTES  # in which a record shows itself
+        self._first_bytes = self.head + RECORD_HEAD_BYTES  # enough to tell a record
         self._window = np.empty(0, np.uint8)
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
@@ -103,7 +102,7 @@ class Prover:
         return self._crcs.hashed if self._crcs else 0
 
     def stand(self, at: int) -> None:
-        """Have the bytes at `at` at hand; read once each where a scan goes forward."""
+        """Load the bytes at `at`, so that a scan going forward reads each byte once."""
         if self._end - at >= self._first_bytes:
             self._load(at)
 

@@ -12,10 +12,11 @@ Run = dict[str, Any]  # a RUN row (udfs/schemas); offset_votes adds columns
 class QueueDamage(NamedTuple):
     """What a damage search found of queues.
 
-    strays: the physical offsets of records that are in no queue. twins: of these, the records
-    whose queueOffset another record has too. no_room: (topic, queueId, physical offset of the
-    record behind) of lost positions for which the log has lost too few bytes: they are kept all
-    the same. repaired: the log lost messages, and has fillers in their place.
+    strays: physical offsets of records that are in no queue.
+    twins: those strays whose queueOffset another record has too.
+    no_room: (topic, queueId, physical offset of the next record) of lost positions that are kept
+        although the log lost too few bytes for them.
+    repaired: the log lost messages, and has fillers in their place.
     """
 
     strays: frozenset[int] = frozenset()

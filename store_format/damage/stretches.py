@@ -1,4 +1,4 @@
-"""Looks ahead from a record behind damage: the stretch of sound records there, and the next one.
+"""Looks ahead from a record after damage: the stretch of sound records there, and the next one.
 
 Each stretch is looked at once, in the log's order, so that each byte is read twice at most.
 """
@@ -16,15 +16,17 @@ from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Walk
 
 _WINDOW_BYTES = 1 << 20
-_READ_OF_EACH = 256  # records at both ends of a window: they show what queues go on from
+_READ_OF_EACH = 256  # records at each end of a window: they show where queues begin and end
 _NONE_BEHIND = -1
 
 
 class SoundStretch(NamedTuple):
-    """spans: the stretch's queues; time: the storeTimestamp of its last record; end: where it
-    breaks off, or a newer record stands. behind: where the next stretch begins, -1 for none;
-    firsts: the first queueOffsets of that one's queues; behind_time: the storeTimestamp of its
-    first record.
+    """A stretch of sound records, and the beginning of the next stretch.
+
+    spans: its queues. time: storeTimestamp of its last record.
+    end: the physical offset where the stretch breaks off, or where a newer record stands.
+    behind: the physical offset of the next stretch, -1 for none.
+    firsts, behind_time: the next stretch's first queueOffsets and first storeTimestamp.
     """
 
     spans: dict[Queue, QueueSpan]
@@ -54,8 +56,7 @@ class Stretches:
     def look(self, at: int, newer: int | None) -> SoundStretch:
         """The stretch that begins with the record at `at`.
 
-        newer: where not None, the stretch ends before the first record that was stored then or
-        later.
+        newer: if not None, the stretch ends before the first record with at least this time.
         """
         spans: dict[Queue, QueueSpan] = {}
         end, fault, largest, time, last = at, Fault.NONE, 0, 0, at
@@ -75,7 +76,7 @@ class Stretches:
                 return SoundStretch(spans, time, place, largest, place, firsts, behind_time)
         behind = NOT_FOUND
         if fault not in (Fault.BLANK, Fault.NONE) and end < self._end:
-            # The last record may reach over a page's end into the bytes of another one's.
+            # The last record may reach over its page's end into the bytes of another record.
             behind = self._prover.next_record(last + 1)
             end = behind if last < behind < end else end
         if behind == NOT_FOUND:

@@ -1,7 +1,7 @@
-"""The ordinary case of a million damaged ranges, as kernels: one damaged record between sound ones.
+"""Kernels for the ordinary damaged range, of which there may be a million: one damaged record.
 
-Its magic number or its place is wrong, its lengths add up, and a sound record stands behind it.
-What is rarer is decided in Python (see tolerant), by the same rules.
+Its magic number or its physicalOffset is wrong, its lengths add up, and a sound record follows it.
+Rarer damage is decided in Python (see tolerant), by the same rules.
 """
 
 import numpy as np
@@ -37,11 +37,11 @@ def stride(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     faults: npt.NDArray[np.uint8],
     values: npt.NDArray[np.int64],
 ) -> int:
-    """Walk from the record at buf's start over records and ordinary ranges; how many records.
+    """Walk from the record at buf's start over records and ordinary ranges; returns how many.
 
-    buf[:length] stands at physical offset `base`, the segment goes on to `file_end`. Fills rows;
-    faults: of the range between a row and the one before it, NONE where they touch; values: what
-    the field at fault says there.
+    buf[:length] stands at physical offset `base`, the segment goes on to `file_end`. Fills rows,
+    faults (of the range between a row and the row before it, NONE where they touch) and values
+    (the field at fault in that range).
     """
     at, count, skipped, value = 0, 0, _NONE, 0
     while count < len(rows):
@@ -75,11 +75,11 @@ def dispatch_fresh(
     followed: QueueEndArrays,
     dispatching: Dispatching,
 ) -> tuple[int, int]:
-    """Dispatch rows, up to one behind a range that may be stale; (how many, why not more).
+    """Dispatch rows up to a row after a range that may be stale; (how many, why not more).
 
-    suspect: the first row stands behind a range too; last: the last live storeTimestamp. The
-    reason is NONE at a row that may be stale: its queue is not known, or has its queueOffset
-    already.
+    suspect: the first row follows a range too; last: the last live storeTimestamp. The reason is
+    NONE at a row that may be stale: it is older than `last`, or its queue is not known or already
+    has its queueOffset.
     """
     canon, confirmed, doubted, seen = followed
     batch_names, batch_ends = dispatching.batches

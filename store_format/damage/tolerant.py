@@ -1,9 +1,9 @@
 """Scans one segment past its damage: sound records are dispatched, all other ranges are reported.
 
-Each range of the segment is sound, damaged or stale. If only a record's CRC is wrong, and its
-lengths add up, its physicalOffset is right and another record follows, it is reported but also
-dispatched, so that its queue keeps its positions. After any worse fault the scan goes on at the
-next record that proves itself (`resync`). The records from there on are stale as long as they were
+Each range of the segment is sound, damaged or stale. A record is reported but also dispatched if
+only its CRC is wrong: its lengths add up, its physicalOffset is right and another record follows.
+So its queue keeps its positions. After any worse fault the scan goes on at the next record that
+proves itself (`resync`). The records from there on are stale as long as they were
 stored before the last live record, or their queue already has their queueOffset.
 """
 
@@ -28,7 +28,7 @@ from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
 
-MOST_RANGES = 1_000_000  # in one segment; behind them the segment's rest counts as damaged
+MOST_RANGES = 1_000_000  # in one segment; the rest of the segment counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
 _ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them
@@ -148,7 +148,7 @@ class TolerantScan:
                 self._suspect = False
             unsealed = np.flatnonzero(wrong == Fault.PROPERTY_CRC)
             most = int(unsealed[0]) if len(unsealed) else len(rows)
-            if most == 0:  # it covers all of the record, so that nothing in it is sure
+            if most == 0:  # `__CRC32#` covers the whole record: nothing in it is sure
                 yield from self._row_range(DamageKind.DAMAGED, rows[0], Fault.PROPERTY_CRC)
                 rows, wrong = rows[1:], wrong[1:]
                 continue
@@ -163,15 +163,15 @@ class TolerantScan:
             rows, wrong = rows[good:], wrong[good:]
 
     def _row_range(self, kind: DamageKind, row: Any, fault: Fault) -> Generator[Any, None, None]:
-        """The range of one record, with what stands before it."""
+        """Report the range of one record, with its DLedger head if there is one."""
         place, size = int(row["physicalOffset"]), int(row["size"])
         yield from self.reporter.range(kind, place - self.walk.head, place + size, fault, "record")
 
     def _strides(self, at: int) -> Generator[Any, None, int]:
         """Take records and ordinary ranges from the record at `at` on, thousands at a time.
 
-        What is not ordinary is left to the rest of this class; where it stands. After a stop in
-        the midst of a stride the next is short, so that little is walked twice.
+        Returns the offset of what is not ordinary, which is left to the rest of this class. After
+        a stop within a stride the next stride is short, so that little is walked twice.
         """
         while True:
             window = self.walk.load(at)
@@ -195,7 +195,7 @@ class TolerantScan:
     def _take(
         self, at: int, window: Bytes, rows: Rows, wrong: Marks | None
     ) -> Generator[Any, None, tuple[int, int]]:
-        """Dispatch a stride's rows and report its ranges; (rows taken, where the scan stands).
+        """Dispatch a stride's rows and report its ranges; returns (rows taken, the next offset).
 
         Stops at a row that may be stale, at a malformed one, and at one that fails a CRC and that
         no sound record follows at once.
@@ -223,7 +223,7 @@ class TolerantScan:
         return good, self.live.end
 
     def _dispatch_fresh(self, window: Bytes, rows: Rows) -> Generator[Any, None, int]:
-        """Dispatch rows up to one that may be stale or is malformed; how many."""
+        """Dispatch rows up to one that may be stale or is malformed; returns how many."""
         good, suspect, fault = 0, self._suspect, int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE and good < len(rows):
             last = self.end.last_timestamp if self.end.records else self.before.timestamp
@@ -265,7 +265,7 @@ class TolerantScan:
         return self.segment_end
 
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
-        """Report the damage at `at`; where the scan goes on."""
+        """Report the damage at `at`; returns where the scan goes on."""
         self.prover.stand(at)
         if fault in HEAD_FAULTS and self.prover.proves(at):
             return (yield from self._with_wrong_head(at, fault))
@@ -299,7 +299,7 @@ class TolerantScan:
         return self.segment_end
 
     def _with_wrong_head(self, at: int, fault: Fault) -> Generator[Any, None, int]:
-        """Dispatch the record at `at`, which is sound: what is wrong is a DLedger head's field."""
+        """Dispatch the sound record at `at`, of which only a field of the DLedger head is wrong."""
         parts = self.prover.lengths(at)
         assert parts is not None
         alone = self.rules.records._replace(heads_from=NO_HEADS)
@@ -314,7 +314,7 @@ class TolerantScan:
         return self.prover.next_record(at) if self.reporter.count < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
-        """The segment's last byte that is not zero; at - 1 if all are, from `at` on."""
+        """The offset of the segment's last non-zero byte from `at` on; at - 1 if there is none."""
         last = at - 1
         for start, window in self.walk.windows(at, self.segment_end):
             written = np.flatnonzero(window)

@@ -2,8 +2,8 @@
 
 In RocketMQ, CommitLog.checkMessageAndReturnSize computes tagsCode and the numbers of a batch,
 ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils choose the queues, and
-IndexService.buildIndex makes the keys. A put says its queue and queueOffset, but not yet the
-position that it gets there: `queue_runs.number_run` decides that later.
+IndexService.buildIndex makes the keys. A put has its queue and queueOffset, but not yet its
+position in the queue: `queue_runs.number_run` decides that later.
 """
 
 from collections import namedtuple
@@ -57,9 +57,8 @@ DispatchRules = namedtuple(
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
     "skips_delays skips_system property_crc zero_property_crc",
 )
-# Where dispatch writes its puts; those of the index are packed (packed_puts). `used` is int64
-# (queue puts, hashes, messages): how many of each there are. Kernels are given the arrays one by
-# one, as those of a QueueTable.
+# Where dispatch writes its puts; index puts are packed (packed_puts). used: int64, the numbers of
+# (queue puts, hashes, messages). Kernels are given the arrays one by one, as those of a QueueTable.
 Puts = namedtuple("Puts", "queue hashes messages used")
 
 
@@ -147,7 +146,7 @@ def _is_blank(buf: Bytes, at: int, end: int) -> bool:
 
 @kernel
 def _parts(buf: Bytes, at: int, end: int) -> int:
-    """How many parts Java's split(",") yields: trailing empty ones are dropped."""
+    """How many parts Java's split(",") yields: trailing empty parts are dropped."""
     while end > at and buf[end - 1] == _COMMA:
         end -= 1
     count = 1 if end > at else 0
@@ -255,7 +254,7 @@ def dispatch(buf: Bytes, rows: Rows, dispatching: Dispatching) -> tuple[int, int
     for i in range(len(rows)):
         row = rows[i]
         # All keys and queues that a message of this length may name must fit into the outputs: at
-        # most every second byte of the properties names another one.
+        # most every second byte of the properties names another key or queue.
         most = row.propertiesLength + 3
         if (
             used[0] + most > len(queue_puts)

@@ -1,8 +1,8 @@
 """Index puts, packed as a scan hands them to the builders of index files.
 
 A message may have many keys, so its offset and time are kept once and not once for each key.
-hashes: int32, the keyHash of each put, in order; the one of a message's first put is inverted
-(~hash) and therefore negative. messages: INDEX_MESSAGE, one for each message with puts, in order.
+hashes: int32, the keyHash of each put, in order; inverted (~hash), so negative, for a message's
+first put. messages: INDEX_MESSAGE, one for each message with puts, in order.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ Int32s = npt.NDArray[np.int32]
 
 
 def unpacked(hashes: Int32s, messages: Any) -> Any:
-    """INDEX_PUT rows, one for each hash. messages: begins with that of the first hash. Copies."""
+    """INDEX_PUT rows, one for each hash. messages: from that of the first hash on. Copies."""
     puts = np.empty(len(hashes), INDEX_PUT)
     _unpack(hashes, messages, puts)
     return puts
@@ -41,5 +41,5 @@ def key_hashes(hashes: Int32s) -> Int32s:
 
 
 def firsts(hashes: Int32s) -> int:
-    """How many of the puts are the first one of their message."""
+    """How many of the puts are the first put of their message."""
     return int(np.count_nonzero(hashes < 0))

@@ -1,8 +1,8 @@
 """Runs: one queue's entries from one stretch of the log, packed as the ConsumeQueue holds them.
 
 A scan groups its puts by queue (`group_by_queue`). A run has its entries, but not their positions
-in the queue, because these depend on all entries before it in the log. `number_run` finds them, run
-by run in the log's order.
+in the queue, because these depend on all earlier entries in the log. `number_run` finds the
+positions, run by run in the log's order.
 """
 
 from collections import namedtuple
@@ -24,7 +24,7 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-# They stand where a position would. No position has these values; some are below zero (`begin`).
+# Values in place of a position. No position has these values, though some are negative (`begin`).
 NO_POSITION = -(1 << 63)  # the entry is skipped: its queueOffset is below the next position
 REPEATED = NO_POSITION + 1  # the entry is skipped: the queue has its message already
 
@@ -36,11 +36,11 @@ PositionRules = namedtuple("PositionRules", "skip_lower_offsets skip_by_end")
 class QueueRuns:
     """All runs of one stretch, one after the other.
 
-    entries: uint8, the runs' entries as on disk; offsets: int64, the queueOffsets of those runs
-    whose offsets do not go on by one. The other arrays have an item for each queue: how many
-    entries it has (0 for none), where its entries start (bytes) and its offsets (an index into
-    `offsets`, -1 where they go on by one), and its first and greatest queueOffset. times: int64,
-    each entry's storeTimestamp, queue by queue; empty where nobody asked for them.
+    entries: uint8, the runs' entries as on disk. offsets: int64, the queueOffsets of those runs
+    whose queueOffsets do not go on by one. times: int64, each entry's storeTimestamp, queue by
+    queue; empty unless asked for. The other arrays have an item for each queue: how
+    many entries it has, where its entries start (bytes) and its queueOffsets (an index into
+    `offsets`, -1 where they go on by one), and its first and greatest queueOffset.
     """
 
     entries: Bytes
@@ -69,7 +69,7 @@ def _pack_entry(out: Bytes, at: int, put: Any, batch: bool) -> None:
 
 @allocating
 def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
-    """What QueueRuns has but the entries, and how many bytes these take."""
+    """The arrays of QueueRuns but entries and times; first, how many bytes the entries take."""
     queues = len(batch)
     count = np.zeros(queues, np.int64)
     first = np.zeros(queues, np.int64)
@@ -82,8 +82,8 @@ def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
         if count[queue] == 0:
             first[queue] = greatest[queue] = offset
         elif offset != first[queue] + count[queue] or puts[i].physicalOffset == last_place[queue]:
-            # One message has two entries for this queue and the queue takes only the first one, so
-            # the run must keep its queueOffsets even if they go on by one.
+            # If one message has two entries for this queue, the queue takes only the first, so the
+            # run must keep its queueOffsets even if they go on by one.
             consecutive[queue] = False
         last_place[queue] = puts[i].physicalOffset
         greatest[queue] = max(greatest[queue], offset)
@@ -131,7 +131,7 @@ class Room:
         self._bytes = np.empty(0, np.uint8)
 
     def of(self, length: int) -> Bytes:
-        """So many bytes, of any content; what was given before is not valid any more."""
+        """`length` bytes of any content; bytes that were returned before are no longer valid."""
         if len(self._bytes) < length:
             self._bytes = np.empty(length, np.uint8)
         return self._bytes[:length]
@@ -143,10 +143,10 @@ def group_by_queue(
 ) -> QueueRuns:  # fmt: skip
     """Group QUEUE_PUT rows by queue, keeping their order within each.
 
-    numbers: for each number in the puts the queue that it stands for (two spellings of a name that
-    Java decodes alike are one queue); batch: for each queue whether its entries have 46 bytes;
-    room: where the entries are to be, which are valid until it is used again. with_times: also give
-    each entry's storeTimestamp. Copies.
+    numbers: for each number in the puts its queue (two spellings of a name that Java decodes alike
+    are one queue). batch: for each queue, whether its entries have 46 bytes. room: memory for the
+    entries, which are valid until it is used again. with_times: also return each entry's
+    storeTimestamp. Copies.
     """
     entry_bytes, offsets, count, entries_at, offsets_at, first, greatest = _lay_out(
         puts, numbers, batch
@@ -193,8 +193,8 @@ def number_run(
     empty where only the result is wanted. The rule is that of
     ConsumeQueue.putMessagePositionInfo, in Java's wrapping 64-bit arithmetic.
     """
-    # The run's own greatest end suffices: a queue has a message already only where one record puts
-    # it there twice, and both entries are then in one run.
+    # The run's own greatest end suffices: a queue has a message already only where one record is
+    # put there twice, and both its entries are then in one run.
     greatest_end: Any = np.int64(-1)
     for i in range(count):
         offset = _offset(offsets, first, i)
@@ -247,8 +247,8 @@ def _begin(
 class Beginning(NamedTuple):
     """The state of a queue whose first file may still be empty.
 
-    file: the first position of that file, below zero where RocketMQ gives it a negative name;
-    position: the queue's next one; empty: the file has nothing yet, not even pre-blank entries.
+    file: the first position of that file, below zero where RocketMQ gives the file a negative name.
+    position: the queue's next position. empty: the file has nothing yet, not even pre-blanks.
     """
 
     file: int
@@ -264,10 +264,10 @@ def begin(
 
     before: the result for the run before, None for the queue's first run; file_bytes: the length of
     a queue's file. The rule is that of ConsumeQueue.putMessagePositionInfo, in Java's wrapping
-    arithmetic. The first queueOffset chooses the file, which gets a negative name if its offset is
-    below 0. Each further one fills the file with pre-blank entries up to its own position, until
-    one entry is written. The entries before that one are skipped, by `number_run` too, as their
-    queueOffsets are below the position that is returned.
+    arithmetic. The first queueOffset chooses the file, which gets a negative name if its byte
+    offset is below 0. Each further queueOffset fills the file with pre-blank entries up to its own
+    position, until one entry is written. All entries before that entry are skipped, by `number_run`
+    too, as their queueOffsets are below the position that is returned.
     """
     start = before.file * QUEUE_ENTRY_BYTES if before else NO_POSITION
     at, start, blanks = _begin(offsets, first, count, start, file_bytes, rules.skip_lower_offsets)

@@ -1,4 +1,4 @@
-"""A hash table, for kernels, of the queues that a scan meets; it numbers them in that order.
+"""A hash table, for kernels, of the queues that a scan meets; it numbers them as they are met.
 
 A queue is a name (its bytes in the log) and a queue id. The table is a tuple of arrays, so that
 kernels can fill it. It never grows: the scan empties it before it is full.
@@ -29,7 +29,7 @@ RETRY_PREFIX = np.frombuffer(names.RETRY_PREFIX.encode(), np.uint8)
 SYSTEM_PREFIX = np.frombuffer(b"rmq_sys_", np.uint8)  # TopicValidator.SYSTEM_TOPIC_PREFIX
 LMQ_PREFIX = np.frombuffer(names.LMQ_PREFIX.encode(), np.uint8)
 
-# slots: int32, a power of two of them; each has the number + 1 of the queue in it, or 0.
+# slots: int32, a power of two of them; each holds its queue's number + 1, or 0.
 # rows: QUEUE_ROW, one for each queue; names: uint8, the queues' names one after the other.
 # used: int64 (queues, bytes of names).
 # Kernels are given the arrays one by one: at each call with a tuple numba would count references to
@@ -49,7 +49,7 @@ BatchTopics = namedtuple("BatchTopics", "names ends")
 
 
 class MetQueue(NamedTuple):
-    """A queue that was met: its name as the log spells it, its id, and its topic's bits."""
+    """A queue in the table: its name as the log spells it, its id, and its topic's flags."""
 
     raw_name: bytes
     queue_id: int

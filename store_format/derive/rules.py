@@ -18,9 +18,9 @@ def scan_rules(
     rules: Profile, settings: Settings, batch_topics: Iterable[str], eras: Sequence[Era] = (),
     again: Iterable[tuple[int, int]] = (), heads_from: int = NO_HEADS,
 ) -> ScanRules:  # fmt: skip
-    """What a scan does under these settings; batch_topics: those with queue.type BatchCQ; eras:
-    the releases that the store's broker had, of which `rules` is the last one's profile; again: as
-    ScanRules has it; heads_from: as RecordRules has it.
+    """What a scan does under these settings. batch_topics: topics with queue.type BatchCQ. eras:
+    the releases that the store's broker had; `rules` is the profile of the last. again: as in
+    ScanRules. heads_from: as in RecordRules.
     """
     newest = _dispatch_rules(rules, settings)
     older = (
@@ -39,13 +39,13 @@ def scan_rules(
 
 
 def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
-    """The same for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
+    """As `rules` for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
     further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
     return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
 
 
 def _as_written(rules: DispatchRules, newest: DispatchRules) -> DispatchRules:
-    """Rules of an older release, with what the newest one asks of a record as it reads the log."""
+    """Rules of an older release, but with what the newest release demands of the records."""
     return rules._replace(
         property_crc=newest.property_crc, zero_property_crc=newest.zero_property_crc,
         batch_queues=newest.batch_queues,

@@ -1,8 +1,8 @@
 """Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window.
 
-The scan starts at a record that is known, or looks for the first record that starts at its own
-physicalOffset. A stretch has the records that start in it. The scan yields index puts and runs of
-queues in the log's order, whenever its buffers are full, and at last how the stretch ended.
+The scan starts at a known record, or looks for the first record that starts at its own
+physicalOffset. A stretch has the records that start in it. Whenever its buffers are full, the scan
+yields index puts and runs of queues in the log's order, and at last how the stretch ended.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -57,16 +57,16 @@ class ScanRules:
     check_body_crc: bool
     check_property_crc: bool = False  # also check `__CRC32#` in records that have one
     not_before: int | None = None  # leave out of the runs what was stored before this time
-    # of the releases before: (the physical offset up to which it dispatched, its rules), in order
+    # of each earlier release: (the physical offset up to which it dispatched, its rules), in order
     older: tuple[tuple[int, DispatchRules], ...] = ()
-    # messages that a broker's recovery indexed again: (physical offset, how many entries of it come
-    # before those of the last time), in order
+    # messages that a broker's recovery indexed again: (physical offset, how many of the message's
+    # entries come before those of the last time), in order
     again: tuple[tuple[int, int], ...] = ()
     times: bool = False  # runs have their entries' store times, as rows in RocksDB do
 
     @property
     def checks(self) -> Checks:
-        """What the walk compares. Where every record must have a `__CRC32#`, dispatch checks it."""
+        """What the walk checks. Where every record must have a `__CRC32#`, dispatch checks that."""
         sealed = self.dispatch.property_crc
         return Checks(
             body=self.check_body_crc and not sealed,
@@ -105,7 +105,7 @@ class End:
     first: int = -1  # the first record
     next: int = -1  # where the walk stopped: at the next stretch's first record, or at the fault
     fault: Fault = Fault.NONE  # NONE: the stretch is done; BLANK: so is its segment
-    size: int = 0  # totalSize at `next`, or what the field at fault says there
+    size: int = 0  # totalSize at `next`, or the value of the field at fault
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
     wrong_blank: int = -1  # where a BLANK of the wrong size ended the scan
     records: int = 0
@@ -153,11 +153,11 @@ class Buffers:
         )
         self.spans = new_spans()
         self.entries = Room()
-        # How often the buffers were emptied: whoever reads them sees by it that they were.
+        # How often the buffers were emptied: shows a reader that their content is gone.
         self.emptied = 0
 
     def empty(self) -> None:
-        """Forget what was put in, also by a scan that was given up."""
+        """Forget all content, also that of a scan that was given up."""
         self.puts.used[:] = 0
         clear(self.table)
         self.emptied += 1
@@ -178,7 +178,7 @@ class Outputs:
     """Dispatches records into the buffers, and yields the buffers' content when they are full."""
 
     def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
-        """end: counts what is dispatched and given."""
+        """end: where the dispatched records and the yielded puts are counted."""
         self.rules, self.buffers, self.end = rules, buffers, end
         buffers.empty()
         self.dispatching = Dispatching(
@@ -209,8 +209,8 @@ class Outputs:
         return done, Fault(fault)
 
     def _parts(self, rows: Rows) -> Iterator[tuple[int, Dispatching, int]]:
-        """The ends of the rows that each release dispatched, its rules, and for a message that was
-        indexed again, alone, how many of its entries come before; 0 for others.
+        """(end of the rows, rules, entries to put before) of rows that one release dispatched. The
+        last number is 0 but for a message that was indexed again, which is alone in its part.
         """
         begin = 0
         for stop, dispatching in self._by_release(rows):
@@ -224,8 +224,8 @@ class Outputs:
             begin = stop
 
     def _put_again(self, held: int) -> Iterator[IndexPuts]:
-        """Put `held` more keys of the only message in the buffers before its own: all of its keys
-        again and again, and first the rest.
+        """Put `held` more keys of the buffers' only message before its own keys: first a part of
+        its keys, if `held` is no multiple of their number, then all of them again and again.
         """
         hashes, messages, used = self.buffers.puts[1:]
         keys, message = hashes[: used[1]].copy(), messages[: used[2]].copy()
@@ -242,18 +242,17 @@ class Outputs:
             used[2] += length > 0
 
     def _by_release(self, rows: Rows) -> Iterator[tuple[int, Dispatching]]:
-        """The ends of the rows that each release dispatched, and its rules."""
+        """(end of the rows, rules) of the rows that each release dispatched."""
         for stop, dispatching in self.older:
             if len(rows) and rows["physicalOffset"][0] < stop:
                 yield int(np.searchsorted(rows["physicalOffset"], stop)), dispatching
         yield len(rows), self.dispatching
 
     def make_room(self) -> Iterator[IndexPuts | Runs]:
-        """Give what fills the outputs."""
+        """Yield the index puts if there are any, else the runs."""
         yield from self._give_puts() if self.buffers.puts.used[1] else self._give_runs()
 
     def count(self, rows: Any) -> None:
-        """Note that rows were dispatched."""
         self.end.count(rows)
 
     def empty(self) -> Iterator[IndexPuts | Runs]:
@@ -294,7 +293,7 @@ class Scan:
         buffers: Buffers,
         outputs: Callable[[End], Any] | None = None,
     ) -> None:
-        """outputs: makes what gets the records in place of Outputs (`dispatch`, `empty`)."""
+        """outputs: makes the object used in place of Outputs (it has `dispatch`, `empty`)."""
         self.read, self.stretch, self.rules = read, stretch, rules
         self.end = End()
         self.outputs = outputs(self.end) if outputs else Outputs(rules, buffers, self.end)
@@ -332,7 +331,7 @@ class Scan:
     def _find_first(self) -> int:
         """The first record that starts at its own physicalOffset; NONE_FOUND if none does."""
         s = self.stretch
-        # A record that starts in the stretch may have some of its first fields behind the end.
+        # A record that starts in the stretch may have some of its first fields after the end.
         before = self.walk.head + RECORD_HEAD_BYTES - 1
         limit = min(s.end + before, s.segment_end)
         for at, window in self.walk.windows(s.start, limit, before):
@@ -345,7 +344,7 @@ class Scan:
         return NONE_FOUND
 
     def _look_past(self, at: int) -> None:
-        """Note what stands at the fault, and whether anything is written after it."""
+        """Note the field at fault, and whether anything but zeros follows in the stretch."""
         self.end.size = self._value_at(at)
         pieces = self.walk.windows(at, self.stretch.end)
         self.end.rest_is_zero = not any(window.max(initial=0) for _, window in pieces)
@@ -362,7 +361,7 @@ class Scan:
 def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
-    In the order of their keys: who builds neighbouring queues reads neighbouring entries.
+    In the order of their keys, so that a builder of neighbouring queues reads neighbouring entries.
     """
     keys = [NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
     in_order = sorted(set(keys))

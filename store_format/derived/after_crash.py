@@ -1,7 +1,7 @@
-"""What a checkpoint says after a crash: which records were durable for sure.
+"""What a checkpoint shows after a crash: which records were durable for sure.
 
-The writer as it opens a store and `recover` both use this rule, so that both end a log at the same
-record.
+The writer, when it opens a store, and `recover` both use this rule, so that both end a log at the
+same record.
 """
 
 from reput.store_format.derived.checkpoint import Checkpoint

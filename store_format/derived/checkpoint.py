@@ -35,7 +35,7 @@ def decode(raw: bytes) -> Checkpoint:
 
 
 def read_checkpoint(files: Files) -> Checkpoint:
-    """What a store's checkpoint says; zeros where there is none, or it is too short."""
+    """A store's checkpoint; zeros where there is none, or it is too short."""
     if not files.exists(FILE):
         return Checkpoint()
     raw = read_small(files, FILE, CHECKPOINT_FILE_BYTES)
@@ -47,11 +47,11 @@ def after_rebuild(
 ) -> Checkpoint:
     """The checkpoint of a store whose queues and index hold everything in the log.
 
-    last_timestamp: the last record's store time; last_dispatched: that of the last one with a
-    queue entry; last_record: the last record's physical offset (RocketMQ notes its place, not
-    its end); index_end: the greatest endTimestamp of the index files. With it as
-    indexMsgTimestamp a broker deletes no index file even after a crash (IndexService.load);
-    RocketMQ itself only notes the last *full* file there.
+    last_timestamp: the last record's storeTimestamp. last_dispatched: the storeTimestamp of the
+    last record with a queue entry. last_record: the last record's physical offset (RocketMQ notes
+    where it starts, not where it ends). index_end: the greatest endTimestamp of the index files.
+    With this as indexMsgTimestamp a broker deletes no index file even after a crash
+    (IndexService.load); RocketMQ itself only notes the last *full* file's.
     """
     return Checkpoint(
         physic_msg_timestamp=max(last_timestamp, 0),

@@ -1,7 +1,7 @@
 """ConsumeQueue segments: fixed-size files of entries, addressed by position.
 
-A queue's segment number n holds positions [n * E, (n + 1) * E), E entries a file. Its name is
-the logical byte offset of its first position.
+A queue's segment number n holds positions [n * E, (n + 1) * E) if a file has E entries. Its name
+is the logical byte offset of its first position.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Entries of expired messages, which derived files still have after the log has lost the messages.
+"""Entries of expired messages, which derived files keep after the log's segments were deleted.
 
 When the retention time is over, a broker deletes the log's first segments. It deletes a queue or
 index file only when all messages of the file are gone, and never a queue's last file
@@ -39,12 +39,12 @@ class ExpiredPuts(NamedTuple):
 
 
 def entries_at(slots: int) -> int:
-    """Where entry 0 of an index file stands; slots: maxHashSlotNum."""
+    """The byte offset of entry 0 in an index file; slots: maxHashSlotNum."""
     return INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
 
 
 def index_entries(file: Reader, slots: int, first: int, count: int) -> npt.NDArray[Any]:
-    """INDEX_ENTRY rows `first` to `first + count` of an index file, as many as it has room for."""
+    """INDEX_ENTRY rows [first, first + count) of an index file, as many as it has room for."""
     at = entries_at(slots) + first * INDEX_ENTRY_BYTES
     room = (file.state.size - at) // INDEX_ENTRY_BYTES
     raw = np.empty(max(min(count, room), 0) * INDEX_ENTRY_BYTES, np.uint8)
@@ -62,7 +62,7 @@ def begins_expired(file: Reader, slots: int, log_start: int) -> bool:
 
 
 def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPuts]:
-    """The entries with which an index file begins whose messages are before the log's start."""
+    """An index file's first entries, as long as their messages are before the log's start."""
     header = read_header(file)
     begin, count = header.begin_timestamp, header.entries
     done = 0

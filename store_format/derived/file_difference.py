@@ -1,4 +1,4 @@
-"""Says where two derived files differ in RocketMQ's words: which entry, which field."""
+"""Names the place where two derived files differ in RocketMQ's terms: which entry, which field."""
 
 from typing import Any, NamedTuple
 
@@ -25,7 +25,6 @@ class Field(NamedTuple):
     layout: np.dtype[Any]
 
     def value(self, raw: bytes) -> int:
-        """The field's value from its bytes."""
         return int(np.frombuffer(raw, self.layout)[0])
 
 

@@ -34,7 +34,7 @@ def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
 
 @inlined
 def _slot(key_hash: int, slots: int) -> Any:
-    """The slot of a keyHash, uint64. Of 32 bits, as a division of 64 takes three times as long."""
+    """The slot of a keyHash, uint64; divided in 32 bits, as in 64 it takes three times as long."""
     if key_hash < 0:  # only in a damaged file
         return np.uint64(np.int64(key_hash) % np.int64(slots))
     return np.uint64(np.uint32(key_hash) % np.uint32(slots))
@@ -48,9 +48,9 @@ def chain(
 
     hashes: keyHash of puts that become entries first_entry, first_entry + 1, ...; newest: int32,
     each slot's newest entry so far, updated; out: int32, filled with the previous entry of each
-    put in range, in order. Returns how many there were. (IndexFile.putKey)
+    put in range, in order. Returns the number of puts in range. (IndexFile.putKey)
     """
-    # Indices without a sign: numba looks at any other whether it is negative, at twice the time.
+    # Unsigned indices: numba tests whether a signed index is negative, which takes twice the time.
     count, room, first = np.uint64(0), np.uint64(len(newest)), np.uint64(low)
     for i in range(len(hashes)):
         place = _slot(hashes[i], slots) - first  # wraps below the range, to more than its room
@@ -105,9 +105,9 @@ def header(
 ) -> bytes:  # fmt: skip
     """The 40 bytes of a file's header after a clean stop.
 
-    first, last: the messages of the file's first and last entry, None where it has no entry. Then
-    the header keeps what it had when the file was opened: the values of `before`, the last message
-    of the file before it, as far as they are positive (IndexFile's constructor). count: indexCount.
+    first, last: the messages of the file's first and last entry, None in a file without entries.
+    Such a file's header keeps the values with which it was opened: those of `before`, the last
+    message of the file before it, if positive (IndexFile's constructor). count: indexCount.
     """
     opened = IndexedMessage(max(before.timestamp, 0), max(before.physical_offset, 0))
     begin, end = first or opened, last or opened

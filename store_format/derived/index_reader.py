@@ -29,7 +29,7 @@ MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 
 
 class BadIndex(StoreError):
-    """An index file holds what cannot be; says file, offset, field, value and reason."""
+    """An index file holds an impossible value: has file, offset, field, value and reason."""
 
     def __init__(self, path: str, offset: int, field: str, value: int, reason: str) -> None:
         self.path, self.offset, self.field = path, offset, field
@@ -38,7 +38,7 @@ class BadIndex(StoreError):
 
 
 class IndexEntry(NamedTuple):
-    """One key of one message. `previous` is the number of the entry before in the same slot."""
+    """One key of one message. previous: the number of the entry before it in the same slot."""
 
     number: int
     key_hash: int
@@ -73,8 +73,9 @@ def key_hash(topic: str, key: str) -> int:
 def may_lie_within(number: Any, time: Any, begin: int | None, end: int | None) -> Any:
     """Whether the message of an entry may be stored in [begin, end], milliseconds.
 
-    number, time: the entry's, or arrays for many. It counts if the second of its message may lie
-    within. A file's first entry always counts: its time is measured against the file before.
+    number, time: of the entry, or arrays for many entries. An entry's time has whole seconds: it
+    counts if a part of its second lies within. A file's first entry always counts: its time is
+    measured against the file before.
     """
     late_enough = begin is None or time + 999 >= begin
     early_enough = end is None or time <= end
@@ -82,7 +83,7 @@ def may_lie_within(number: Any, time: Any, begin: int | None, end: int | None) -
 
 
 class IndexFileReader:
-    """One index file of `slots` slots and room for `most` entries, with the unused first one."""
+    """One index file of `slots` slots and room for `most` entries; the first is never used."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class IndexFileReader:
         most: int,
         state: FileState | None = None,
     ) -> None:
-        """Opens it. Raises BadIndex where it has another length than these sizes make."""
+        """Open the file. Raises BadIndex where it has another length than these sizes make."""
         self.path, self.slots, self.most = path, slots, most
         self._reader: Reader = storage.open(path, state)
         length, wanted = self._reader.state.size, file_bytes(slots, most)
@@ -114,7 +115,7 @@ class IndexFileReader:
         self._reader.close()
 
     def read_header(self) -> None:
-        """Read it again: a broker may have put more entries meanwhile."""
+        """Read the header again: a broker may have put more entries meanwhile."""
         self.header = read_header(self._reader)
 
     def slot(self, number: int) -> int:
@@ -146,8 +147,8 @@ class IndexFileReader:
     def chain(self, hashed: int) -> Iterator[IndexEntry]:
         """The entries in the slot of a keyHash, newest to oldest, with those of other keys.
 
-        Raises BadIndex where it does not lead back to an entry in use of this slot: the entries
-        behind that are lost to it.
+        Raises BadIndex where the chain does not lead back to an entry in use of this slot: older
+        entries cannot be reached then.
         """
         slot = hashed % self.slots
         number, at, field = self.slot(slot), self._slot_at(slot), "slot"
@@ -166,10 +167,10 @@ class IndexFileReader:
             before, number, field = number, entry.previous, "previous"
 
     def chain_as_broker(self, hashed: int) -> Iterator[IndexEntry]:
-        """The same as IndexFile.selectPhyOffset follows it: an entry number below 0, above
-        indexCount or of the entry itself ends it without a word.
+        """The chain as IndexFile.selectPhyOffset follows it: an entry number below 0, above
+        indexCount or of the entry itself ends the chain without a word.
 
-        Raises BadIndex where it leads forward: a broker's look-up may never end there.
+        Raises BadIndex where the chain leads forward: a broker's look-up may never end there.
         """
         slot = hashed % self.slots
         number, at, field = self.slot(slot), self._slot_at(slot), "slot"
@@ -191,7 +192,7 @@ class IndexFileReader:
     def select(self, hashed: int, begin: int, end: int) -> Iterator[Hit]:
         """The entries of a keyHash with a time in [begin, end], newest to oldest.
 
-        As IndexFile.selectPhyOffset: the first entry that is older than `begin` ends it.
+        As IndexFile.selectPhyOffset: the first entry that is older than `begin` ends the search.
         """
         for entry in self.chain_as_broker(hashed):
             if entry.time_diff < 0:
@@ -215,10 +216,10 @@ class IndexFileReader:
 
 
 class IndexReader:
-    """All index files of a store, newest first. They are listed once, when it is made."""
+    """All index files of a store, newest first, listed once when the reader is made."""
 
     def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
-        """settings: maxHashSlotNum and maxIndexNum. A store without index files has none."""
+        """settings: for maxHashSlotNum and maxIndexNum. A store need not have index files."""
         self.storage = storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         folder = f"{store}/{INDEX}"
@@ -244,7 +245,7 @@ class IndexReader:
     ) -> FoundHits:  # fmt: skip
         """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
 
-        Only a hit's record says whether the hit is of this key or of one with the same hash. most:
+        Only a hit's record shows whether the hit is of this key or of one with the same hash. most:
         maxMsgsNumBatch. until: the index has no entries from this physical offset on.
         """
         limit = min(limit, most)
@@ -270,7 +271,7 @@ class IndexReader:
         """The last physical offset before `until` that has an entry; -1 where there is none."""
         for number in range(len(self.files)):
             with self.open(number) as file:
-                low, high = 0, file.header.entries  # entries up to `low` are before it
+                low, high = 0, file.header.entries  # entries up to `low` are before `until`
                 while low < high:
                     middle = (low + high + 1) // 2
                     if file.entry(middle).physical_offset < until:

@@ -13,7 +13,7 @@ from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 
 _WINDOW = 1 << 16  # entries
-_SLOTS_MOST = 1 << 26  # a file of more slots has its chains not counted: a store may be hostile
+_SLOTS_MOST = 1 << 26  # with more slots chains are not counted: a store may be hostile
 
 
 class IndexFileStats(NamedTuple):
@@ -22,8 +22,8 @@ class IndexFileStats(NamedTuple):
     path: str
     header: IndexHeader
     slots: int
-    room: int  # entries that it can have
-    chains: dict[int, int]  # entries of a chain, a power of two (up to the next) -> slots
+    room: int  # entries that the file can hold
+    chains: dict[int, int]  # power of two -> slots whose chain has that many entries up to the next
     longest: int  # 0: not counted
 
 

@@ -1,8 +1,8 @@
 """Looks many keys up in an index file at once, in one sweep from its newest entry to its oldest.
 
 A chain leads only to older entries, so all chains can be followed together, block of entries by
-block: each block that holds an entry of one of them is read once, and none is held. What is found
-is what `IndexFileReader.chain` finds key after key.
+block. Each block that holds an entry of a chain is read once, and none is kept. The result is what
+`IndexFileReader.chain` finds key after key.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ from reput.store_format.layouts import INDEX_AT, INDEX_ENTRY_BYTES, INDEX_SLOT, 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-_HITS = 1 << 14  # that are handed over at a time
+_HITS = 1 << 14  # handed over at a time
 _DONE, _FULL, _BAD = range(3)
 
-# One entry with one of the hashes: its number in the file, and what it says of its message.
+# One entry with one of the hashes: its number in the file, and two of its fields.
 FOUND = np.dtype([("number", "<i8"), ("physicalOffset", "<i8"), ("timeDiff", "<i8")])
 
 
@@ -46,8 +46,8 @@ def sweep(
     if beyond.any():
         _raise_bad(file, int(hashes[int(np.argmax(beyond))]))
     size = max(block_bytes // INDEX_ENTRY_BYTES, 1)  # entries in a block
-    waiting = np.full(last // size + 1, -1, np.int64)  # of each block the first chain that is in it
-    others = np.full(len(hashes), -1, np.int64)  # of each chain the next one in the same block
+    waiting = np.full(last // size + 1, -1, np.int64)  # block -> the first chain that is in it
+    others = np.full(len(hashes), -1, np.int64)  # chain -> the next chain in the same block
     _wait(heads, size, waiting, others)
     buffer = np.empty(size * INDEX_ENTRY_BYTES, np.uint8)
     found = np.empty(_HITS, FOUND)
@@ -81,7 +81,7 @@ def _heads(file: IndexFileReader, slots: npt.NDArray[np.int32], block_bytes: int
 
 
 def _raise_bad(file: IndexFileReader, hashed: int) -> None:
-    """Have the look-up of one key say what is wrong with its chain."""
+    """Raise the BadIndex that a look-up of this one keyHash raises."""
     for _ in file.chain(hashed):
         pass
     raise AssertionError("the chain is sound")
@@ -112,7 +112,7 @@ def _follow(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     """Follow the chains that wait at a block, which begins with entry `first`, until they leave it.
 
     Returns (_DONE or _FULL, entries found), or (_BAD, a chain that does not lead back). After _FULL
-    it is to be called again.
+    the caller must empty `found` and call again.
     """
     here, count = first // size, 0
     while waiting[here] >= 0:

@@ -39,7 +39,7 @@ def decode_entries(raw: bytes | Bytes, batch: bool = False) -> Entries:
 
 
 def entry_of(fields: Any, position: int, batch: bool) -> QueueEntry:
-    """One entry of an array as a value. position: only used for a queue that is no batch queue."""
+    """One entry of an array as a value. position: not used for a batch queue."""
     place, size = int(fields["physicalOffset"]), int(fields["size"])
     tags = int(fields["tagsCode"])
     if not batch:
@@ -54,7 +54,7 @@ def is_used(entries: Any) -> Any:
 
 
 def is_message(entries: Any) -> Any:
-    """One bool for each entry: RocketMQ's readers take it. They stop at the first other one."""
+    """One bool for each entry: RocketMQ's readers take it. They stop at the first other entry."""
     return entries["size"] > 0
 
 

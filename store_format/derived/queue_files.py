@@ -21,7 +21,7 @@ from reput.store_format.storage.protocol import FileState, InputStorage, Reader
 
 
 class BadQueue(StoreError):
-    """A queue's files hold what cannot be; says file, offset, field, value and reason."""
+    """A queue's files hold an impossible value: has file, offset, field, value and reason."""
 
     def __init__(self, path: str, offset: int, field: str, value: int, reason: str) -> None:
         self.path, self.offset, self.field = path, offset, field
@@ -77,11 +77,11 @@ class QueueFiles:
         return OpenQueueFile(self, file)
 
     def position(self, file: QueueFile, number: int) -> int:
-        """The position of a file's entry; entries of batch queues say theirs themselves."""
+        """The position of a file's entry; an entry of a batch queue holds its own position."""
         return file.start // self.entry_bytes + number
 
     def used(self) -> list[QueueFile]:
-        """The files without those at the end that have no entry, which recovery removes."""
+        """The files, less those without entries at the end, which recovery removes."""
         files = list(self.all)
         while len(files) > 1:
             with self.open(files[-1]) as entries:
@@ -118,7 +118,7 @@ class OpenQueueFile:
         return self.range(number, number + 1)[0]
 
     def bisect(self, low: int, high: int, before: Callable[[Any], bool]) -> int:
-        """The first entry in [low, high) for which `before` is false; it is true for all before."""
+        """The first number in [low, high) for which `before` is false; it is true up to there."""
         while low < high:
             middle = (low + high) // 2
             if before(self[middle]):

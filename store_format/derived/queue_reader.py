@@ -1,6 +1,6 @@
 """Reads one queue: its entries by position and by time, and where it starts and ends.
 
-It reads only the entries that it is asked for, and those that a bisection needs. The rules are
+Only the entries that are asked for, and those that a bisection needs, are read. The rules are
 those of ConsumeQueue and BatchConsumeQueue; the profile says how releases differ.
 """
 
@@ -65,8 +65,8 @@ class QueueReader:
         return 0 if last is None else last.position + last.messages
 
     def entries_end(self) -> int:
-        """How many entries the queue's files have room for up to the end of its last one, counted
-        from logical offset 0: where the next one goes. 0 where there is none.
+        """The number of the next entry, counted from logical offset 0 in entries, not messages; 0
+        where the queue has no entry.
         """
         for file in reversed(self.files):
             with self._files.open(file) as entries:
@@ -76,8 +76,8 @@ class QueueReader:
         return 0
 
     def may_be_cut(self) -> bool:
-        """Whether nothing tells that its end is there: there is no file, or the last one has no
-        entry, or it is full, so that another may have followed.
+        """Whether files at the queue's end may be missing: it has no file, or its last file has no
+        entry, or is full, so that another file may have followed.
         """
         if not self.files:
             return True
@@ -109,8 +109,8 @@ class QueueReader:
     def minimum(self, log_start: int, profile: Profile) -> int:
         """The first position whose record has not expired (correctMinOffset).
 
-        log_start: the log's smallest physical offset. As RocketMQ it looks at the first file only.
-        If that has no such position, it gives what RocketMQ has after a start: 0, or -1 for an
+        log_start: the log's smallest physical offset. As in RocketMQ only the first file is read.
+        If it has no such position, the result is what RocketMQ has after a start: 0, or -1 for an
         empty batch queue.
         """
         if not self.files:
@@ -126,7 +126,7 @@ class QueueReader:
             return self._files.position(first, at) if at < used else 0
 
     def _bisected_minimum(self, log_start: int) -> int:
-        """The rule from 5.0.0 on. In a log from 0 on it may give any pre-blank's position."""
+        """The rule from 5.0.0 on. In a log from 0 on the result may be any pre-blank's position."""
         first, last = self.files[0], self._files.used()[-1]
         with self._files.open(last) as entries:
             used = entries.used()
@@ -168,7 +168,7 @@ class QueueReader:
     def entries(self, first: int, stop: int | None = None) -> Iterator[QueueEntry]:
         """The entries that hold positions [first, stop), in order; without stop, to the end.
 
-        Positions that the queue does not hold give none; pre-blanks are left out. Raises BadQueue
+        Positions that the queue does not hold are skipped; pre-blanks are left out. Raises BadQueue
         for an entry that points to no place in any log.
         """
         for number in range(self._file_of(first), len(self.files)):
@@ -226,7 +226,7 @@ class QueueReader:
             )
 
     def _file_of(self, position: int) -> int:
-        """The number of the file that may hold a position; the first one where it is before all."""
+        """The number of the file that may hold a position; 0 where it is before all files."""
         if not self.batch:
             starts = [file.start for file in self.files]
             return max(bisect_right(starts, position * self._files.entry_bytes) - 1, 0)
@@ -237,7 +237,7 @@ class QueueReader:
         return 0
 
     def _number_of(self, entries: OpenQueueFile, file: QueueFile, position: int, used: int) -> int:
-        """The index in its file of the entry with this position, or of the first one after."""
+        """The index in the file of the entry with this position, or of the first entry after."""
         if not self.batch:
             return max(position - self._files.position(file, 0), 0)
         return entries.bisect(

@@ -1,7 +1,7 @@
-"""Entries of one queue a few at a time, as arrays: for whoever reads many queues side by side.
+"""Entries of one queue a few at a time, as arrays: for a reader of many queues side by side.
 
-The file that was read last stays open, and no entry becomes a Python object: both take longer than
-reading the entries.
+The file that was read last stays open, and no entry becomes a Python object: opening files and
+making objects both take longer than reading the entries.
 """
 
 from contextlib import suppress
@@ -19,10 +19,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Slice(NamedTuple):
-    """Some entries, in order. They are not checked: one may point to no place in any log."""
+    """Some entries, in order, unchecked: an entry may point to no place in any log."""
 
     positions: Numbers  # of each entry's first message
-    messages: Numbers  # how many positions it takes
+    messages: Numbers  # how many positions each entry takes
     places: Numbers  # physical offsets
     sizes: Numbers
     tags_codes: Numbers
@@ -57,14 +57,14 @@ class QueueSlices(QueueReader):
         return _sliced(positions, np.ones(len(rows), np.int64), rows)
 
     def file_end(self, position: int) -> int:
-        """The position behind the file that holds this one; of a batch queue, the queue's end."""
+        """The position after the file that holds `position`; of a batch queue, the queue's end."""
         if self.batch or not self.files:
             return self.maximum()
         file = self.files[self._file_of(position)]
         return self._files.position(file, file.state.size // self._files.entry_bytes)
 
     def end_within(self, limit: int) -> int:
-        """The position behind the last message whose record ends there or before."""
+        """The position after the last message whose record ends at `limit` or before."""
         last = self.last()
         if last is None or last.physical_offset + last.size <= limit:
             return self.maximum()

@@ -10,8 +10,8 @@ from reput.store_format.release.profiles import Profile
 class Boundary(StrEnum):
     """Which message near a time is wanted (BoundaryType, from 5.1.1 on)."""
 
-    LOWER = "lower"  # the first one that is not before the time
-    UPPER = "upper"  # the last one that is not after the time
+    LOWER = "lower"  # the first message that is not before the time
+    UPPER = "upper"  # the last message that is not after the time
 
 
 def position_at(

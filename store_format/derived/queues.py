@@ -1,4 +1,4 @@
-"""The queues of a store, whatever keeps them: what whoever reads queues asks.
+"""The queues of a store, whatever keeps them: the interface for all readers of queues.
 
 `FileQueues` are ConsumeQueue files; rocksdb/queues.py has those that a broker keeps in RocksDB.
 """
@@ -61,7 +61,7 @@ class Queues(Protocol):
         """The length of whole queue files, for `Queue.refuse_cut`; 0: not known."""
 
     def dispatched_to(self) -> int:
-        """Up to which physical offset the queues say that they have the log; -1: do not say."""
+        """The physical offset up to which the queues note that the log is dispatched; -1: none."""
 
     def close(self) -> None: ...
 
@@ -72,7 +72,7 @@ class FileQueues:
     def __init__(
         self, storage: InputStorage, store: str, file_bytes: Callable[[bool], int]
     ) -> None:
-        """file_bytes: what `file_bytes` answers, asked once for each kind of queue."""
+        """file_bytes: computes what `file_bytes` returns; called once for each kind of queue."""
         self.storage, self.store = storage, store
         self._look = file_bytes
         self._file_bytes: dict[bool, int] = {}

@@ -1,4 +1,4 @@
-"""Where the derived files of a store end: what a catch-up would have to go on from."""
+"""Where the derived files of a store end, which is where a catch-up must go on."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,11 +19,11 @@ class QueueTail(NamedTuple):
     queue_id: int
     batch: bool
     next_position: int  # of the next entry
-    greatest_offset: int  # where its last entry's record starts
-    end: int  # and where that record ends
+    greatest_offset: int  # where the last entry's record starts
+    end: int  # where the last entry's record ends
     tags_code: int = 0  # of the last entry
-    entries_end: int = 0  # where its next entry goes, in entries; of a batch queue no position
-    may_be_cut: bool = False  # more of it may have been there
+    entries_end: int = 0  # number of the next entry, see QueueReader; in a batch queue no position
+    may_be_cut: bool = False  # files at its end may be missing
 
 
 class IndexTail(NamedTuple):
@@ -42,7 +42,7 @@ class DerivedTail(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the last record ends that any queue has; -1 where there is no entry."""
+        """The end of the last record that any queue has; -1 where there is no entry."""
         return max((queue.end for queue in self.queues), default=-1)
 
     @property

@@ -1,7 +1,7 @@
-"""A store's files described for a reader: what kind a file is, and what stands in it.
+"""A store's files described for a reader: a file's kind, and its content as items.
 
-Bytes in, dictionaries out, one an item, each with its place in the file as `at`. The CommitLog
-and the IndexFile have modules of their own, `log` and `index`.
+An item is a dictionary with its place in the file as `at`. The CommitLog and the IndexFile have
+modules of their own, `log` and `index`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,12 +34,12 @@ Read = Callable[[int, Bytes], None]
 _WINDOW_ENTRIES = 1 << 16
 _SMALL_FILE_SHOWN = 4096
 _PRE_BLANK = PRE_BLANK.item()
-# What ends a queue file of a compacted topic that is not full (SparseConsumeQueue).
+# The entry that ends a compacted topic's queue file that is not full (SparseConsumeQueue).
 _END_OF_COMPACTED = (-1, 0, 0, 0, 0, 0, -1, 0)
 
 
 class FileKind(StrEnum):
-    """The kinds of file there are, by the name of the folder or file that they are found as."""
+    """The kinds of files, by the name of their folder or of the file itself."""
 
     COMMIT_LOG = names.COMMIT_LOG
     CONSUME_QUEUE = names.CONSUME_QUEUE
@@ -65,17 +65,17 @@ _QUEUES = {
 
 
 def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
-    """The kind of a file by its path's parts and its first bytes; None if nothing tells.
+    """The kind of a file by its path's parts and its first bytes; None if neither tells.
 
-    A segment in a folder of another name (several commitlog folders may be configured) is known
-    by its magic number. Files of a compacted topic's queue, and of a tiered store's, are of the
-    kinds that they look like.
+    A segment in a folder of another name (several commitlog folders may be configured) is known by
+    its magic number. Files of a compacted topic's queue and of a tiered store have the kind of the
+    files that they resemble.
     """
     name, folders = parts[-1], list(parts[-4:-1])
     if tiered_start(name) is not None and folders[-1:]:
         return _TIERED.get(folders[-1])
     if name == names.CHECKPOINT and any(each.startswith(names.DLEDGER) for each in folders[-1:]):
-        return None  # text, of the group's member
+        return None  # a text file of the group's member
     if name in (names.CHECKPOINT, names.ABORT, names.LOCK):
         return FileKind(name)
     if _is(parse_index_name, name) and folders[-1:] == [names.INDEX]:
@@ -102,7 +102,7 @@ def _is(parse: Callable[[str], int], name: str) -> bool:
 
 
 def first_offset(name: str, head: bytes) -> int:
-    """Where a CommitLog segment starts: by its name, else (a copy) by its first record's field."""
+    """A segment's first physical offset: by its name, or (for a copy) by its first record."""
     if _is(parse_segment_name, name):
         return parse_segment_name(name)
     start = tiered_start(name)
@@ -118,12 +118,12 @@ def first_offset(name: str, head: bytes) -> int:
 def describe_queue(
     read: Read, length: int, start: int, batch: bool, first: int = 0
 ) -> Iterator[Item]:
-    """What stands in a ConsumeQueue segment, from queue position `first` on.
+    """The items of a ConsumeQueue segment, from queue position `first` on.
 
-    start: the logical byte offset in its name (its first position, in entries, is start divided
-    by the entry's size). Items, by "kind": entry; end, of a compacted topic's file; preBlank and
-    unused, one for each run of such entries, with how many; damage with field, value and reason;
-    rest: bytes after the last whole entry. Memory does not depend on the file's length.
+    start: the logical byte offset in its name (its first position is start divided by the entry's
+    size). Items, by "kind": entry; end, of a compacted topic's file; preBlank and unused, one for
+    each run of such entries, with their number; damage with field, value and reason; rest: bytes
+    after the last whole entry. Memory does not depend on the file's length.
     """
     size = entry_bytes(batch)
     layout = layout_of(batch)
@@ -144,7 +144,7 @@ def _queue_items(read: Read, count: int, position: int, layout: np.dtype[Any]) -
     size = layout.itemsize
     fields = layout.names or ()
     buffer = np.empty(_WINDOW_ENTRIES * size, np.uint8)
-    run: Item = {}  # unused or pre-blank entries, not yet shown
+    run: Item = {}  # unused or pre-blank entries, not yielded yet
     last = -1  # physicalOffset of the last entry
     unused_before = False
     for base in range(0, count, _WINDOW_ENTRIES):
@@ -186,7 +186,7 @@ def _queue_items(read: Read, count: int, position: int, layout: np.dtype[Any]) -
 def _queue_damage(
     place: Item, value: Any, entry: Item, last: int, unused_before: bool
 ) -> Iterator[Item]:
-    """What is wrong with one entry (ConsumeQueue.recover, getMessage)."""
+    """The damage of one entry, if any (ConsumeQueue.recover, getMessage)."""
     field = "physicalOffset"
     if value == _PRE_BLANK:
         field = "size"
@@ -209,7 +209,7 @@ def _damage(at: int, field: str, value: int, reason: str) -> Item:
 
 
 def describe_checkpoint(raw: bytes) -> Iterator[Item]:
-    """The fields of a checkpoint file, one an item, and whether more stands behind them."""
+    """An item for each field of a checkpoint file, and one for unknown bytes after them."""
     if len(raw) < CHECKPOINT.itemsize:
         yield _damage(0, "length", len(raw), f"a checkpoint has {CHECKPOINT_FILE_BYTES} bytes")
         return

@@ -1,7 +1,7 @@
 """An IndexFile described for a reader: its header, its entries, and each slot's chain.
 
-The entries are read once, in order, and put again (IndexFile.putKey). That checks each `previous`
-and the whole slot table. Chains are also followed from the slot back, as a broker's query does.
+The entries are read once, in order, and put again (IndexFile.putKey). This checks each `previous`
+and the whole slot table. Chains are also followed from the slot back, as by a broker's query.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,14 +22,14 @@ from reput.store_format.layouts import (
 )
 
 Bytes = npt.NDArray[np.uint8]
-Read = Callable[[int, Bytes], None]  # as describe's
+Read = Callable[[int, Bytes], None]  # as in file_kinds
 
 _WINDOW_ENTRIES = 1 << 16
-CHAIN_SHOWN = 16  # entries of a chain that are listed; all are counted
+CHAIN_SHOWN = 16  # most entries of a chain that are listed; all are counted
 
 
 class IndexSizes(NamedTuple):
-    """Slots, and entries with the unused first one (maxHashSlotNum, maxIndexNum)."""
+    """Numbers of slots, and of entries with the unused first one (maxHashSlotNum, maxIndexNum)."""
 
     slots: int
     entries: int
@@ -56,7 +56,7 @@ class IndexFileView:
     def __init__(self, read: Read, sizes: IndexSizes) -> None:
         self.read, self.sizes = read, sizes
         self.header = fields_at(self._bytes(0, INDEX_HEADER_BYTES), INDEX_HEADER, 0)
-        # entries in use: numbers 1 to count - 1. A live file without entries has 0 there.
+        # entries in use: numbers 1 to count - 1. A live file without entries has indexCount 0.
         self.count = min(max(self.header["indexCount"], 1), sizes.entries)
 
     def _bytes(self, at: int, length: int) -> Bytes:
@@ -65,7 +65,7 @@ class IndexFileView:
         return buffer
 
     def describe_header(self) -> Iterator[Item]:
-        """The header's fields, and what is impossible in them."""
+        """The header's fields, and damage for impossible values."""
         yield (
             {"kind": "header", "at": 0, "maxHashSlotNum": self.sizes.slots}
             | {"maxIndexNum": self.sizes.entries}
@@ -81,8 +81,8 @@ class IndexFileView:
     def describe_entries(self, first: int = 1) -> Iterator[Item]:
         """Entries from number `first` on, with their slot, and each wrong `previous`.
 
-        All entries are read, from the first one. At the end come the slots that do not hold
-        their newest entry, and a hashSlotCount that counts neither slots nor puts.
+        All entries are read, from the first one. At the end come the slots that do not have their
+        newest entry, and a hashSlotCount that is neither the number of used slots nor that of puts.
         """
         newest = np.zeros(self.sizes.slots, np.int32)
         for base in range(1, self.count, _WINDOW_ENTRIES):
@@ -129,8 +129,8 @@ class IndexFileView:
     def describe_slots(self, first: int = 0) -> Iterator[Item]:
         """Each slot in use from `first` on, with its chain from the newest entry back.
 
-        chain: the first CHAIN_SHOWN entry numbers; entries: how many there are in all. A chain
-        that comes back to an entry, leaves the entries in use or changes slot is damage.
+        chain: the first CHAIN_SHOWN entry numbers; entries: how many the chain has. A chain that
+        returns to an entry, leaves the entries in use or changes slot is damage.
         """
         slots = self._slots()[first:]
         for slot in (np.flatnonzero(slots) + first).tolist():
@@ -140,7 +140,7 @@ class IndexFileView:
     def _chain(self, slot: int, newest: int) -> Iterator[Item]:
         at = self.sizes.slot_at(slot)
         shown: list[int] = []
-        # Brent's search for a cycle: `mark` waits at every power of two of steps.
+        # Brent's search for a cycle: `mark` is set anew after every power of two of steps.
         number, steps, mark, mark_at = newest, 0, 0, 1
         reason = ""
         while number != 0 and not reason:

@@ -1,7 +1,7 @@
 """A CommitLog segment described for a reader: records, its end, and what is damaged or stale.
 
-Where the chain of records breaks, the description says why, looks for the next record that stands
-in its own place, and goes on: what follows a break is marked, and doubted where it looks stale.
+If the chain of records breaks, the description tells why, and goes on at the next record that
+stands in its own place. Records after a break are marked, and doubted if they look stale.
 """
 
 from collections.abc import Generator, Iterator
@@ -37,13 +37,13 @@ from reput.store_format.log.walk import Read, Walk
 
 WINDOW_BYTES = 8 << 20
 BODY_SHOWN_MAX = 1 << 20
-# How many records are dispatched at a time, and room for what even one of them may put.
+# How many records are dispatched at a time, and room for the puts of even one record.
 _SLICE = 256
 _ROOM = 1 << 16
 
 
 class ShownContent(NamedTuple):
-    """What a message carries of its sender's own, shown only where asked for."""
+    """Which of the sender's own content is shown."""
 
     bodies: bool = False
     properties: bool = False
@@ -52,7 +52,7 @@ class ShownContent(NamedTuple):
 def describe_segment(
     read: Read, start: int, end: int, first: int, rules: ScanRules, shown: ShownContent
 ) -> Iterator[Item]:
-    """What stands in a segment [start, end), from physical offset `first` on, in order.
+    """The items of a segment [start, end), from physical offset `first` on, in order.
 
     read(physical offset, buffer) fills the buffer. If `first` is not the segment's start, the
     description begins at the first record there or after it. Items, by "kind":
@@ -103,7 +103,7 @@ class _Segment:
                 at = yield from self._break(at, fault)
 
     def _chain(self, at: int) -> Generator[Item, None, tuple[int, Fault]]:
-        """The records from `at` on; returns where the chain stops, and why."""
+        """The records from `at` on. Returns where the chain stops, and why."""
         for step in self.walk.steps(at, self.end):
             shown, refused = yield from self._records(step.window, step.rows)
             if refused != Fault.NONE:
@@ -114,7 +114,7 @@ class _Segment:
         return at, Fault.NONE
 
     def _records(self, window: Bytes, rows: Any) -> Generator[Item, None, tuple[int, Fault]]:
-        """Describe checked rows; returns (rows described, the dispatch rules' fault)."""
+        """Describe checked rows. Returns (number of described rows, the dispatch rules' fault)."""
         done = 0
         while done < len(rows):
             some = rows[done : done + _SLICE]
@@ -136,7 +136,7 @@ class _Segment:
         return done, Fault.NONE
 
     def _head(self, place: int) -> Item:
-        """Index and term of the DLedger entry whose record stands at a place."""
+        """Index and term of the DLedger entry of the record at `place`."""
         if not self.walk.head:
             return {}
         raw = np.empty(DLEDGER_HEAD.itemsize, np.uint8)
@@ -145,7 +145,7 @@ class _Segment:
         return {"index": head["index"], "term": head["term"]}
 
     def _judge(self, item: Item) -> Item:
-        """The item, marked where it stands behind a break: with reasons to doubt that it lives."""
+        """The item; after a break, marked and with reasons to doubt that the record is live."""
         queue = item["topic"], item["queueId"]
         queued = item["transaction"] in ("none", "commit")
         if self.broken:
@@ -163,7 +163,7 @@ class _Segment:
         return item
 
     def _sent(self, window: Bytes, row: Any) -> Item:
-        """What the sender put in, as far as it is asked for."""
+        """The sender's properties and body, if they are to be shown."""
         item: Item = {}
         if self.shown.properties:
             item |= describe_properties(window, row, self.rules.dispatch.split_properties)
@@ -188,7 +188,7 @@ class _Segment:
         return self.end
 
     def _break(self, at: int, fault: Fault) -> Generator[Item, None, int]:
-        """Say what stands at `at`, where no record is, and find the next one."""
+        """Describe the break at `at`, and return where the next record is."""
         where = {"at": at - self.start, "physicalOffset": at}
         self.broken = True
         search_from = at + 1
@@ -208,7 +208,7 @@ class _Segment:
         return next_at
 
     def _value(self, at: int, fault: Fault) -> int | None:
-        """The value of a field at fault, where its place is known."""
+        """The value of the field at fault, if its place is known."""
         of_head = fault in HEAD_FIELDS
         place = at if of_head else min(at + self.walk.head, self.end)
         raw = np.zeros(RECORD_HEAD_BYTES, np.uint8)
@@ -217,7 +217,7 @@ class _Segment:
         return fields_at(raw, layout, 0).get(REASONS[fault][0])
 
     def _zeros_end(self, at: int) -> int:
-        """Where the zeros that start at `at` end."""
+        """Where the zeros from `at` on end."""
         for start, window in self.walk.windows(at, self.end):
             set_bytes = window.view(np.bool_)
             if set_bytes.any():

@@ -1,4 +1,4 @@
-"""One checked record described for a reader: its fields, and on demand what its sender put in."""
+"""One checked record described for a reader: its fields, and on demand body and properties."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def fields_at(buf: Bytes, layout: np.dtype[Any], at: int) -> Item:
 
 
 def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
-    """The fields of the record that `row` (one RECORD_ROW) found in buf.
+    """The fields of the record of `row` (one RECORD_ROW) in buf.
 
     start: the segment's first physical offset; `at` is the record's place in the file. Timestamps
     in milliseconds; hosts as address:port.
@@ -70,7 +70,7 @@ def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
 
 
 def describe_body(piece: bytes, length: int) -> Item:
-    """A body of `length` bytes that starts with `piece`: as text where it is UTF-8, else in hex."""
+    """A body of `length` bytes that starts with `piece`: as text if it is UTF-8, else in hex."""
     cut: Item = {"bodyShown": len(piece)} if len(piece) < length else {}
     try:
         return {"body": piece.decode()} | cut
@@ -79,9 +79,9 @@ def describe_body(piece: bytes, length: int) -> Item:
 
 
 def describe_properties(buf: Bytes, row: Any, split: bool) -> Item:
-    """The properties that count, and as they stand those parts that do not.
+    """The properties that count, and the parts that do not. Of duplicates the last counts.
 
-    split: as releases up to 4.9.0 read them (see properties). Of duplicates the last counts.
+    split: as releases up to 4.9.0 read them (Profile.split_properties).
     """
     at = int(row["propertiesAt"])
     raw = buf[at : at + int(row["propertiesLength"])].tobytes()

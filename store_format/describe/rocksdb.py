@@ -24,10 +24,10 @@ Describe = Callable[[bytes, bytes], Item | None]
 
 
 def describe_database(database: Database, properties: bool) -> Iterator[Item]:
-    """An item a row, of kind "row", in the order of families and keys.
+    """An item of kind "row" for each row, in the order of families and keys.
 
-    properties: whether keys and tags of messages are shown. A key or value of no known kind is
-    shown in hex. Raises RocksDBError.
+    properties: whether keys and tags of messages are shown. A key or value of unknown kind is shown
+    in hex. Raises RocksDBError.
     """
     known = _known(set(database.families), properties)
     for family in sorted(database.families):
@@ -38,7 +38,7 @@ def describe_database(database: Database, properties: bool) -> Iterator[Item]:
 
 
 def _known(families: set[str], properties: bool) -> dict[str, Describe]:
-    """How rows are read, by family; which database it is, its families tell."""
+    """How to read rows, by family. The families show which database it is."""
     if OFFSETS in families:
         return {ENTRIES: _entry, OFFSETS: _offset}
     if TIMERS in families:
@@ -92,7 +92,7 @@ def _half(key: bytes, value: bytes) -> Item | None:
 
 
 def _checkpoint(key: bytes, value: bytes) -> Item | None:
-    """A row that says how far the broker is."""
+    """A row with the broker's progress."""
     if len(value) != 8 or not key.isascii():
         return None
     return {"row": key.decode(), "value": _number(value)}

@@ -1,7 +1,7 @@
 """An index file of a tiered store described for a reader (tieredstore's IndexStoreFile).
 
-A file that was compacted is shown as its header and items, slot by slot, the newest first in each.
-Of a file that is still written to only the header is shown: it stands on the broker's own disk.
+A compacted file is shown as its header and items, slot by slot, newest first. Of a file that is
+still written, which is on the broker's own disk, only the header is shown.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,9 +27,9 @@ _ITEMS_AT_ONCE = 1 << 14
 
 
 def describe_tiered_index(read: Read, length: int, first: int = 0) -> Iterator[Item]:
-    """What stands in an index file, by "kind": header, entry (from number `first` on), damage.
+    """The items of an index file, by "kind": header, entry (from number `first` on), damage.
 
-    read: fills a buffer from a place in the file. Memory does not depend on the file's length.
+    read: fills a buffer from an offset in the file. Memory does not depend on the file's length.
     """
     if length < _HEADER_BYTES:
         yield _damage("length", length, f"an index file has {_HEADER_BYTES} bytes or more")

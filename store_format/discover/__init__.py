@@ -1,1 +1,1 @@
-"""What a store says of itself: sizes, release, settings."""
+"""What a store shows of itself: sizes, release, settings."""

@@ -1,7 +1,7 @@
-"""A broker's configuration that lies in a store, or beside it and names the store.
+"""Finds a broker's configuration file: in a store, or beside it if the file names the store.
 
 A broker keeps its settings in a file that it is started with, or in STORE/config/broker.properties
-(BrokerPathConfigHelper.getBrokerConfigPath). Who copies a store often copies that file too.
+(BrokerPathConfigHelper.getBrokerConfigPath). That file is often copied with the store.
 """
 
 import os
@@ -23,7 +23,7 @@ _BESIDE = (("", "broker.conf"), ("conf", "broker.conf"))
 
 
 class FoundConf(NamedTuple):
-    """What a file that was found sets: known settings, none of them a path."""
+    """The known settings in a configuration file that was found, without paths."""
 
     path: str
     settings: dict[str, str]
@@ -31,11 +31,11 @@ class FoundConf(NamedTuple):
 
 
 def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
-    """The broker's settings that lie with a store; None where none do.
+    """The configuration file in or beside a store; None where there is none.
 
-    A file beside the store counts only where its storePathRootDir is this store, so that nobody
-    else's is taken. Where the log is it does not say: its paths are those of the broker's machine.
-    Raises SettingError, with the file's name, for what RocketMQ reads in no certain way.
+    A file beside the store counts only where its storePathRootDir is this store, so that no other
+    broker's is taken. Its paths are ignored: they are those of the broker's machine. Raises
+    SettingError, with the file's name, where it is not certain what RocketMQ reads.
     """
     for path in _candidates(storage, store):
         raw = parse_properties(storage.read_bytes(path).decode("latin-1"))
@@ -70,7 +70,7 @@ def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
         except PermissionError:
             if root == store:
                 raise
-            continue  # beside the store: whoever reads that need not list what is above it
+            continue  # who may read a store need not be able to list its parent
         for there, state in names:
             if there == name and state is not None and state.size <= _BYTES_MAX:
                 yield f"{folder}/{name}"

@@ -1,7 +1,7 @@
 """Clues of the releases that wrote a store, in the store's own files.
 
-Each is a rule that only some releases follow. The index says most (index_eras). Nothing here reads
-more than a few records.
+A clue is a rule that only some releases follow. Most clues are in the index (index_eras). Nothing
+here reads more than a few records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,9 +43,10 @@ _FOLDERS = (  # in a store's root, and the first release that makes them
 class Clues(NamedTuple):
     """What a store shows of its releases.
 
-    hard: what leaves out releases of the broker that wrote last; hints: what only hints at one;
-    periods: what the index shows, of the broker that wrote last too; has_keys: whether an index
-    file has entries; text_ends: whether an 02 stands after the last property of its last message.
+    hard: clues that rule out releases of the broker that wrote last. hints: clues that only hint.
+    periods: what the index shows of each broker, up to the one that wrote last.
+    has_keys: whether an index file has entries.
+    text_ends: whether an 02 ends the properties of the last message in the index.
     """
 
     hard: list[Clue]
@@ -60,11 +61,11 @@ def clues_of(
     storage: InputStorage, store: str, segments: Sequence[Segment], settings: Settings,
     derived: tuple[InputStorage, str], sweeps: bool = False,
 ) -> Clues:  # fmt: skip
-    """The clues in a store, and where its derived files are. sweeps: as for `tell`."""
+    """The clues in a store. derived: where its derived files are; sweeps: as for `discover`."""
     hard = list(_of_the_root(storage, store))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
     hard += of_checkpoint
-    # a broker may be writing to them
+    # a broker may be writing to the segments
     growing = LiveFiles(storage)
     rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
     with LogReader(growing, list(segments), rules) as log:
@@ -77,7 +78,7 @@ def clues_of(
         hints.append(Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
     newest = periods[-1].clues
     if left_by(newest) and left_by(hard) and not left_by([*hard, *newest]):
-        # a newer broker was there, which has put no key yet that would show it
+        # a newer broker wrote last, but has put no key yet that would show it
         periods.append(Period(index.end, ()))
     if not all(left_by(period.clues) for period in periods):
         periods = [Period(0, ())]  # no broker makes such files
@@ -91,8 +92,8 @@ def clues_of(
 def _may_be_indexed_again(
     storage: InputStorage, store: str, derived: tuple[InputStorage, str]
 ) -> bool:
-    """Whether a clean start may have indexed messages again: only where RocksDB has half messages,
-    which stand in a topic of their own, or an index.
+    """Whether a clean start may have indexed messages again: only where RocksDB has an index, or
+    half messages, which have a topic of their own.
     """
     there, folder = derived
     halves = f"{folder}/{CONSUME_QUEUE}/{ROCKSDB_HALF_TOPIC}"
@@ -110,7 +111,7 @@ def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
     try:
         topics = configured_topics(storage, store, Notes()) or {}
     except (OSError, StoreError):
-        return  # others say what is wrong with it
+        return  # whoever reads topics.json for its own sake reports this
     if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
         yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
@@ -118,8 +119,8 @@ def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
 def _of_the_checkpoint(storage: InputStorage, folder: str) -> tuple[list[Clue], list[Clue]]:
     """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
 
-    A broker without a slave keeps masterFlushedOffset at 0, and one that never had another state
-    than its own confirmPhyOffset too: that they are 0 hints at nothing.
+    A broker without a slave keeps masterFlushedOffset at 0. A broker that never had another state
+    than its own keeps confirmPhyOffset at 0. So zeros in these two fields hint at nothing.
     """
     try:
         raw = storage.read_bytes(f"{folder}/{CHECKPOINT}")

@@ -1,8 +1,9 @@
 """How far a DLedger group has agreed on the log that one of its members has.
 
-Consumers are given nothing behind it (DLedgerCommitLog.getMaxOffset), and a new leader may cut it
-away. A member notes the committed index in dledger-<id>/checkpoint, when it is stopped and about
-every three seconds (DLedgerMmapFileStore.persistCheckPoint): after a kill its queues know better.
+Consumers get nothing after that point (DLedgerCommitLog.getMaxOffset), and a new leader may cut the
+rest away. A member writes the committed index to dledger-<id>/checkpoint when it is stopped and
+about every three seconds (DLedgerMmapFileStore.persistCheckPoint). After a kill its queues may
+reach further.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ class Committed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Of what is left out."""
+        """A line about the entries that are left out."""
         entries = "1 entry" if self.behind == 1 else f"{self.behind:,} entries"
         return (
             f"{entries} from {self.end} on: behind the committed index {self.noted}, a new leader "
@@ -56,7 +57,7 @@ def committed(
     segments: Sequence[Segment],
     derived: tuple[InputStorage, str],
 ) -> Committed | None:
-    """None where the log is none of DLedger's, or nothing tells how far the group has come.
+    """None where the log is no DLedger log, or nothing tells how far the group has agreed.
 
     derived: where the queues are. Raises OSError.
     """
@@ -71,7 +72,7 @@ def committed(
     if end is None:
         return None
     if any(name == ABORT for name, _ in listed(storage, store)):
-        with suppress(BadQueue):  # who reads the queue says so
+        with suppress(BadQueue):  # whoever reads the queue reports it
             end = max([end, *(tail.end for tail in queue_tails(*derived))])
     return Committed(end, index, _entries_from(storage, own, end))
 
@@ -90,9 +91,9 @@ def _noted(storage: InputStorage, path: str) -> int | None:
 def _end_of(
     storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
 ) -> int | None:
-    """Where the entry of an index ends; None where the log does not have it.
+    """Where entry number `index` ends; None where the log does not have that entry.
 
-    The member's index files say so in one read; where they are lost or do not agree with the log,
+    The member's index files show it in one read; where they are lost or do not agree with the log,
     the segment that has the entry is walked.
     """
     end = _end_by_unit(storage, folder, segments, index)
@@ -133,7 +134,7 @@ def _end_by_unit(
 
 
 def _entries_from(storage: InputStorage, segments: Sequence[Segment], end: int) -> int:
-    """How many whole entries the log has from a place on, where one may begin."""
+    """How many whole entries the log has from `end` on, where an entry may begin."""
     count = 0
     for segment in segments:
         if segment.end <= end:
@@ -147,7 +148,7 @@ def _entries_from(storage: InputStorage, segments: Sequence[Segment], end: int) 
 def _rows(
     storage: InputStorage, segments: Sequence[Segment], segment: Segment, at: int
 ) -> Iterator[Rows]:
-    """The records of a segment from a head on, RECORD_ROWs, as far as they are whole."""
+    """RECORD_ROWs of a segment from the DLedger head at `at` on, while records are whole."""
     from reput.store_format.log.walk import NO_CHECKS, Walk  # a query may do without numba
 
     rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
@@ -159,7 +160,7 @@ def _rows(
 
 
 def _head(storage: InputStorage, segment: Segment, at: int) -> Any:
-    """The bytes at a place as a DLedger head; zeros behind the segment's end."""
+    """The bytes at a place as a DLedger head; zeros after the segment's end."""
     raw = np.zeros(DLEDGER_HEAD_BYTES, np.uint8)
     with closing(storage.open(segment.path, _any_time(segment))) as reader:
         segment.read_by(reader)(at, raw[: segment.end - at])

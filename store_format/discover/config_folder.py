@@ -1,7 +1,7 @@
-"""What a store's config/ says of topics and of how far consumer groups have come.
+"""Reads topics, subscription groups and consumer offsets from a store's config/.
 
-The files are JSON of a broker's; integer keys may be unquoted (fastjson). As a broker does
-(ConfigManager.load), the .bak beside a file is read where that is missing or cannot be read.
+The files are a broker's JSON; integer keys may be unquoted (fastjson). As a broker does
+(ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
 Whatever cannot be read is noted, and counts as missing.
 """
 
@@ -36,12 +36,12 @@ def subscription_groups(
 
 
 def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
-    """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
+    """Each topic's attributes, by config/topics.json; empty for a topic that has none."""
     return attributes_of(configured_topics(storage, store, notes) or {})
 
 
 def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The same of a topicConfigTable."""
+    """As `topic_attributes`, of a topicConfigTable."""
     return {
         name: about["attributes"]
         if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
@@ -56,7 +56,7 @@ def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
 
 
 def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
-    """The same of a topicConfigTable."""
+    """As `batch_topics`, of a topicConfigTable."""
     return [
         name for name, attributes in attributes_of(topics).items()
         if attributes.get("queue.type") == "BatchCQ"
@@ -64,7 +64,7 @@ def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
 
 
 def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> int:
-    """How many queues config/topics.json says that a topic has; 0 where it does not say."""
+    """A topic's writeQueueNums in config/topics.json; 0 where there is none."""
     about = (configured_topics(storage, store, notes) or {}).get(topic)
     count = about.get("writeQueueNums") if isinstance(about, dict) else None
     return count if isinstance(count, int) else 0
@@ -77,7 +77,7 @@ def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets
 
 
 def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
-    """What an offsetTable says. Its keys are `topic@group`."""
+    """The offsets of an offsetTable, whose keys are `topic@group`."""
     found: Offsets = {}
     for name, queues in table.items():
         topic, separator, group = name.partition(_GROUP_SEPARATOR)
@@ -97,9 +97,9 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
 def config_table(
     storage: InputStorage, store: str, file: str, name: str, notes: Notes
 ) -> Mapping[str, Any] | None:
-    """What a file of config/, or its .bak, has under a name; None where there is neither.
+    """The table `name` in a file of config/ or in its .bak; None where neither file has it.
 
-    Where a broker reads a RocksDB in place of the file, that is read.
+    Where a broker reads a RocksDB in place of the file, the RocksDB is read.
     """
     elsewhere = config_in_rocksdb(storage, store, file)
     if elsewhere is not None:

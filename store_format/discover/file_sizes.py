@@ -33,17 +33,17 @@ SIZES = (SEGMENT, QUEUE, BATCH_QUEUE, SLOTS, ENTRIES)
 
 FILE_BYTES_MOST = 0x7FFFFFFF  # a MappedFile's size is a Java int
 SEGMENT_BYTES_LEAST = 128
-_WHOLE = 1024  # a file of no whole KiB that has no neighbour may be a part of one
+_WHOLE = 1024  # a lone file that is no whole number of KiB may be a part of a file
 _QUEUES_MOST, _FILES_MOST, _TOPICS_LISTED, _SEARCHED_MOST = 32, 512, 256, 4
 
 
 def rounded(name: str, size: int) -> int:
-    """A size as a broker obeys it."""
+    """The size that a broker makes of a configured size."""
     return segment_bytes(size, False) if name == QUEUE else size
 
 
 class NamedFile(NamedTuple):
-    """A file by the offset that its name says, and its length in bytes."""
+    """A file: the offset in its name, its length in bytes, its path."""
 
     start: int
     length: int
@@ -51,7 +51,7 @@ class NamedFile(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A size that files show: of how many, and which other lengths there are."""
+    """A size that files show. files: how many have this length; lengths: all lengths."""
 
     value: int
     files: int
@@ -59,9 +59,9 @@ class Size(NamedTuple):
 
 
 class IndexShown(NamedTuple):
-    """What index files show; pair: (slots, entries), None where no entry shows them; end: the
-    newest one's endPhyOffset; odd: (name, length) of a file that is not as long as most;
-    has_entries: of one that was searched.
+    """What index files show. pair: (slots, entries), None where no entry shows them; end: the
+    greatest endPhyOffset; odd: (name, length) of a file that is not as long as most; has_entries:
+    whether a searched file has any.
     """
 
     pair: tuple[int, int] | None
@@ -72,7 +72,7 @@ class IndexShown(NamedTuple):
 
 
 class FileSizes:
-    """A store's files, and the sizes that they show; each is looked for when it is asked for."""
+    """A store's files, and the sizes that they show. Files are read when a size is asked for."""
 
     def __init__(
         self, storage: InputStorage, folders: Iterable[str], derived: tuple[InputStorage, str]
@@ -82,7 +82,7 @@ class FileSizes:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """The segments as they are, in order; what is none is left out."""
+        """The segments as they are, in order; files that are no segments are left out."""
         found = {}
         for folder in self._folders:
             for name, state in listed(self._storage, folder):
@@ -98,7 +98,7 @@ class FileSizes:
         return segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
 
     def queue(self, batch: bool) -> Size | None:
-        """The size of queue files, by as many of the first queues as show it."""
+        """The size of queue files, by the first queues (_QUEUES_MOST, or _FILES_MOST files)."""
         queues, files = [], 0
         for queue in islice(self.queues(batch, _TOPICS_LISTED), _QUEUES_MOST):
             queues.append(queue[:_FILES_MOST])
@@ -108,7 +108,7 @@ class FileSizes:
         return queue_size(queues, batch)
 
     def queues(self, batch: bool, topics: int | None = None) -> Iterator[list[NamedFile]]:
-        """The files of each queue; topics: only of so many."""
+        """The files of each queue; topics: only of this many topics."""
         root = f"{self.derived}/{BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE}"
         for topic, state in listed(self._there, root)[:topics]:
             if state is not None:
@@ -126,8 +126,8 @@ class FileSizes:
     ) -> IndexShown | None:
         """What the index files show; None where there is none with a header.
 
-        usual: RocketMQ's defaults. At most four files are searched, the newest first; every: all,
-        and those that end behind their header count too.
+        usual: RocketMQ's defaults. At most four files are searched, the newest first. every: all
+        files are searched, and a file that is only a header counts too.
         """
         least = INDEX_HEADER_BYTES if every else INDEX_HEADER_BYTES + 1
         files = [
@@ -154,8 +154,8 @@ class FileSizes:
 def segment_size(segments: Sequence[NamedFile]) -> Size | None:
     """The size of a log's segments; None where there is none that could be trusted.
 
-    One segment alone that is no whole number of KiB, or whose name is no multiple of its length,
-    shows nothing: it may be the part of one that was copied.
+    A lone segment that is no whole number of KiB, or whose name is no multiple of its length, shows
+    nothing: it may be a part of a segment that was copied.
     """
     there = sorted(each for each in segments if each.length)
     votes = Counter(each.length for each in there)
@@ -169,7 +169,7 @@ def segment_size(segments: Sequence[NamedFile]) -> Size | None:
 
 
 def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
-    """The size of queue files; `queues` has the files of each queue."""
+    """The size of queue files. queues: the files of each queue."""
     unit = entry_bytes(batch)
     votes: Counter[int] = Counter()
     there: list[NamedFile] = []

@@ -25,7 +25,6 @@ _SERVICES = {  # families of STORE_DB beside the index
 
 
 def has_database(storage: InputStorage, folder: str) -> bool:
-    """Whether there is a RocksDB in a folder."""
     return any(name == CURRENT for name, _ in listed(storage, folder))
 
 
@@ -60,8 +59,8 @@ def not_derived(storage: InputStorage, store: str) -> list[str]:
 
 
 def services_in(storage: InputStorage, folder: str) -> list[str]:
-    """What there is of timers and half messages in a RocksDB, or may be: it is looked at where its
-    tables need not be copied first, and can be read.
+    """Which of timers and half messages are in a RocksDB; both may be, where it cannot be read or
+    its tables would have to be copied first.
     """
     if not has_rows(storage, folder):
         return []

@@ -1,8 +1,8 @@
 """Which releases put the entries of a store's index, in the order of the log (decision 0024).
 
 Two rules show where a broker was upgraded: up to 4.7.0 hashSlotCount grows with every key, and from
-5.4.0 on tags have a key of their own. A new broker goes on with the newest file, so one file may
-begin by the old rule and end by the new one. Headers, and a few entries and records are read.
+5.4.0 on tags have a key of their own. An upgraded broker continues the newest file, so one file may
+begin by the old rule and end by the new rule. Only headers and a few entries and records are read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,13 +28,13 @@ _EVERY_KEY = Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", ""
 _SLOTS_IN_USE = Clue("hashSlotCount of the index counts slots in use (since 4.7.1)", "4.7.1")
 _TAGS = Clue("the index has keys of tags (since 5.4.0)", "5.4.0")
 _NO_TAGS = Clue("the index has no keys of tags (up to 5.3.4)", "", "5.3.4")
-# So many entries are read at a time, and so often, until a message shows whether tags have keys.
+# Entries per read, and the most reads, until a message shows whether tags have keys.
 _ENTRIES, _TIMES = 256, 16
 _READ = 1 << 16
 
 
 class OfIndex(NamedTuple):
-    """What a store's index shows; end: behind its last message, -1 where no file has an entry."""
+    """What a store's index shows. end: last physicalOffset in it + 1, or -1 without an entry."""
 
     counts: list[Period]
     tags: list[Period]
@@ -46,10 +46,10 @@ class OfIndex(NamedTuple):
 def dispatched_again(
     storage: InputStorage, folder: str, settings: Settings, checkpoint: Checkpoint | None
 ) -> int:
-    """From which physical offset on a broker's recovery indexes again; NEVER: from nowhere.
+    """The physical offset from which a broker's recovery indexes again; NEVER if it does not.
 
-    On loading after a crash it deletes each file with a later endTimestamp than the checkpoint's
-    indexMsgTimestamp (IndexService.load).
+    On loading after a crash a broker deletes each index file whose endTimestamp is above the
+    checkpoint's indexMsgTimestamp (IndexService.load).
     """
     known = checkpoint.index_msg_timestamp if checkpoint else 0
     start = NEVER
@@ -141,12 +141,12 @@ def _counts_every_key(file: IndexFileReader) -> bool:
 
 
 def _first_slot_counted(file: IndexFileReader, known: bool) -> int:
-    """The place of the first message of which a broker counted slots in use, where one before had
-    counted every key; 0 where the file is of one of them.
+    """The place of the first message for which a broker counted slots in use, after an older broker
+    had counted every key; 0 where one broker put all keys of the file.
 
-    The old one counted a key even where its slot was in use, so that `previous` of its entry is
-    not 0: so many more there are than slots in use. known: a file before it counts every key; else
-    a count that one flipped bit may have made is not believed.
+    The older broker also counted keys whose slot was in use (`previous` is not 0): hashSlotCount
+    exceeds the slots in use by their number. known: an earlier file counts every key; otherwise a
+    count that one flipped bit may have made is not believed.
     """
     in_use = _slots_in_use(file)
     besides = file.header.slots_used - in_use
@@ -203,7 +203,7 @@ def _tags(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[Period]:
 
 
 def _between(log: LogReader, file: IndexFileReader, low: _Shown, high: _Shown) -> int:
-    """The place of the first message that shows the rule of `high`; low: shows the other one."""
+    """The place of the first message that shows the rule of `high`; `low` shows the other."""
     stop = file.header.next_entry
     while high.entry - low.entry > _ENTRIES:
         middle = (low.entry + high.entry) // 2
@@ -221,7 +221,7 @@ def _between(log: LogReader, file: IndexFileReader, low: _Shown, high: _Shown) -
 def _shown_from(
     log: LogReader, file: IndexFileReader, first: int, stop: int, times: int | None = None
 ) -> Iterator[_Shown]:
-    """The messages that show it, with their first entry in [first, stop). times: read so often."""
+    """The messages that show whether tags have keys, in [first, stop). times: most reads."""
     while first < stop and times != 0:
         groups = _groups(file, first, min(_ENTRIES, file.header.next_entry - first))
         yield from (each for each in _shown(log, groups) if each.entry < stop)
@@ -244,7 +244,7 @@ def _last_shown(log: LogReader, file: IndexFileReader) -> _Shown | None:
 
 
 class _Group(NamedTuple):
-    """Neighbouring entries of one message; whole: it has no other ones, as far as can be seen."""
+    """Neighbouring entries of one message; whole: these seem to be all that it has."""
 
     place: int
     entry: int
@@ -264,7 +264,7 @@ def _groups(file: IndexFileReader, first: int, count: int) -> list[_Group]:
         last = first + numbers[-1] + 1 == file.header.next_entry
         found.append(_Group(place, first + numbers[0], [hashes[n] for n in numbers], whole, last))
     if len(found) == 1 and first == 1 and found[0].last:
-        return [found[0]._replace(whole=True)]  # the store's only one
+        return [found[0]._replace(whole=True)]  # the store's only message
     return found
 
 
@@ -292,7 +292,7 @@ def _has_tags(record: Record, hashes: list[int]) -> bool | None:
 
 
 def _keys(record: Record) -> tuple[list[int], list[int]]:
-    """The hashes of a message's keys, and of that of its tags, if it has any."""
+    """(the hashes of a message's keys, the hash of its tags' key, if it has tags)."""
     properties = parse_properties(record.properties)
     keys = [properties["UNIQ_KEY"]] if "UNIQ_KEY" in properties else []
     keys += [key for key in properties.get("KEYS", "").split(" ") if key]
@@ -323,9 +323,9 @@ def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[i
 def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
     """The same, anywhere in a file.
 
-    From 5.5.0 on a clean start dispatches again what is behind the last half message or op message
-    of transRocksDBEnable, or the last message in the index of indexRocksDBEnable
-    (DefaultMessageStore.recover), and so indexes the log's last message once more.
+    From 5.5.0 on a clean start (DefaultMessageStore.recover) dispatches again what follows the last
+    half message or op message of transRocksDBEnable, or the last message in the index of
+    indexRocksDBEnable. So it indexes the log's last message once more.
     """
     for run in _runs(files):
         if run.twice and run.entries <= _READ:
@@ -333,8 +333,8 @@ def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[t
 
 
 def _extra(log: LogReader, place: int, hashes: list[int]) -> Iterator[tuple[int, int]]:
-    """(a message, how many of its entries come before the last time that it was indexed), where
-    its entries are all its keys several times. A full file may have cut off the first time.
+    """(place, number of entries before the last indexing) of a message whose entries are all its
+    keys several times. Of the first time, a full file may have cut off the beginning.
     """
     record = _record(log, place)
     if record is None:
@@ -356,8 +356,8 @@ class _Run(NamedTuple):
     file: int
     entry: int
     entries: int
-    hashed: int  # the first entry's
-    twice: bool  # whether that hash is there again
+    hashed: int  # the first entry's keyHash
+    twice: bool  # whether another entry has that keyHash
 
 
 def _runs(files: Sequence[IndexFileReader]) -> Iterator[_Run]:

@@ -1,7 +1,7 @@
-"""Finds slots and entries of a store's index files from the files' own content.
+"""Finds the numbers of slots and entries of a store's index files from the files' own content.
 
 A file's length alone is not enough: many pairs of the two give the same length. A full file's
-header says its entries; any other file is searched for its first entry.
+header has the number of entries; any other file is searched for its first entry.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class SeenFile(NamedTuple):
 
 
 class SeenIndex(NamedTuple):
-    """An index file, with what its header says."""
+    """An index file, with fields of its header."""
 
     file: SeenFile
     begin: int  # beginPhyOffset
@@ -78,7 +78,7 @@ def pair_of(
 
 
 def _slots(length: int, entries: int) -> int | None:
-    """How many slots leave room for so many entries, None where no number does."""
+    """How many slots leave room for `entries` entries; None where no number does."""
     rest = length - INDEX_HEADER_BYTES - entries * INDEX_ENTRY_BYTES
     return (
         rest // INDEX_SLOT_BYTES
@@ -88,7 +88,7 @@ def _slots(length: int, entries: int) -> int | None:
 
 
 def _entries(length: int, slots: int) -> int:
-    """How many whole entries follow so many slots."""
+    """How many whole entries follow `slots` slots."""
     return (length - INDEX_HEADER_BYTES - slots * INDEX_SLOT_BYTES) // INDEX_ENTRY_BYTES
 
 
@@ -110,11 +110,11 @@ def _places(seen: SeenIndex) -> Iterator[int]:
 
 
 def _fits(seen: SeenIndex, slots: int) -> bool:
-    """Whether the first and last entry stand where they would with so many slots, and a slot has
-    the number of the last one.
+    """Whether the first and last entry are in their places if the file has `slots` slots, and a
+    slot has the last entry's number.
 
-    The last entry's physicalOffset may be one less than the header says, where reput's writer has
-    left its mark (writer/index_folder).
+    The last entry's physicalOffset may be one less than the header's endPhyOffset, where reput's
+    writer has left its mark (writer/index_folder).
     """
     at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
     last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES

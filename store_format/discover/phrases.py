@@ -13,14 +13,14 @@ _PHRASES = {
     QUEUE: "queue files of {}",
     BATCH_QUEUE: "batch queue files of {}",
     SLOTS: "index files of {} slots",
-    ENTRIES: "{} entries",  # said behind the slots
+    ENTRIES: "{} entries",  # said after the slots
     RELEASE: "RocketMQ {}",
     ERAS: "releases {}",
 }
 
 
 def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line for each thing by which something is known."""
+    """For people, a line for each source: what is known by it."""
     by: dict[str, list[str]] = {}
     for name, found in discovered.items():
         by.setdefault(found["by"], []).append(_phrase(name, found["value"]))

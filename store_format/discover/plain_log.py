@@ -1,7 +1,7 @@
-"""What a log has of that in which releases differ: whether anybody must be asked for one.
+"""Whether a log holds anything that releases treat differently: only then is the user asked.
 
-Hardly any log has properties that are malformed, or queueOffsets that do not go on by one. A log
-that is not large is read for it, where nothing else tells its release.
+Hardly any log has malformed properties, or queueOffsets that do not go on by one. A log that is not
+large is read for these, where nothing else tells its release.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ _STRETCH_BYTES = 64 << 20
 
 
 def open_all(storage: InputStorage, segments: Sequence[Segment]) -> None:
-    """Raise what the storage raises where a segment cannot be opened: nobody is asked for a release
-    that an unreadable log would tell.
+    """Raise what the storage raises where a segment cannot be opened: the user is not asked for a
+    release that the unreadable log would show.
     """
     for segment in segments:
         LiveFiles(storage).open(segment.path).close()
@@ -38,7 +38,7 @@ def looked_at(
     storage: InputStorage, segments: Sequence[Segment], releases: Sequence[str], has: Has,
     settings: Settings,
 ) -> Has:  # fmt: skip
-    """`has`, without what the log has not, as far as these releases differ in it."""
+    """`has`, less what the log does not hold, as far as these releases differ in it."""
     if sum(segment.state.size for segment in segments) > _READ_MOST:
         return has
     rules = differing(releases, has)
@@ -70,7 +70,7 @@ def _has_malformed(log: LogReader) -> bool:
     try:
         return any(malformed(step.window, step.rows) for step in log.steps(log.start))
     except StoreError:
-        return True  # what is behind damage may have any
+        return True  # a record after the damage may have any
 
 
 def _has_odd_positions(log: LogReader, settings: Settings) -> bool:

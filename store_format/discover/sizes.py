@@ -32,7 +32,7 @@ from reput.store_format.storage.writer_files import FilesRead
 def agreed_pair(
     where: str, shown: IndexShown, pair: tuple[int, int], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Slots and entries by name, which are the given ones. Raises SizeDisagrees."""
+    """Slots and entries by name. Raises SizeDisagrees where a given number differs."""
     found = dict(zip((SLOTS, ENTRIES), pair, strict=True))
     for name, value in found.items():
         if given.get(name, value) != value:
@@ -101,7 +101,7 @@ def settings_to_continue(
 def _sizes_of_all(
     files: Files, given: Mapping[str, int], usual: Mapping[str, int]
 ) -> dict[str, int]:
-    """The sizes that all files have; one that no file shows is left out."""
+    """The sizes that all files have; a size that no file shows is left out."""
     storage = FilesRead(files)
     there = FileSizes(storage, [COMMIT_LOG], (storage, ""))
     found = {}

@@ -1,7 +1,7 @@
-"""What a store shows by itself, so that nobody is asked for it: sizes, release, kinds of queues.
+"""What a store shows by itself, so that the user is not asked: sizes, release, kinds of queues.
 
-One way for all commands. What the user gives stands over what is found, and must not contradict it:
-a size that no file of the store has is an error. Files stand over a configuration that was found.
+All commands use this module. What the user gives goes before what is found, but must not contradict
+it: a size that no file of the store has is an error. Files go before a found configuration.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import InputStorage
 
 _DEFAULTS = Settings().by_name()
-_TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
+_TIMES_DEFAULT = 16  # times the default: a larger size is only taken from the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
@@ -51,7 +51,7 @@ NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
 
 class FoundValue(NamedTuple):
-    """One thing that a store shows: its value, and by what it is known."""
+    """A value that a store shows, and by what it is known."""
 
     value: Any
     by: str
@@ -70,10 +70,10 @@ class Discovered:
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
-    left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    left: tuple[str, ...] = ()  # the releases that may have written last, where the user named none
     conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
-    alike: str = ""  # the releases that would write the same, where nobody said which
+    alike: str = ""  # the releases that would write the same, where the user named none
     log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
 
     @property
@@ -87,7 +87,7 @@ class Discovered:
             raise SettingError(f"{self.contradicted}; leave --rocketmq out")
 
     def dispatched_from(self, start: int) -> "Discovered":
-        """As it is once the last release has dispatched again what is from an offset on."""
+        """As this is once the last release has dispatched the log from `start` on again."""
         if len(self.eras) < 2 or self.eras[-1].start <= start:
             return self
         older = tuple(era for era in self.eras[:-1] if era.start < start)
@@ -97,7 +97,7 @@ class Discovered:
         return replace(self, eras=eras, again=again, found=found)
 
     def of_one_release(self) -> "Discovered":
-        """For files that are all derived anew, by one release."""
+        """The same for files that are all derived anew, by one release."""
         if len(self.eras) < 2:
             return replace(self, again=())
         text = (
@@ -111,7 +111,7 @@ class Discovered:
         return {name: found._asdict() for name, found in self.found.items()}
 
     def of_release(self) -> dict[str, dict[str, Any]]:
-        """Of that, what is known of its release."""
+        """The part of `as_json` that is about the release."""
         return {name: found for name, found in self.as_json().items() if name in (RELEASE, ERAS)}
 
 
@@ -124,11 +124,11 @@ def discover(
     compares: bool = False,
     sweeps: bool = False,
 ) -> Discovered:
-    """What the store shows besides what is given. Nothing is written, no Spark is wanted.
+    """What the store shows besides what is given. Nothing is written, no Spark is needed.
 
     derived: where its derived files are, by default the store; manifest: of a rebuilt set there.
     writes: records are to be written too, in which more releases differ. compares: files are only
-    compared, so that nobody is asked: the newest release that may be is assumed. sweeps: index
+    compared, so that the user is not asked: the newest possible release is assumed. sweeps: index
     files are compared, so that each message that was indexed again must be known.
 
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
@@ -185,7 +185,7 @@ class _Discovery:
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """What a set that was rebuilt says of how it was made; it may have been tampered with."""
+        """Take release and settings from a rebuilt set's manifest, which may be tampered with."""
         release, settings = manifest.get(RELEASE), manifest.get("settings")
         by = f"by {self.derived}/{MANIFEST}"
         if self.release is None and isinstance(release, str):
@@ -253,7 +253,7 @@ class _Discovery:
             self._size(name, value, "by their length and first entry")
 
     def _doubt(self, index_end: int) -> None:
-        """Warn if the log's only segment is a part of one: the index has messages after its end."""
+        """Warn if the log's only segment is a part: the index has messages after its end."""
         segments = self.files.segments
         if len(segments) == 1 and SEGMENT in self.found and index_end >= segments[0].end:
             only = segments[0]
@@ -332,7 +332,7 @@ class _Discovery:
     def _release(self, settings: Mapping[str, str]) -> str:
         if self.release is not None and (self.by_manifest or not self.files.segments):
             return self.release
-        if not self.files.segments:  # what is missing is said by those who read the log
+        if not self.files.segments:  # whoever reads the log reports what is missing
             if self.writes:
                 self._add(RELEASE, RELEASES[-1], NEW_STORE)
             return RELEASES[-1]
@@ -372,7 +372,7 @@ class _Discovery:
         try:
             found = release_found(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
-            open_all(self.storage, self.files.segments)  # one that is unreadable is called that
+            open_all(self.storage, self.files.segments)  # an unreadable segment is reported as that
             raise
         self.others, self.alike = found.others, found.alike
         self._add(RELEASE, found.release, found.by)

@@ -8,7 +8,7 @@ from reput.store_format.storage.protocol import Storage
 
 
 class StoreAt(NamedTuple):
-    """Where a store is, and what the user says of it."""
+    """Where a store is, and what the user gives for it."""
 
     storage: Storage
     path: str  # as `storage` resolves it

@@ -1,4 +1,4 @@
-"""The release that wrote a store last, by its clues; the user is asked where they do not say."""
+"""The release that wrote a store last, by its clues; where these do not tell, the user is asked."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,8 +12,8 @@ _EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
 
 
 class ReleaseFound(NamedTuple):
-    """A release that a store's files show, and by what; others: one of each kind that might be
-    meant instead, newest first, where it is only assumed.
+    """A release that a store's files show, and by what. others: if the release is only assumed, one
+    of each group of releases that might be meant instead, newest first.
     """
 
     release: str
@@ -26,9 +26,10 @@ def release_found(
     clues: Sequence[Clue], hints: Sequence[Clue], has: Has,
     look: Callable[[Has], Has] = lambda has: has, assume: bool = False,
 ) -> ReleaseFound:  # fmt: skip
-    """The release that wrote last. hints: what may be there, and what a release is chosen by among
-    those that derive the same files; look: looks at the log for what it has, where that counts;
-    assume: take the newest where several are left.
+    """The release that wrote last.
+
+    hints: clues that choose among releases that derive the same files. look: reads the log for what
+    `has` asks, only if that matters. assume: take the newest where several releases are left.
 
     Raises UnknownRelease where more than one is left: it lists them.
     """

@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept: a folder that others cannot change, or none at all.
+"""The folder for compiled kernels: one that others cannot change, or none at all.
 
-Without one, kernels are compiled in memory at each start. This module imports no numba, so that a
-command can say which it is before it begins.
+Without a folder, kernels are compiled in memory at each start. This module imports no numba, so
+that a command can tell the folder before it begins.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from reput.store_format.disk.private_folders import private_folder
 
-# What has kernels: the format, and the broker that stands on it.
+# The packages with kernels.
 _PACKAGES = ("reput.store_format", "reput.broker")
-# Wherever in a module it stands, over several lines too; in a comment it does no harm.
+# An import anywhere in a module, over several lines too; a match in a comment does no harm.
 _IMPORT = re.compile(rb"(reput\.(?:store_format|broker)[.\w]*)(?: import (\([^)]*\)|[^\n]*))?")
 _NAME = re.compile(rb"\w+")
 
 
 class CacheFolder(NamedTuple):
-    """The folder (None where there is none), and why each place before it would not do."""
+    """The folder (None if there is none), and why each earlier place was refused."""
 
     path: str | None
     refused: tuple[str, ...]
@@ -32,7 +32,7 @@ class CacheFolder(NamedTuple):
 
 @cache
 def cache_folder() -> CacheFolder:
-    """The first place that will do: the one that is set, the user's, one below $TMPDIR."""
+    """The first suitable place: the one in the environment, the user's, one below $TMPDIR."""
     roots = [
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
         os.path.join(os.path.expanduser("~"), ".cache", "reput"),
@@ -50,14 +50,14 @@ def cache_folder() -> CacheFolder:
 
 
 def has_kernels(folder: str) -> bool:
-    """Whether a folder has kernels of these sources, and not of other versions only."""
-    walk = source_key("reput.store_format.log.records")  # no run without its kernels
+    """Whether a folder has kernels compiled from these sources, not only from other versions."""
+    walk = source_key("reput.store_format.log.records")  # every run needs its kernels
     return any(walk in name and name.endswith(".nbc") for name in os.listdir(folder))
 
 
 def source_key(module: str) -> str:
-    """A hash of a module with kernels and of those of `_PACKAGES` that it imports, at whatever
-    distance: what its kernels are compiled from. Raises KeyError for another module.
+    """A hash of what a module's kernels are compiled from: the module, and all modules of
+    `_PACKAGES` that it imports, directly or not. Raises KeyError for another module.
     """
     seen, left = {module}, [module]
     while left:
@@ -72,7 +72,7 @@ def source_key(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """The modules of these packages that a module names."""
+    """The modules of `_PACKAGES` that a module imports."""
     known, found = _modules().keys(), set()
     for path, names in _IMPORT.findall(_source(module)):
         imported = path.decode()

@@ -1,6 +1,6 @@
 """`Files`: the operations on files that the writer, recovery, install and publishing use.
 
-They are given one (`local_files.py` has this machine's), so that tests can give them one in which
+They are passed a `Files` (`local_files.py` has this machine's), so that tests can pass one in which
 an operation fails, or which shows what a crash would have left.
 
 What they assume of a disk (docs/writer.md has more):
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # text: numpy itself is not imported for it
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # a string: numpy is not imported for it
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
 Data = Any
 
@@ -34,13 +34,13 @@ class StoreInUse(StoreError):
 
 
 class OpenFile(Protocol):
-    """An open file; places and lengths in bytes. OSError where the disk refuses."""
+    """An open file; places and lengths in bytes. Methods raise OSError if the disk refuses."""
 
     def write_at(self, at: int, data: Data) -> None:
         """Write all of data at a place."""
 
     def read_at(self, at: int, buffer: Bytes) -> None:
-        """Fill the buffer from a place. Raises StoreChanged where the file is too short."""
+        """Fill the buffer from a place. Raises StoreChanged if the file is too short."""
 
     def sync(self) -> None:
         """Return when all bytes written, and the length, are durable."""
@@ -51,7 +51,7 @@ class OpenFile(Protocol):
     def length(self) -> int: ...
 
     def lock_pages(self, length: int) -> Callable[[], None]:
-        """Keep the first `length` bytes in memory, where this process may; returns what ends it."""
+        """Keep the first `length` bytes in memory, if allowed. Returns a function that ends it."""
 
     def close(self) -> None: ...
 
@@ -60,7 +60,7 @@ class Files(Protocol):
     """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError, StoreError for no file."""
+        """Open for reading and writing. Raises FileNotFoundError; StoreError for another kind."""
 
     def open_read(self, path: str) -> OpenFile:
         """Open for reading only. Raises FileNotFoundError; StoreError for another kind of file."""
@@ -77,16 +77,16 @@ class Files(Protocol):
         """
 
     def is_ours(self, path: str) -> bool:
-        """Whether it belongs to this user, nobody else may write to it, and it is no link."""
+        """Whether a file (no link) belongs to this user, and nobody else may write to it."""
 
     def inode(self, path: str) -> int:
         """The inode number, by which one sees whether another file has taken the name."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; empty where there is no such folder."""
+        """The names in a folder, sorted; empty if there is no such folder."""
 
     def make_folder(self, path: str) -> None:
-        """Make a folder with those above it that are missing; their names are made durable."""
+        """Make a folder and the missing ones above it; their names are made durable."""
 
     def add_folder(self, path: str, like: str | None = None) -> None:
         """Make a folder with mode and owner of `like`, not durable yet. Raises FileExistsError."""
@@ -98,7 +98,7 @@ class Files(Protocol):
         """A new, empty file that is this user's alone. Raises FileExistsError."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give it another name; replaces a file or empty folder of that name."""
+        """Rename a file or folder; replaces a file or empty folder of the new name."""
 
     def exchange(self, path: str, to: str) -> None:
         """Swap two names in one atomic step."""
@@ -112,7 +112,7 @@ class Files(Protocol):
     def sync_folder(self, path: str) -> None: ...
 
     def used_share(self) -> float:
-        """How much of the disk is used: 0 to 1; 0 where that is not known."""
+        """The used share of the disk: 0 to 1; 0 if unknown."""
 
     def sync_all(self, path: str) -> None:
         """Return when all bytes and names of the file system that holds `path` are durable."""

@@ -20,7 +20,7 @@ def fill_from(descriptor: int, path: str, at: int, buffer: Bytes, how: int = 0) 
     """Fill the buffer from a place. Raises StoreChanged at the file's end. how: preadv2's flags."""
     done = os.preadv(descriptor, [buffer], at, how)
     if done == buffer.nbytes:
-        return  # nearly always, and for many small reads the rest would take as long as the read
+        return  # nearly always: for many small reads the rest would take as long as the read
     view = memoryview(buffer).cast("B")
     while done < len(view):
         count = os.preadv(descriptor, [view[done:]], at + done, how)
@@ -59,14 +59,14 @@ class DiskFile:
         return os.fstat(self._descriptor).st_size
 
     def lock_pages(self, length: int) -> Callable[[], None]:
-        """DefaultMappedFile.mlock, which takes no notice of a refusal either (RLIMIT_MEMLOCK)."""
+        """DefaultMappedFile.mlock, which also ignores a refusal (RLIMIT_MEMLOCK)."""
         try:
             pages = mmap.mmap(self._descriptor, length)
         except (OSError, ValueError):  # a file system that maps no files
             return lambda: None
         place = ctypes.c_char.from_buffer(pages)
         ctypes.CDLL(None).mlock(ctypes.byref(place), ctypes.c_size_t(length))
-        del place  # else the pages could not be let go of
+        del place  # else the pages could not be released
         return pages.close
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class DiskFiles:
 
     @classmethod
     def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
-        """Files of which new ones get the store's mode and owner, for its broker."""
+        """Files in which new ones get the store's mode and owner, for its broker."""
         mode = stat.S_IMODE(store.st_mode)
         owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
         return cls(root, mode & 0o666, mode, owner)
@@ -219,11 +219,11 @@ class DiskFiles:
         except OSError:
             return 0.0
         used = disk.f_blocks - disk.f_bfree
-        whole = used + disk.f_bavail  # without what is kept for root
+        whole = used + disk.f_bavail  # without the blocks kept for root
         return -(-used * 100 // whole) / 100 if whole else 0.0
 
     def sync_all(self, path: str) -> None:
-        """Linux's syncfs; it tells of write errors since Linux 5.8."""
+        """Linux's syncfs, which reports write errors since Linux 5.8."""
         libc = ctypes.CDLL(None, use_errno=True)
         descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -234,7 +234,7 @@ class DiskFiles:
             os.close(descriptor)
 
     def open_below(self, path: str) -> DiskFile:
-        """open_read where no folder on the way from the root may be a link either."""
+        """Like open_read, but no folder on the way from the root may be a link either."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         *folders, name = path.split("/")
         here = os.open(self._at(""), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -258,8 +258,8 @@ class DiskFiles:
     def lock(self, path: str) -> Callable[[], None]:
         """FileChannel.tryLock(0, 1, false): a POSIX lock on the first byte.
 
-        The file stays. A new one gets the word `lock` (DefaultMessageStore.start); what another
-        holds stays, as somebody's own file may have that name, or a second one elsewhere.
+        The file is kept. A new one gets the word `lock` (DefaultMessageStore.start). An older
+        file's content is kept, as it may be somebody's own file, or have a second name elsewhere.
         """
         at = self._at(path)
         # This must be asked before the file is opened: a process loses its POSIX locks on a file

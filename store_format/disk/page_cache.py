@@ -7,15 +7,15 @@ import sys
 from functools import cache
 
 _RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
-_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
+_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose bytes written twice
 _SYS_CACHESTAT = 451  # the same number on every architecture, since Linux 6.5
 _MEMORY = re.compile(r"^MemAvailable: +(\d+) kB$", re.MULTILINE)
 
 
 @cache
 def uncached_flags(release: str) -> int:
-    """The flags of preadv2 and pwritev2 by which a Linux kernel of this release leaves nothing new
-    in its cache. 0: it knows none, or would be wrong to trust.
+    """The flags of preadv2 and pwritev2 with which this release of Linux leaves nothing new in its
+    page cache. 0: it has none, or they cannot be trusted.
     """
     version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
     return _RWF_DONTCACHE if version >= _DONTCACHE_SINCE else 0
@@ -35,9 +35,9 @@ class _Found(ctypes.Structure):
 def cached_bytes(descriptor: int, at: int, length: int) -> int | None:
     """How many bytes of a part of an open file are in the page cache, in whole pages.
 
-    None where the system does not say: no Linux or one before 6.5, or the file is another user's.
+    None if unknown: without Linux, before Linux 6.5, or if the file is another user's.
     """
-    if sys.platform != "linux":  # the number is another call's there
+    if sys.platform != "linux":  # elsewhere the number is another call's
         return None
     asked, found = _Range(at, length), _Found()
     call = ctypes.CDLL(None).syscall
@@ -47,7 +47,7 @@ def cached_bytes(descriptor: int, at: int, length: int) -> int | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that could be had without swapping, the page cache's among them. None: not known."""
+    """Bytes available without swapping, with those of the page cache. None: unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as meminfo:
             found = _MEMORY.search(meminfo.read())

@@ -1,9 +1,8 @@
 """Folders that only this user can change, for files that are loaded as code: compiled kernels.
 
-Whoever may write to a folder, or rename a folder above it, decides what is found there. So each
-folder and link on the path must belong to root or to this user, and nobody else may write to it.
-Others may write to a folder with the sticky bit, such as /tmp: there they can neither rename nor
-remove what is not theirs.
+Whoever may write to a folder, or rename a folder above it, decides its content. So each folder and
+link on the path must belong to root or to this user, and nobody else may write to it. Others may
+write to a folder with the sticky bit, such as /tmp: they cannot rename or remove others' files.
 """
 
 import os
@@ -15,14 +14,13 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivate(OSError):
-    """Others can change what lies in a folder, or it cannot be written to; the message says why."""
+    """Others can change a folder's content, or it cannot be written to; the message says why."""
 
 
 def private_folder(path: str) -> str:
-    """The folder `path`, which is made (mode 0700) where it is missing, without links in its name.
+    """The folder `path` without links in its name; made (mode 0700) if it is missing.
 
-    It and all folders above it are such that only this user and root decide what is in it.
-    Raises NotPrivate.
+    Only this user and root can change its content, or the folders above it. Raises NotPrivate.
     """
     folder = _walk(os.path.abspath(path))
     about = os.lstat(folder)
@@ -36,9 +34,9 @@ def private_folder(path: str) -> str:
 
 
 def safe_parent(path: str) -> str:
-    """The folder `path`, in which only this user can change or rename what this user makes.
+    """The folder `path`, in which nobody else can change or rename this user's files.
 
-    It may be one that all write to, as /tmp. Raises NotPrivate.
+    All may write to it, as to /tmp. Raises NotPrivate.
     """
     folder = _walk(os.path.abspath(path))
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -51,7 +49,7 @@ def _walk(path: str) -> str:
     here, left, links = "/", _parts(path), 0
     _check("/")
     while left:
-        if left[0] == "..":  # out of a link's target; the folder above was checked on the way
+        if left[0] == "..":  # from a link's target; the folder above was checked on the way
             here, left = os.path.dirname(here), left[1:]
             continue
         here, left = os.path.join(here, left[0]), left[1:]
@@ -80,7 +78,7 @@ def _made(folder: str) -> os.stat_result:
     try:
         return os.lstat(folder)
     except FileNotFoundError:
-        # Another process may have made the folder meanwhile; the check that follows sees whose.
+        # Another process may have made the folder meanwhile; the following check sees whose it is.
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         return os.lstat(folder)

@@ -7,7 +7,7 @@ import numpy as np
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import StoreError
 
-PART = ".part"  # what a new file's name ends in until it is whole
+PART = ".part"  # the end of a new file's name until the file is complete
 
 
 def read_small(files: Files, path: str, most: int) -> bytes:
@@ -19,7 +19,7 @@ def read_small(files: Files, path: str, most: int) -> bytes:
 
 
 def write_small(files: Files, path: str, content: bytes) -> None:
-    """Make a file, durable but for its name. Raises FileExistsError, OSError."""
+    """Make a file; its content is durable, its name not yet. Raises FileExistsError, OSError."""
     with closing(files.create(path)) as file:
         if content:
             file.write_at(0, content)
@@ -27,7 +27,7 @@ def write_small(files: Files, path: str, content: bytes) -> None:
 
 
 def add_folders(files: Files, root: str, folder: str) -> None:
-    """Make a folder below `root`, with those above it that are missing. No name is durable yet."""
+    """Make a folder below `root`, and the missing ones between. No name is durable yet."""
     parts = folder.split("/") if folder else []
     for depth in range(1, len(parts) + 1):
         path = "/".join([*([root] if root else []), *parts[:depth]])
@@ -36,8 +36,8 @@ def add_folders(files: Files, root: str, folder: str) -> None:
 
 
 def check_small(files: Files, path: str) -> None:
-    """Raise StoreError where `replace_small` would find something else than a file of this name."""
-    if files.exists(path) and files.is_folder(path):  # it raises for a link
+    """Raise StoreError if `replace_small` would find something other than a file of this name."""
+    if files.exists(path) and files.is_folder(path):  # is_folder raises for a link
         raise StoreError(f"{path}: is a folder; it is left as it is")
 
 
@@ -45,11 +45,13 @@ def replace_small(
     files: Files, path: str, content: bytes, *, own: bool = False, length: int | None = None,
     beside: str = PART,
 ) -> None:  # fmt: skip
-    """Give a file this content in one step: a crash leaves the old one or the new one.
+    """Give a file this content in one step: a crash leaves the old content or the new.
 
     The content is durable then; the name is once its folder is synced. own: nobody else may read
-    it. length: bytes of the file, zeros after the content; by default it ends there. beside: what
-    the name ends in until then; a file of that name is removed. Raises OSError.
+    it.
+    length: bytes of the file, with zeros after the content; by default the content's.
+    beside: the end of the new file's name until then; an older file of that name is removed.
+    Raises OSError.
     """
     new = path + beside
     if files.exists(new):

@@ -1,4 +1,4 @@
-"""How far a broker has gone, by the small files in which it keeps that."""
+"""How far a broker has come with its services, by the small files in which it notes that."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that check
 
 
 def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
-    """How far it has delivered. What cannot be read is noted, and counts as missing."""
+    """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
     table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
     levels = None
     if table is not None:
@@ -35,7 +35,7 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
 
 
 class _InWheel:
-    """Which messages wait in the wheel, by timerlog; it is read when the first is asked for."""
+    """Whether a message waits in the timer wheel; timerlog is read at the first call."""
 
     def __init__(self, storage: InputStorage, store: str, read_time: int) -> None:
         self._storage, self._store, self._read_time = storage, store, read_time

@@ -1,18 +1,18 @@
 """What became of delayed messages: those of the delay levels, and those of the timer wheel.
 
-A delayed message stands in SCHEDULE_TOPIC_XXXX, in the queue of its level, until the broker
-appends it to its real queue (ScheduleMessageService). It has read each level's queue up to the
-offset in config/delayOffset.json. 5.0.0 to 5.3.2 go on to the next message where a delivery fails
-(#9248), and any release does so where the message itself cannot be delivered. Nothing in the store
-says so: but the delivered record is missing.
+A delayed message waits in SCHEDULE_TOPIC_XXXX, in the queue of its level, until the broker appends
+it to its real queue (ScheduleMessageService). The broker has read each level's queue up to the
+offset in config/delayOffset.json. 5.0.0 to 5.3.2 skip a message whose delivery fails (#9248), and
+every release skips a message that cannot be delivered. Only the missing delivered record shows it.
 
 A timer message stands in rmq_sys_wheel_timer (TimerMessageStore). The broker has read that queue
 up to config/timercheck's lastTimerQueueOffset, and has delivered what was due before its
-lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll). With
-timerRocksDBEnable (5.4.0) RocksDB says both, and has a row of each message that waits (Timeline).
+lastReadTimeMs. A message due only in some days is put back into the topic now and then (a roll).
+With timerRocksDBEnable (5.4.0) RocksDB has both, and a row of each waiting message (Timeline).
 
-What is delivered has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that were to
-be (a mark's `home`). Several messages may have the same ones; then the oldest is the delivered one.
+A delivered record has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that the
+waiting message was to get (a mark's `home`). If several have the same `home`, the oldest is the
+delivered one.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ from reput.store_format.fate.marks import (
 )
 from reput.store_format.rocksdb.services import Timers
 
-# Up to so long after a message was due its delivery may be on its way.
+# For this long after a message was due its delivery may be on its way.
 _ON_ITS_WAY_MS = 10_000
 _UNDELIVERABLE = BAD_REAL_QID | NO_REAL_TOPIC | BAD_OUT
 
@@ -71,10 +71,10 @@ class Read(NamedTuple):
 
     levels: Mapping[int, int] | None  # delayOffset.json: by level the next queue offset
     timer_position: int | None  # timercheck's lastTimerQueueOffset
-    timer_read: int  # and its lastReadTimeMs
+    timer_read: int  # timercheck's lastReadTimeMs
     stopped: bool  # there is no file `abort`: what is in these files belongs to this log's end
-    # Whether the message at a physical offset stands in a slot of the wheel that is still to be
-    # read; None: that is not known, and it does where it is due later.
+    # Whether the message at a physical offset is in a slot of the wheel that is still to be read.
+    # None: not known; then all messages that are due at timer_read or later count as being there.
     in_wheel: Callable[[int], bool] | None = None
     timers: Timers | None = None  # of a broker that keeps them in RocksDB
 
@@ -134,7 +134,7 @@ def _timer_passed(read: Read, place: int, offset: int, due: int, delivered: bool
 def _wheel_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
     """Whether the wheel has nothing more to do with a message of it.
 
-    What is delivered before its time is taken out of the wheel (`reput deliver-delayed`).
+    A message delivered before its time is taken out of the wheel (`reput deliver-delayed`).
     """
     if read.timer_position is None or offset >= read.timer_position:
         return False
@@ -171,16 +171,16 @@ def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> DelaySta
 def _deleted(mark: Any, asks: Marks) -> bool:
     """Whether a message of the timer wheel was recalled.
 
-    What recalls it names its UNIQ_KEY, from 5.3.2 on with the topic before it, and is due at the
-    same time (TimerMessageStore.buildDeleteKey).
+    The message that recalls it names its UNIQ_KEY, from 5.3.2 on with the topic before it, and is
+    due at the same time (TimerMessageStore.buildDeleteKey).
     """
     names = (asks["deletes"] == mark["key"]) | (asks["deletes"] == mark["deletedBy"])
     return bool(mark["key"] != 0 and np.any(names & (asks["out"] == mark["out"])))
 
 
 def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each mark the place of its delivered record, or NONE; and whether it was put back into
-    the timer topic, so that another mark stands for it.
+    """For each mark the place of its delivered record, or NONE; and whether the message was put
+    back into the timer topic, so that a later mark stands for it.
     """
     found = np.full(len(marks), NONE, np.int64)
     superseded = np.zeros(len(marks), np.bool_)
@@ -190,7 +190,7 @@ def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.boo
     homes, delivered = marks["home"][order], ~_waits(marks)[order]
     starts = np.flatnonzero(np.append(True, homes[1:] != homes[:-1]))
     stops = np.append(starts[1:], len(homes))
-    # Nearly all are a pair: one that waited, and its delivery.
+    # Nearly all groups are a pair: a message that waited, and its delivery.
     two = stops - starts == 2
     pairs = starts[two][~delivered[starts[two]] & delivered[starts[two] + 1]]
     found[order[pairs]] = marks["physicalOffset"][order[pairs + 1]]

@@ -26,12 +26,12 @@ from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.rocksdb.services import HalfRows
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
-_LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
-_NAMED_MOST = 20  # of what is skipped, how many are named one by one
+_LEVELS_MOST = 1000  # queues of the schedule topic that are looked at: a store may be hostile
+_NAMED_MOST = 20  # skipped values that are named one by one
 
 
 class _OpsMissingError(StoreError):
-    """The queue of op messages does not tell of all of them."""
+    """The queue of op messages does not have all of them."""
 
 
 class TransactionRow(NamedTuple):
@@ -46,10 +46,10 @@ class TransactionRow(NamedTuple):
     store_timestamp: int  # of the half message
     age: int  # from bornTimestamp to the log's last record
     checks: int
-    copies: int  # how often the broker has appended it again
-    half_offset: int  # queue offset of the newest of these in its topic of half messages
+    copies: int  # how often the broker has appended the half message again
+    half_offset: int  # queue offset of the newest copy in its topic of half messages
     physical_offset: int  # of the half message
-    last_physical_offset: int  # of its newest copy
+    last_physical_offset: int  # of the newest copy
     end_physical_offset: int | None  # of what ended it: the committed record, an op, the discard
     end_timestamp: int | None
     op_physical_offset: int | None
@@ -119,8 +119,8 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
 def gathered_transactions(
     store: OpenedStore, notes: Notes
 ) -> tuple[Gathered, int, HalfRows | None]:
-    """What `transactions.resolve` is given: marks, how far the broker has checked, and what
-    RocksDB has of half messages, if the log has some in its topic.
+    """The arguments of `transactions.resolve`: marks, how far the broker has checked, and what
+    RocksDB has of half messages, if the log has some in RocksDB's topic.
     """
     gathered = gather_noted(store, transactions.concerns, notes)
     position = half_position(store.storage, store.path, notes)
@@ -130,7 +130,7 @@ def gathered_transactions(
 def gathered_delays(
     store: OpenedStore, notes: Notes
 ) -> tuple[Gathered, Mapping[int, int], delays.Read]:
-    """What `delays.resolve` is given: marks, each level's milliseconds, how far the broker was."""
+    """The arguments of `delays.resolve`: marks, each level's ms, how far the broker was."""
     read = read_progress(store.storage, store.path, notes)
     levels = level_delays(store, notes)
     gathered = gather_noted(store, delays.concerns, notes)
@@ -164,7 +164,7 @@ def message_events(
 
 
 def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Gathered | None:
-    """The marks at these places and what ops say of them; None where the log is to be read."""
+    """The marks at these places and the ops that name them; None: the log must be walked."""
 
     def op_queue(topic: str) -> Queue:
         queue = store.queue(topic, 0, False)
@@ -181,7 +181,7 @@ def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Ga
 
 
 def _near_end(store: OpenedStore) -> int:
-    """Where a record stands near the log's end: the last that the index has; 0 where none does."""
+    """A place near the log's end where a record is: the index's last, 0 where it has none."""
     try:
         index = store.index()
         if not index.files:
@@ -215,7 +215,7 @@ def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
 
 
 def _shown_delay(store: OpenedStore, level: int) -> int | None:
-    """What the last entry of a level's queue shows; None where there is none of a live message."""
+    """The ms that the last entry of a level's queue shows; None without one of a live message."""
     last = store.queue(_SCHEDULE, level - 1, False).last()
     if last is None:
         return None
@@ -247,12 +247,12 @@ def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = Fal
 
 
 def note_no_offsets(store: OpenedStore, notes: Notes) -> None:
-    """Say that the broker will not know how far it had come with its delay levels."""
+    """Note that the broker will not know how far it had come with its delay levels."""
     notes.note(f"{store.path}/config/delayOffset.json is missing: what is delivered will be again")
 
 
 def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None:
-    """Name the first of what was skipped, and how many more there are; many: of all, if known."""
+    """Note the first skipped values, and how many more there are; many: of all, if known."""
     many = len(skipped) if many is None else many
     for each in skipped[:_NAMED_MOST]:
         notes.note(f"{each}; skipped")
@@ -261,7 +261,7 @@ def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None
 
 
 class _Counts:
-    """How many are not listed, by state."""
+    """How many messages are not listed, by state."""
 
     def __init__(self) -> None:
         self._many: dict[str, int] = {}
@@ -277,7 +277,7 @@ class _Counts:
 def transaction_row(
     store: OpenedStore, found: transactions.Transaction, now: int
 ) -> TransactionRow:
-    """A transaction with what its records say; now: milliseconds. Raises NoRecord, NotInLog."""
+    """A transaction with its records' fields; now: milliseconds. Raises NoRecord, NotInLog."""
     half = store.log.record_at(found.first)
     properties = parse_properties(half.properties, store.profile.split_properties)
     ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
@@ -290,7 +290,7 @@ def transaction_row(
 
 
 def delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
-    """A delayed message with what its record says; now: milliseconds. Raises NoRecord, NotInLog."""
+    """A delayed message with its record's fields; now: milliseconds. Raises NoRecord, NotInLog."""
     record = store.log.record_at(found.physical_offset)
     properties = parse_properties(record.properties, store.profile.split_properties)
     is_late = found.due < now and found.delivery == NONE

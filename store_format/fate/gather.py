@@ -1,4 +1,4 @@
-"""One pass over a log that takes the marks of the records in question, and what ops say."""
+"""One pass over a log: takes the marks of the records in question, and what op messages name."""
 
 import re
 from collections.abc import Callable
@@ -40,8 +40,8 @@ class Gathered(NamedTuple):
 
     marks: Marks  # MARK, in the log's order
     ended: npt.NDArray[Any]  # ENDED, in the log's order
-    skipped: list[Skipped]  # the first of them
-    skips: int  # how many there are
+    skipped: list[Skipped]  # the first skipped values
+    skips: int  # how many were skipped
     last_timestamp: int  # the store time of the log's last record, 0 without one
     breaks: list[NoRecord]  # where records break off: the segment is not read from there on
     unread_to: int  # where the last such segment ends, 0 without one
@@ -80,10 +80,10 @@ class _Taken:
 def gather(
     log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None
 ) -> Gathered:
-    """Walk a log and hold the marks that `keep` says, 96 bytes each.
+    """Walk a log and hold the marks that `keep` chooses, 96 bytes each.
 
-    split: Profile.split_properties; every: `keep` is asked of all records; seen: is called with
-    how far the walk is, a physical offset.
+    split: Profile.split_properties; every: `keep` chooses among all records; seen: is called with
+    the physical offset that the walk has reached.
     """
     taken, breaks, at, unread_to = _Taken(keep, split, every), [], log.start, 0
     while at < log.end:
@@ -108,7 +108,7 @@ def _flaws(mark: Any) -> list[Skipped]:
 
 
 def _ended(step: Step, ops: Marks) -> tuple[Marks, list[Skipped]]:
-    """The half messages that op messages of a step name, and what in them names none."""
+    """The half messages that op messages of a step name, and the values that name none."""
     found, wrong = [np.zeros(0, ENDED)], []
     for mark in ops:
         place = int(mark["physicalOffset"])
@@ -128,7 +128,7 @@ def _ended(step: Step, ops: Marks) -> tuple[Marks, list[Skipped]]:
 def named_by_op(
     place: int, store_timestamp: int, properties: bytes, body: bytes
 ) -> tuple[Marks, list[Skipped]]:
-    """The half messages (ENDED) that one op message names, and what in it names none."""
+    """The half messages (ENDED) that one op message names, and the values that name none."""
     if _REMOVE not in _PAIR_END + properties + _PAIR_END:
         return np.zeros(0, ENDED), [Skipped(place, "TAGS", "of an op message is not d")]
     offsets, bad = op_offsets(body)
@@ -141,7 +141,7 @@ def named_by_op(
 
 def op_offsets(body: bytes) -> tuple[npt.NDArray[np.int64], int]:
     """The queue offsets of half messages in an op message's body, each once, and how many parts
-    of it are no numbers.
+    of the body are no numbers.
 
     Up to 5.0.0 the body is one number, from 5.1.0 on several, each with a comma after it
     (TransactionalMessageServiceImpl.fillOpRemoveMap).

@@ -29,9 +29,9 @@ def gather_few(
 ) -> Gathered:
     """As `gather`, of one message's records.
 
-    op_queue: a topic's, asked for where there is a half message; the op messages behind the first
-    one are read until each is named. near_end: where a record stands near the log's end, 0 where
-    that is not known. Raises NoRecord, NotInLog, BadQueue.
+    op_queue: opens a topic's queue of op messages, if there is a half message; op messages after
+    the first half message are read until each is named. near_end: a place near the log's end where
+    a record is, 0 if not known. Raises NoRecord, NotInLog, BadQueue.
     """
     marks = [_mark(log, place, split) for place in sorted(set(places))]
     halves = [each for each in marks if each["kind"][0] == HALF]
@@ -90,7 +90,7 @@ def _mark(log: LogReader, place: int, split: bool) -> Marks:
 def _last_timestamp(log: LogReader, near_end: int) -> int:
     """The store time of the log's last record, 0 without one.
 
-    It is walked to from `near_end`, or through the last segment that has a record.
+    The log is walked from `near_end` on, or through the last segment that has a record.
     """
     for place in (near_end, *(segment.start for segment in reversed(log.segments))):
         last = 0
@@ -103,7 +103,7 @@ def _last_timestamp(log: LogReader, near_end: int) -> int:
 
 
 def _position_after(queue: Queue, place: int) -> int:
-    """The first position of a queue whose message stands behind a place in the log."""
+    """The first position of a queue whose message stands after a place in the log."""
     low, high = 0, queue.maximum()
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """What RocksDB has of the messages that were gathered: timers, and half messages of its topic.
 
-It is opened only where the log has such messages. What cannot be read of it is noted.
+RocksDB is opened only where the log has such messages. What cannot be read is noted.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _Rows = TypeVar("_Rows")
 
 
 def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows | None:
-    """None where the log has no half message of transRocksDBEnable, or RocksDB cannot be read."""
+    """RocksDB's rows of half messages; None where the log has none, or they cannot be read."""
     if not np.any(gathered.marks["kind"] == ROCKSDB_HALF):
         return None
     unread = "which half messages of transRocksDBEnable were checked or given up is not known"
@@ -31,7 +31,7 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
 
 
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
-    """How far a broker was, with what RocksDB says of timers."""
+    """`read`, with RocksDB's rows of timers where the log has timers."""
     if not np.any(gathered.marks["kind"] == WHEEL):
         return read
     unread = "which timers of timerRocksDBEnable are delivered for good is not known"

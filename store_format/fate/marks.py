@@ -1,8 +1,8 @@
 """One small row for each record that a broker's own services have touched.
 
-A walk over the log takes these marks from it, so that a question about transactions or delays
-holds tens of bytes a message in question, and none for all the others. Texts are kept as hashes
-(FNV-1a, 64 bits) of their bytes.
+A walk over the log makes these marks, so that a question about transactions or delays holds tens
+of bytes for each message in question, and none for all others. Texts are kept as hashes (FNV-1a, 64
+bits) of their bytes.
 """
 
 from typing import Any
@@ -70,8 +70,8 @@ MARK = np.dtype(
         ("queueOffset", "<i8"),
         ("storeTimestamp", "<i8"),  # milliseconds
         ("key", "<u8"),  # hash of UNIQ_KEY, 0 without one; of ROCKSDB_OP that of the half message
-        # hash of where the message is at home: topic, queue id, UNIQ_KEY, bornTimestamp and
-        # reconsumeTimes, which delivery copies. Of one that waits: REAL_TOPIC and REAL_QID.
+        # hash of the message's home: topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes,
+        # which delivery copies. Of a waiting message, topic and queue id are REAL_TOPIC, REAL_QID.
         ("home", "<u8"),
         ("origin", "<u8"),  # hash of ORIGIN_MESSAGE_ID, 0 without one
         ("deletes", "<u8"),  # hash of TIMER_DEL_UNIQKEY, 0 without one
@@ -144,7 +144,7 @@ def _text(buf: Bytes, spans: Any, name: int) -> np.uint64:
 
 @inlined
 def _number(buf: Bytes, spans: Any, name: int, bits: int) -> tuple[bool, int]:
-    """(well-formed, value) of a property; one that is missing is not well-formed."""
+    """(well-formed, value) of a property; a missing property is not well-formed."""
     if spans[name, 0] < 0:
         return False, 0
     return parse_integer(buf, spans[name, 0], spans[name, 1], bits)
@@ -154,10 +154,10 @@ def _number(buf: Bytes, spans: Any, name: int, bits: int) -> tuple[bool, int]:
 def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, marks: Any) -> int:
     """Fill `marks` (MARK) from rows of a walk (RECORD_ROW); returns how many.
 
-    Marked are records of the broker's own topics, those with a transaction type, and those that
-    have a REAL_TOPIC or a TIMER_OUT_MS (a timer's delivery lacks REAL_TOPIC where its properties
-    were written anew, as for multi-dispatch); `every`: all. split: Profile.split_properties;
-    spans: int64, (NAMED, 2).
+    Marked are records of the broker's own topics, with a transaction type, with a REAL_TOPIC or
+    with a TIMER_OUT_MS; `every`: all records. (A timer's delivery lacks REAL_TOPIC where its
+    properties were written anew, as for multi-dispatch.) split: Profile.split_properties; spans:
+    int64, (NAMED, 2).
     """
     count = 0
     for i in range(len(rows)):
@@ -198,7 +198,7 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, m
 
 @kernel
 def _where_to(buf: Bytes, spans: Any, mark: Any) -> np.uint64:
-    """The hash of REAL_TOPIC and REAL_QID; notes what a timer message has besides."""
+    """The hash of REAL_TOPIC and REAL_QID; also fills in the fields of a timer message."""
     home = _text(buf, spans, _REAL_TOPIC)
     if spans[_REAL_TOPIC, 0] < 0:
         mark.flaws |= NO_REAL_TOPIC
@@ -228,7 +228,7 @@ def _name_half(buf: Bytes, spans: Any, mark: Any) -> None:
 
 @kernel
 def _count_checks(buf: Bytes, spans: Any, mark: Any) -> None:
-    """TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, of which most have none."""
+    """Fill in TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET; most have neither."""
     good, checks = _number(buf, spans, _CHECKS, 32)
     mark.checks = checks
     if not good and spans[_CHECKS, 0] >= 0:

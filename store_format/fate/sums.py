@@ -1,4 +1,4 @@
-"""How many transactions and delayed messages stand how where the log ends, in one pass over it."""
+"""Counts transactions and delayed messages by their state at the log's end, in one pass over it."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from reput.store_format.query.opened_store import OpenedStore
 
 
 class FateSums(NamedTuple):
-    """Counts by state, and the first of those that have not ended well.
+    """Counts by state, and the first that have not ended well.
 
     delayed: by ("level" or "timer", state). last_timestamp: of the log's last record, milliseconds.
     """
@@ -41,7 +41,7 @@ class FateSums(NamedTuple):
 def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
     """Count all, and list at most `most` of each kind that are open.
 
-    Open are the same as without --all in `reput transactions` and `reput delayed`. Raises
+    Open are those that `reput transactions` and `reput delayed` list without --all. Raises
     StoreError where the store's files cannot be read.
     """
     read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)

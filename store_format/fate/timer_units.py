@@ -22,7 +22,7 @@ Places = npt.NDArray[np.int64]
 def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, int]:
     """When messages were put into the wheel (milliseconds), by their physical offsets.
 
-    wanted: physical offsets. Those of which timerlog has no unit are left out.
+    wanted: physical offsets. Those without a unit in timerlog are left out.
     """
     found: dict[int, int] = {}
     if len(wanted):
@@ -46,7 +46,7 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
 
 
 def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
-    """The files of timerlog, with their lengths in bytes; what is not one of its is left alone."""
+    """The files of timerlog, with their lengths in bytes; other names are left out."""
     found = []
     for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
         try:
@@ -67,5 +67,5 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 reader.read_into(start * _UNIT, raw)
                 units = raw.view(TIMER_UNIT)
                 if not units["size"].any():
-                    break  # the zeros behind the last unit
+                    break  # the zeros after the last unit
                 yield units[units["size"] == _UNIT]

@@ -1,8 +1,8 @@
-"""One message's life: each record that the log has of it, and what that record says.
+"""One message's life: each record that the log has of it, and the event that the record shows.
 
-A message is followed by its UNIQ_KEY, which delays, retries, dead letters and transactions keep;
-one without a UNIQ_KEY by ORIGIN_MESSAGE_ID, which a retry has. Op messages are followed by the
-queue offsets that they name.
+A message is followed by its UNIQ_KEY, which delays, retries, dead letters and transactions keep.
+Without a UNIQ_KEY it is followed by the ORIGIN_MESSAGE_ID of its retries. Op messages are followed
+by the queue offsets that they name.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ from reput.store_format.rocksdb.services import HalfRows
 
 
 class Event(NamedTuple):
-    """One step of a message's life, and the record that tells it. Times in milliseconds."""
+    """One step of a message's life, and the record that shows it. Times in milliseconds."""
 
     event: str  # see docs/fate.md
     store_timestamp: int
@@ -46,7 +46,7 @@ class Event(NamedTuple):
     queue_id: int
     queue_offset: int
     physical_offset: int
-    real_topic: str | None  # where it is to be: of one that waits, or is a half message
+    real_topic: str | None  # where it is to go: of a message that waits, or a half message
     real_queue_id: str | None
     due: int | None
     level: int | None
@@ -56,17 +56,17 @@ class Event(NamedTuple):
 
 
 class TraceSettings(NamedTuple):
-    """What a store says besides its log."""
+    """What a trace needs from a store besides the log."""
 
     split: bool  # Profile.split_properties
     delays: Mapping[int, int]  # each level's milliseconds
     read: Read  # how far the broker has delivered
-    half_position: int  # and checked half messages
-    half_rows: HalfRows | None = None  # what RocksDB has of these
+    half_position: int  # how far the broker has checked half messages
+    half_rows: HalfRows | None = None  # RocksDB's rows of half messages
 
 
 class Follows:
-    """Which marks may be of a message; op messages count once it has been a half message."""
+    """Which marks may be of a message; op messages count after its first half message."""
 
     def __init__(self, unique_key: str, origin_id: str) -> None:
         """origin_id: a broker's id, in capitals as brokers write it; "" for none."""
@@ -87,7 +87,7 @@ class Follows:
         return own
 
     def admits(self, properties: Mapping[str, str]) -> bool:
-        """Whether it is the message, and no other one whose hash is the same."""
+        """Whether these properties are the message's, and not another's with the same hash."""
         if self.unique_key and properties.get("UNIQ_KEY") == self.unique_key:
             return True
         return bool(self.origin_id) and properties.get("ORIGIN_MESSAGE_ID") == self.origin_id
@@ -96,7 +96,7 @@ class Follows:
 def events(
     log: LogReader, gathered: Gathered, follows: Follows, known: TraceSettings
 ) -> list[Event]:
-    """The steps that gathered marks tell, in the log's order; their records are read again."""
+    """The steps that gathered marks show, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
     named_by_place = marks["kind"] == ROCKSDB_OP
     for i in np.flatnonzero((marks["kind"] != OP) & ~named_by_place).tolist():
@@ -169,7 +169,7 @@ def _events(
 
 
 def _at_home(record: Record, waiting: deque[int] | None) -> str:
-    """What a record in a topic that is none of the broker's own services tells."""
+    """The event of a record in a topic that is none of the broker's own services'."""
     if record.topic.startswith(RETRY_PREFIX):
         return "retried"
     if record.topic.startswith(DLQ_PREFIX):

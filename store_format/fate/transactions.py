@@ -7,20 +7,20 @@ putImmunityMsgBackToHalfQueue within the immunity time). It ends
 - by a record with the commit type, whose preparedTransactionOffset is the half message's place
   (EndTransactionProcessor.endMessageTransaction);
 - by a record in TRANS_CHECK_MAX_TIME_TOPIC (resolveDiscardMsg);
-- by an op message that names its queue offset. One follows a commit and a rollback alike; since
-  the committed record stands before its op message, an op without one tells of a rollback.
+- by an op message that names its queue offset. Op messages follow commits and rollbacks alike; as
+  a committed record stands before its op message, an op message without one means a rollback.
 
-Ops are gathered for some seconds from 5.1.0 on, and what the producer has ended may be checked and
-discarded meanwhile: then what the producer said counts.
+From 5.1.0 on a broker collects ops for some seconds. Meanwhile it may check and discard a
+transaction that the producer has ended: then what the producer decided counts.
 
-From 5.4.0 on RocksDB may say what is pending (transRocksDBEnable); the log tells it too. Such half
+From 5.4.0 on RocksDB may hold what is pending (transRocksDBEnable); the log shows it too. Such half
 messages stand in a topic of their own and are never appended again. Their op messages name their
-places in the log (TransMessageRocksDBStore). How often one was checked, RocksDB alone knows, and
-one that was checked too often loses its row there without a record in the log
+places in the log (TransMessageRocksDBStore). Only RocksDB knows how often a half message was
+checked. If that was too often, the row there is deleted, without a record in the log
 (TransactionalMessageRocksDBService).
 
 Before 4.3.0 there were no such topics: a record with the prepared type stood in its own topic,
-and one with the commit or the rollback type followed.
+and a record with the commit or the rollback type followed.
 """
 
 from collections import deque
@@ -58,16 +58,16 @@ class Transaction(NamedTuple):
 
     state: TransactionState
     first: int  # physical offset of the half message
-    last: int  # of its newest copy; the half message's own without one
-    half_offset: int  # the queue offset of that
-    copies: int  # how often the broker has appended it again
+    last: int  # physical offset of its newest copy; the half message's own without a copy
+    half_offset: int  # the queue offset of the record at `last`
+    copies: int  # how often the broker has appended the half message again
     checks: int  # TRANSACTION_CHECK_TIMES: it counts during the immunity time too (#8311)
     end: int  # physical offset of the record that ended it, NONE without one
     op: int  # of the op message that names it, NONE without one
     key: int = 0  # hash of UNIQ_KEY (marks.hash_text), 0 without one
-    # Queue offsets in RMQ_SYS_TRANS_HALF_TOPIC, of it and its copies, that no op names.
+    # Queue offsets of half message and copies in RMQ_SYS_TRANS_HALF_TOPIC that no op names.
     open_offsets: tuple[int, ...] = ()
-    in_rocksdb: bool = False  # RocksDB tells the broker of it
+    in_rocksdb: bool = False  # its half message is in RocksDB's topic
     own_topic: bool = False  # before 4.3.0: it stands in its own topic, where no service ends it
 
 
@@ -86,7 +86,7 @@ def resolve(
     """All transactions whose half message the log has, by the half messages' places.
 
     half_position: up to where the broker has checked the queue of half messages; the offset of
-    the group CID_RMQ_SYS_TRANS. in_rocksdb: what RocksDB has of those in its topic; None: that is
+    the group CID_RMQ_SYS_TRANS. in_rocksdb: RocksDB's rows of the half messages in its topic; None:
     not known. Holds what was gathered, and some numbers a half message.
     """
     marks = gathered.marks
@@ -110,7 +110,7 @@ def resolve(
 
 
 def _by_row(found: Transaction, rows: HalfRows) -> Transaction:
-    """A transaction of RocksDB's topic with what its row says, or that there is none any more."""
+    """A transaction of RocksDB's topic with its row's checks; abandoned if its row is gone."""
     checks = rows.checks.get(found.first)
     if checks is not None:
         return found._replace(checks=checks)
@@ -165,9 +165,9 @@ def _by_place(halves: Marks, ends: Marks) -> Numbers:
 
 
 def _by_key(halves: Marks, ends: Marks, found: Numbers) -> None:
-    """Add the records that have a half message's UNIQ_KEY, for the newest one before each.
+    """Add to `found` the places of `ends`, each at the newest half message before with its key.
 
-    Nothing is added for a key of which a half message is ended already.
+    Nothing is added for a UNIQ_KEY of which a half message has an end in `found` already.
     """
     ended = np.unique(halves["key"][found != NONE])
     ends = ends[(ends["key"] != 0) & ~np.isin(ends["key"], ended)]
@@ -182,7 +182,7 @@ def _by_key(halves: Marks, ends: Marks, found: Numbers) -> None:
 def _by_op(halves: Marks, ended: Marks) -> Numbers:
     """For each half message the place of the op message that names its queue offset, or NONE.
 
-    The queue offsets of a store may begin anew, so an op names the newest one before it.
+    The queue offsets of a store may begin anew, so an op names the newest half message before it.
     """
     found = np.full(len(halves), NONE, np.int64)
     own = np.flatnonzero(halves["kind"] == HALF)
@@ -196,7 +196,7 @@ def _by_op(halves: Marks, ended: Marks) -> Numbers:
 
 
 def _newest_before(what: Any, places: Any, named: Any, later: Marks) -> Numbers:
-    """For each of `later` the index of the last place before it that has what it names, or NONE."""
+    """For each of `later` the last index of `places` before it with what it names, or NONE."""
     both = np.concatenate([what, named])
     order = np.lexsort((np.concatenate([places, later["physicalOffset"]]), both))
     many = len(what)
@@ -212,9 +212,9 @@ def _newest_before(what: Any, places: Any, named: Any, later: Marks) -> Numbers:
 def _chains(halves: Marks, ops: Numbers, commits: Numbers) -> Iterator[list[int]]:
     """The indices of each transaction's half message and its copies, in the log's order.
 
-    A copy has the UNIQ_KEY of the half message and counts one check more than what it was made
-    of. A producer that sends again after a timeout makes a second half message with the same
-    UNIQ_KEY, which counts no checks. Both have copies then, made in the order of the queue.
+    A copy has the UNIQ_KEY of the half message and counts one check more than the record it was
+    made of. A producer that sends again after a timeout makes a second half message with the same
+    UNIQ_KEY and no checks. Both half messages may then have copies, made in the queue's order.
     """
     order = np.lexsort((halves["physicalOffset"], halves["key"]))
     keys = halves["key"][order]
@@ -253,7 +253,7 @@ class _Heads:
 
 
 def _of_one_key(halves: Marks, group: list[int], ended: Any) -> list[list[int]]:
-    """Each record is looked at once, however many have the key: a store may be hostile."""
+    """The chains of one UNIQ_KEY. Each record is looked at once, as a store may be hostile."""
     chains: list[list[int]] = []
     by_offset: dict[int, list[int]] = {}  # by the queue offset of the half message
     open_heads, ended_heads = _Heads(), _Heads()
@@ -261,8 +261,8 @@ def _of_one_key(halves: Marks, group: list[int], ended: Any) -> list[list[int]]:
         checks, named = int(halves["checks"][i]), int(halves["prepared"][i])
         chain = None
         if checks > 0:
-            # a copy made within the immunity time names its half message; any other is rather of
-            # one that has not ended
+            # a copy made within the immunity time names its half message; any other copy is rather
+            # of a half message that has not ended
             chain = by_offset.get(named) if named != NONE else None
             chain = chain or open_heads.take(checks - 1) or ended_heads.take(checks - 1)
             if chain is None and len(chains) == 1:

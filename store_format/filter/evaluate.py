@@ -10,7 +10,7 @@ from reput.store_format.filter.program import FALSE, NULL, TRUE, Op, Program, Va
 def matches(program: Program, properties: Mapping[str, str]) -> bool:
     """Whether a broker would deliver a message with these properties.
 
-    What throws does not match (ExpressionMessageFilter.isMatchedByCommitLog).
+    An expression that throws does not match (ExpressionMessageFilter.isMatchedByCommitLog).
     """
     try:
         return evaluate(program, properties) == TRUE
@@ -77,7 +77,7 @@ def _not_in(value: Value, texts: Any) -> Value:
 
 
 def _text_test(test: Any, wanted: bool) -> Any:
-    """A test of a text; what is no text, or is missing, is FALSE either way round."""
+    """A test of a text. Null and any other value give FALSE, also for NOT."""
 
     def result(value: Value, text: str) -> Value:
         return _truth(value.kind == ValueKind.TEXT and test(value.of, text) == wanted)
@@ -95,7 +95,7 @@ def _equal(left: Value, right: Value) -> Value:
 
 
 def _ordered(holds: Any) -> Any:
-    """ComparisonExpression.evaluate; the left side is not null, since a jump would pass over it."""
+    """ComparisonExpression.evaluate. The left side is not null: a jump would skip this."""
 
     def result(left: Value, right: Value) -> Value:
         return NULL if right == NULL else _truth(holds(compare_ordered(left, right)))

@@ -1,4 +1,4 @@
-"""Parts of an expression and how larger ones are made of them, with RocketMQ's refusals.
+"""Builds expressions from their parts, and refuses what RocketMQ refuses.
 
 Each function is the `create...` method of that name in ComparisonExpression, LogicExpression,
 UnaryExpression or ConstantExpression, and refuses what that method throws at. lark calls them while
@@ -20,7 +20,7 @@ _NUMBERS = (ValueKind.INTEGER, ValueKind.LONG, ValueKind.DOUBLE)
 
 
 class Refusal(Exception):
-    """An expression that is well formed, but that RocketMQ refuses."""
+    """RocketMQ refuses a well-formed expression."""
 
     def __init__(self, reason: str, part: "Subexpression") -> None:
         self.reason, self.line, self.column = reason, part.line, part.column
@@ -29,10 +29,8 @@ class Refusal(Exception):
 
 @dataclass(slots=True)
 class Subexpression:
-    """A part of an expression."""
-
     code: list[Instruction]  # leaves one value on the stack
-    depth: int  # values on the stack at most, meanwhile
+    depth: int  # most values on the stack meanwhile
     line: int
     column: int
     boolean: bool  # a BooleanExpression
@@ -76,7 +74,7 @@ def _unary(
 
 
 def _binary(left: Subexpression, right: Subexpression, op: Op, jump: Op | None) -> Subexpression:
-    """The left part, the right one unless `jump` passes over it and `op`, and `op`."""
+    """The left part, the right part and `op`; `jump`, if any, may skip the last two."""
     right.code.append((op, None))
     if jump is not None:
         left.code.append((jump, len(right.code)))
@@ -108,7 +106,7 @@ def _between(
     rest: Op,
     join: Op,
 ) -> Subexpression:
-    """`value` is evaluated once. RocketMQ evaluates it twice, with the same outcome."""
+    """`value` is evaluated once; RocketMQ evaluates it twice, with the same result."""
     for part in (value, low, value, high):
         _check_ordered(part)
     last = [*high.code, (ops[1], None)]
@@ -121,7 +119,7 @@ def _between(
 
 
 def _check_bounds(low: Subexpression, high: Subexpression) -> None:
-    """ComparisonExpression.createBetween, of two constants."""
+    """ComparisonExpression.createBetween for two constants."""
     if low.constant is None or high.constant is None:
         return
     if NULL in (low.constant, high.constant):
@@ -139,7 +137,7 @@ def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
 
     def tested(_: Any, part: Subexpression, token: Token) -> Subexpression:
         text = unquoted(token)
-        if not text:  # FALSE, and the left side is not even evaluated
+        if not text:  # FALSE: the left side is not even evaluated
             return Subexpression([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
         return _unary(part, op, argument=text)
 
@@ -175,7 +173,7 @@ class Expressions(Transformer[Token, Subexpression]):
     def decimal(self, token: Token) -> Subexpression:
         """ConstantExpression.createFromDecimal: a Long, or an Integer if it is one."""
         digits = token.rstrip("lL")
-        number = int(digits[:20])  # a long has 19, and the grammar takes no zeros before them
+        number = int(digits[:20])  # a long has 19 digits, and the grammar takes no leading zeros
         kind = ValueKind.INTEGER if number <= _INT_MOST else ValueKind.LONG
         part = _constant(token, Value(kind, number))
         if number > _LONG_MOST:
@@ -183,7 +181,7 @@ class Expressions(Transformer[Token, Subexpression]):
         return part
 
     def floating(self, token: Token) -> Subexpression:
-        """ConstantExpression.createFloat: what is below Double.MIN_VALUE is refused, and so 0.0."""
+        """ConstantExpression.createFloat: refuses values below Double.MIN_VALUE, and so 0.0."""
         number = float(token)
         part = _constant(token, Value(ValueKind.DOUBLE, number))
         if number == float("inf"):

@@ -21,9 +21,9 @@ class WrongTags(WrongFilter):
 
 
 class Filter:
-    """Says which messages are wanted: of one message, or at once of all in a window of the log.
+    """Tells which messages are wanted: one message, or all messages in a window at once.
 
-    What a kind of filter does not define of these wants every message.
+    A method that a kind of filter does not define wants every message.
     """
 
     def matches(
@@ -31,21 +31,21 @@ class Filter:
     ) -> bool:
         """Whether the message is wanted.
 
-        properties: as RocketMQ reads them (property_text.parse_properties); body: gives the body as
-        it stands in the log, and is called only where it is needed.
+        properties: as RocketMQ reads them (property_text.parse_properties).
+        body: returns the body as it is in the log; called only if it is needed.
         """
         return True
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """A Verdict for each row of a step: what `matches` says, or that it must be asked.
+        """A Match for each row of a step: the answer of `matches`, or that it must be asked.
 
         split_properties: Profile.split_properties.
         """
         return np.full(len(step.rows), Match.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
-        """Whether a queue's entry with this tagsCode may be of a wanted message. On the schedule
-        topic tagsCode is a time, and tells nothing.
+        """Whether a queue's entry with this tagsCode may belong to a wanted message. Not for the
+        schedule topic, whose tagsCode is a time.
         """
         return True
 
@@ -55,7 +55,7 @@ class EveryMessage(Filter):
 
 
 class ProgramFilter(Filter):
-    """A filter by a program; it looks at the properties alone."""
+    """A filter by a program, which only looks at properties."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -81,7 +81,7 @@ class TagFilter(ProgramFilter):
         self.codes = {hash_text(tag) for tag in tags}
 
     def may_match(self, tags_code: int) -> bool:
-        """See Filter. It is all that the broker looks at, and it compares the lower 32 bits
+        """See Filter. The broker checks no more than the lower 32 bits of tagsCode
         (ExpressionMessageFilter.isMatchedByConsumeQueue).
         """
         return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes

@@ -1,7 +1,7 @@
 """The filter by a regular expression, over bodies and properties.
 
-RE2, which pyarrow brings, takes time linear in the text whatever the expression is, and goes
-through all texts of a window in one call.
+RE2, which pyarrow has, takes time linear in the text for any expression, and searches all texts of
+a window in one call.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Step
 from reput.store_format.message.bodies import BodyError, BodyPastCap, decompressed
 
-_NULLS_BETWEEN = 0x55  # a bitmap: every second text counts, what lies between is null
+_NULLS_BETWEEN = 0x55  # a bitmap: every second text counts, the gaps between are null
 
 
 class WrongPattern(WrongFilter):
@@ -33,15 +33,14 @@ class GrepFilter(Filter):
     """The messages in which a regular expression is found: in the body, or in the name or the value
     of a property, each by itself.
 
-    A compressed body is searched as its producer gave it, and as it stands where it cannot be
-    decompressed.
+    A compressed body is searched decompressed, or as it is in the log if that fails.
     """
 
     def __init__(
         self, pattern: str, cap: int, tell: Callable[[str], object] = lambda _: None
     ) -> None:
-        """cap: the most bytes that are held of one decompressed body; tell: is called with a
-        sentence where only the first bytes of a longer body are searched. Raises WrongPattern.
+        """cap: the most bytes of a decompressed body that are held and searched; tell: called with
+        a sentence if a body is longer. Raises WrongPattern.
         """
         self.pattern, self.cap, self.tell = pattern, cap, tell
         try:
@@ -71,8 +70,8 @@ class GrepFilter(Filter):
         return bool(self._found(b"".join(texts), ends, None).any())
 
     def _found(self, data: Any, ends: npt.NDArray[np.int64], valid: Any) -> npt.NDArray[np.bool_]:
-        """For each text data[ends[i]:ends[i + 1]] whether the expression is found in it."""
-        # RE2 takes what is not UTF-8 as it comes; it just matches no character there
+        """One bool for each text data[ends[i]:ends[i + 1]]: whether the expression is in it."""
+        # RE2 accepts bytes that are not UTF-8; they just match no character
         texts = pa.LargeStringArray.from_buffers(
             len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(data), valid
         )
@@ -81,7 +80,7 @@ class GrepFilter(Filter):
         return said
 
     def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        """See Filter. It says NO or ASK: `matches` knows which pairs of the properties count."""
+        """See Filter. Never YES: only `matches` knows which pairs of the properties count."""
         rows, window = step.rows, step.window
         verdicts = np.empty(len(rows), np.uint8)
         ends = np.empty(2 * (_count_separators(window, rows) + 2 * len(rows)) + 1, np.int64)
@@ -114,10 +113,10 @@ def _find_texts(
     owners: npt.NDArray[np.int64],
     verdicts: Verdicts,
 ) -> int:
-    """Fill ends with where texts begin and end, in turn, and owners with the rows they are of.
+    """Fill ends with the starts and ends of texts, in turn, and owners with their rows' numbers.
 
-    Verdicts become ASK where a body is not in the window as it is searched, and where a property
-    is not ASCII, since Java may decode it to something else, or has a separator in its value.
+    A verdict becomes ASK if the body is not in the window in the form to be searched, or if a
+    property has a separator in its value or is not ASCII, since Java may decode it to another text.
     Returns the number of texts and of gaps between them.
     """
     count = 0
@@ -134,7 +133,7 @@ def _find_texts(
         at = row.propertiesAt
         end = at + row.propertiesLength
         ends[count] = at
-        names = 0  # ends of a name since the last pair's end
+        names = 0  # ends of names since the last pair's end
         while at < end:
             byte = window[at]
             names = 0 if byte == PROPERTY_END else names + (byte == PROPERTY_NAME_END)

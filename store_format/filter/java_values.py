@@ -1,7 +1,7 @@
 """How RocketMQ compares two values, and how Java reads numbers in texts.
 
-ComparisonExpression.__compare converts a text to the class of the other value and throws where that
-does not go. What it throws makes the whole expression not match.
+ComparisonExpression.__compare converts a text to the class of the other value, and throws if it
+cannot. If it throws, the whole expression does not match.
 """
 
 import re
@@ -17,7 +17,7 @@ _NAMED = re.compile(r"([+-]?)(NaN|Infinity)")
 
 
 class Thrown(Exception):
-    """Java would throw here: a NumberFormatException, or a ClassCastException."""
+    """Java would throw a NumberFormatException or a ClassCastException here."""
 
 
 def parse_integer(text: str, bits: int) -> int:
@@ -69,12 +69,12 @@ def _order_of_doubles(left: float, right: float) -> int:
 def compare(left: Value, right: Value) -> int:
     """ComparisonExpression.__compare of two values that are not null: negative, 0 or positive.
 
-    A Boolean and a number are never converted, and are -1 whichever way round. Raises Thrown.
+    A Boolean and a number give -1 in either order: neither is converted. Raises Thrown.
     """
     (left_kind, one), (right_kind, other) = left, right
     kinds = {left_kind, right_kind}
     if kinds == {ValueKind.TEXT}:
-        return int(one != other)  # nobody asks which text is the greater one
+        return int(one != other)  # texts are only compared for equality
     if kinds == {ValueKind.BOOLEAN, ValueKind.TEXT}:
         if left_kind == ValueKind.BOOLEAN:
             raise Thrown  # RocketMQ casts the wrong side
@@ -100,7 +100,7 @@ def compare_ordered(left: Value, right: Value) -> int:
 
 
 def negated(value: Value) -> Value:
-    """UnaryExpression.negate: wraps at the class's least number; null of what is no number."""
+    """UnaryExpression.negate: wraps at the class's least number; null for other values."""
     kind, of = value
     if kind == ValueKind.DOUBLE:
         assert isinstance(of, float)

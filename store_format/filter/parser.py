@@ -1,10 +1,9 @@
 """Parses RocketMQ's SQL92 dialect (rocketmq-filter's SelectorParser.jj) by lark.
 
-The grammar and what a token is are those of SelectorParser.jj. One thing follows from what that
-grammar leaves out: it does not ask for the text's end. RocketMQ stops at the first token that
-cannot continue a complete expression, and ignores the rest: `a = 1 b = 2` is `a = 1`, and before
-5.1.3, where CONTAINS is a name like any other, `a CONTAINS 'x'` is `a`. So does `parse`, and says
-where the rest begins.
+Grammar and tokens are those of SelectorParser.jj. That grammar does not ask for the text's end:
+RocketMQ stops at the first token that cannot continue a complete expression, and ignores the rest.
+So `a = 1 b = 2` is `a = 1`, and before 5.1.3, where CONTAINS is a name like any other, `a CONTAINS
+'x'` is `a`. `parse` does the same, and returns where the rest begins.
 """
 
 from dataclasses import dataclass
@@ -95,7 +94,7 @@ _STACK_MOST = 2000  # of the parser: some hundred levels of parentheses, 2,000 o
 
 
 class WrongExpression(WrongFilter):
-    """RocketMQ refuses this expression, or it is too large for reput; says where and why."""
+    """RocketMQ refuses this expression, or it is too large for reput. Has where and why."""
 
     def __init__(self, reason: str, line: int, column: int) -> None:
         """line, column: from 1, in characters."""
@@ -108,12 +107,12 @@ class Parsed:
     """A compiled expression."""
 
     program: Program
-    rest: tuple[int, int] | None  # line and column from which on the text is ignored
+    rest: tuple[int, int] | None  # line and column from which the text is ignored
 
 
 @lru_cache(maxsize=2)
 def _parser(words: tuple[str, ...]) -> Lark:
-    """Lark's tables of the grammar, with these words reserved, in any case."""
+    """Lark's tables of the grammar, with these words reserved in upper and lower case."""
     types = {word: word if word in _VALUES else f"_{word}" for word in words}
 
     def reserved(token: Token) -> Token:
@@ -123,7 +122,7 @@ def _parser(words: tuple[str, ...]) -> Lark:
     return Lark(
         _GRAMMAR,
         parser="lalr",
-        lexer="basic",  # as JavaCC's: what a token is does not depend on what came before
+        lexer="basic",  # like JavaCC's: a token's type does not depend on earlier tokens
         transformer=Expressions(),
         lexer_callbacks={"NAME": reserved},
     )

@@ -1,11 +1,11 @@
 """What an expression is compiled to: a list of instructions for a machine with one stack.
 
-Two readers run a program: `evaluate` one message after the other, in Python, and `rows` all
-messages of a window, in a kernel. Neither calls itself, so no expression is too deep for them.
+Two modules run a program: `evaluate`, in Python, on one message, and `rows`, in a kernel, on all
+messages of a window. Neither recurses, so no expression is too deep for them.
 
-A value on the stack is what Java's Expression.evaluate returns: null, a Boolean, an Integer, a
-Long, a Double or a String. `ValueKind` tells these apart, since RocketMQ compares an Integer with a
-text in another way than a Long.
+A value on the stack is one that Java's Expression.evaluate returns: null, a Boolean, an Integer, a
+Long, a Double or a String. `ValueKind` keeps Integer and Long apart, because RocketMQ compares them
+with a text in different ways.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Op(IntEnum):
     NOT_STARTS = 11
     ENDS = 12
     NOT_ENDS = 13
-    # of the two values on top
+    # these take the two values on top
     EQUAL = 14
     GREATER = 15
     GREATER_EQUAL = 16
@@ -64,12 +64,12 @@ class Op(IntEnum):
     AND = 19
     OR = 20
     COPY = 21  # push the top once more
-    # jumps forward; the argument is the number of instructions that are passed over
+    # jumps forward; the argument is the number of skipped instructions
     JUMP_IF_NULL = 22
     JUMP_IF_FALSE = 23
     JUMP_IF_TRUE = 24
-    # of a BETWEEN, after its first comparison: the value lies below the result. Where the result
-    # decides it replaces the value and the rest is passed over, else the value comes to the top.
+    # For a BETWEEN, after its first comparison: the value is below the result on the stack. A
+    # result that decides replaces it, and the rest is skipped; else the value comes to the top.
     REST_UNLESS_FALSE = 25
     REST_UNLESS_TRUE = 26
 
@@ -83,7 +83,7 @@ class Program:
     """A compiled expression."""
 
     instructions: Sequence[Instruction]
-    depth: int  # values that are on the stack at most
+    depth: int  # most values on the stack
 
 
 def tags_program(tags: Sequence[str]) -> Program:

@@ -1,4 +1,4 @@
-"""Finds given texts in other texts, all of them at once: whether what is redacted is repeated."""
+"""Finds given texts in other texts, all at once, to see whether a redacted value is repeated."""
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LEAST = 4  # bytes of a text that is looked for: shorter ones stand everywhere
-_ANYWHERE = 12  # shorter ones count as words alone: 4711 is not repeated in 1547110
+LEAST = 4  # least bytes of a text to look for: shorter ones are everywhere
+_ANYWHERE = 12  # shorter texts count only as words: 4711 is not in 1547110
 _CHUNK = 1 << 20
-_IS_WORD = np.zeros(257, np.bool_)  # the last one is for what stands before and behind a text
+_IS_WORD = np.zeros(257, np.bool_)  # the last item: before and after a text
 for _first, _last in ("09", "az", "AZ"):
     _IS_WORD[ord(_first) : ord(_last) + 1] = True
 _OUTSIDE = 256
@@ -19,14 +19,14 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Repeats:
-    """Texts that are looked for; those of fewer than LEAST bytes are not."""
+    """The texts to look for, without those of fewer than LEAST bytes."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.texts = frozenset(text for text in texts if len(text) >= LEAST)
 
     @cached_property
     def _lengths(self) -> dict[int, list[int]]:
-        """The lengths of the texts that begin with the same four bytes, by these as a number."""
+        """For each four bytes (as a number) that begin texts, the lengths of these texts."""
         found: dict[int, set[int]] = {}
         for text in self.texts:
             found.setdefault(int.from_bytes(text[:LEAST], "big"), set()).add(len(text))
@@ -37,7 +37,7 @@ class Repeats:
         return np.sort(np.array(list(self._lengths), np.uint32))
 
     def found_in(self, texts: list[bytes]) -> set[int]:
-        """The numbers of those of `texts` in which some text stands."""
+        """The numbers of those of `texts` that contain one of the texts to look for."""
         if not self.texts or not texts:
             return set()
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -52,7 +52,7 @@ class Repeats:
         return found
 
     def _candidates(self, data: Bytes) -> Iterator[int]:
-        """Where four bytes stand with which some text begins."""
+        """The places of four bytes with which a text to look for begins."""
         starts = self._starts
         for first in range(0, len(data) - LEAST + 1, _CHUNK):
             part: Any = data[first : first + _CHUNK + LEAST - 1].astype(np.uint32)

@@ -1,8 +1,8 @@
-"""Two values of a filter compared, in a kernel, as Java compares them.
+"""Compares two values of a filter in a kernel, as Java compares them.
 
-They lie on the stack of `rows.py`: a value's kind, its number, and for a text where it ends;
-doubles in an array beside it. A text is at [number, end) in the window, or, if its kind is LITERAL,
-in the program's texts. ASK: `evaluate` must be asked, which knows the rest of Java's rules.
+They are on the stack of `rows.py`. An item has a value's kind, its number, and for a text its end;
+doubles are in an array beside it. A text is at [number, end) in the window, or, if its kind is
+LITERAL, in the program's texts. ASK: `evaluate` must decide, which has the rest of Java's rules.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ LITERAL = len(ValueKind)
 NULL, BOOLEAN, INTEGER, LONG, DOUBLE, TEXT = (int(kind) for kind in ValueKind)
 OK, THROWS, ASK = range(3)
 _EQUAL = int(Op.EQUAL)
-_DIGITS_MOST = 15  # of an integer that a double holds, whatever the digits
+_DIGITS_MOST = 15  # any integer of so many digits is exact as a double
 _TENS = 10.0 ** np.arange(_DIGITS_MOST + 1)
 _TRUE = np.frombuffer(b"true", np.uint8)
 
@@ -29,7 +29,7 @@ _TRUE = np.frombuffer(b"true", np.uint8)
 def compare(
     window: Bytes, texts: Bytes, op: int, stack: Numbers, doubles: npt.NDArray[np.float64], low: int
 ) -> tuple[int, int]:
-    """(state, order) of the values at `low` and above it, of which none is null."""
+    """(state, order) of the values at `low` and above it. Neither is null."""
     left, right = stack[low, 0], stack[low + 1, 0]
     if left >= TEXT and right >= TEXT:
         if op == _EQUAL:
@@ -78,7 +78,7 @@ def _compare_texts(window: Bytes, texts: Bytes, stack: Numbers, low: int) -> tup
             same = same_bytes(texts, at, texts, other_at, length)
         if same:
             return OK, 0
-    # two that are not UTF-8 may be decoded to the same
+    # two texts that are not UTF-8 may be decoded to the same
     if from_window and other_from_window and not _ascii(window, at, stack[low, 2]):
         return ASK, 0
     return OK, 1
@@ -120,7 +120,7 @@ def _parse(buf: Bytes, stack: Numbers, doubles: npt.NDArray[np.float64], i: int,
 
 @kernel
 def _parse_double(buf: Bytes, at: int, end: int, doubles: npt.NDArray[np.float64], i: int) -> int:
-    """Double.valueOf of up to 15 digits with a point or without, and a sign."""
+    """Double.valueOf of up to 15 digits, with or without a point and a sign."""
     negative = at < end and buf[at] == 0x2D
     if at < end and (negative or buf[at] == 0x2B):
         at += 1
@@ -136,7 +136,7 @@ def _parse_double(buf: Bytes, at: int, end: int, doubles: npt.NDArray[np.float64
         elif byte == 0x2E and behind < 0:
             behind = 0
         elif digits == 0 and 0x41 <= byte & 0xDF <= 0x5A and byte != 0x4E and byte != 0x49:
-            return THROWS  # a word, and none that begins as NaN and Infinity do
+            return THROWS  # a word that does not begin like NaN or Infinity
         else:
             return ASK
         at += 1

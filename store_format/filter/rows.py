@@ -1,9 +1,8 @@
 """Runs a program on the records of a window, in one kernel.
 
-It says of each record that it matches, that it does not, or that `evaluate` must be asked. The last
-is for what a scan seldom meets, and what would be another long rule: numbers other than plain
-decimals of up to 15 digits where a double is wanted, and texts that are not UTF-8
-(`row_values.py`).
+For each record it tells that it matches, that it does not, or that `evaluate` must be asked. It
+asks in rare cases that would need long rules here: if a double is wanted, numbers other than plain
+decimals of up to 15 digits; and texts that are not UTF-8 (`row_values.py`).
 """
 
 from collections import namedtuple
@@ -63,9 +62,9 @@ _REST_UNLESS_FALSE = int(Op.REST_UNLESS_FALSE)
 
 
 def tables(program: Program) -> Any:
-    """The program for `judge`; None where a text of it needs `evaluate` for every record.
+    """The program for `judge`; None if one of its texts needs `evaluate` for every record.
 
-    That is a text with U+FFFD, which Java's decoder makes of whatever is not UTF-8.
+    Such a text has U+FFFD, to which Java decodes anything that is not UTF-8, or a surrogate.
     """
     code, constants, texts, names = [], list[Value](), list[str](), dict[str, int]()
     for op, argument in program.instructions:
@@ -112,7 +111,7 @@ def _joined(parts: Iterable[bytes]) -> tuple[Bytes, Numbers]:
 
 
 def judge(window: Bytes, rows: Rows, split_properties: bool, program: Any) -> Verdicts:
-    """A Verdict for each row (RECORD_ROW) of a window; program: what `tables` gave."""
+    """A Match for each row (RECORD_ROW) of a window. program: from `tables`."""
     verdicts = np.empty(len(rows), np.uint8)
     spans = np.empty((len(program.name_ends), 2), np.int64)
     stack = np.empty((program.depth + 1, 3), np.int64)  # kind, number or start, end
@@ -144,7 +143,7 @@ def _judge(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 def _run(  # noqa: C901 (one rule: a branch an instruction)
     window: Bytes, program: Any, spans: Numbers, stack: Numbers, doubles: npt.NDArray[np.float64]
 ) -> int:
-    """The Verdict of one record. `evaluate` is the same, in words that are easier to read."""
+    """The Match of one record. `evaluate` does the same and is easier to read."""
     code, texts, text_ends = program.code, program.texts, program.text_ends
     top, at = -1, 0
     while at < len(code):
@@ -247,7 +246,7 @@ def _negate(stack: Numbers, doubles: npt.NDArray[np.float64], top: int) -> None:
     if kind == DOUBLE:
         doubles[top] = -doubles[top]
     elif kind in (LONG, INTEGER):
-        stack[top, 1] = -stack[top, 1]  # a literal is never the least, which would wrap
+        stack[top, 1] = -stack[top, 1]  # no literal is the least number, which would wrap
     else:
         stack[top, 0] = NULL
 

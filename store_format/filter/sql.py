@@ -1,4 +1,4 @@
-"""The filter by an SQL92 expression. It imports lark, which commands without one need not."""
+"""The filter by an SQL92 expression. It imports lark, so it is only imported when needed."""
 
 from reput.store_format.filter.filters import ProgramFilter
 from reput.store_format.filter.parser import parse
@@ -12,7 +12,7 @@ class SqlFilter(ProgramFilter):
         """text_words: Profile.sql_text_words. Raises WrongExpression."""
         parsed = parse(text, text_words)
         super().__init__(parsed.program)
-        # line and column from which on RocketMQ ignores the text, or None; worth a warning
+        # line and column from which RocketMQ ignores the text, or None; worth a warning
         self.rest = parsed.rest
 
 

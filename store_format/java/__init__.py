@@ -1,1 +1,1 @@
-"""Java's strings, hash codes and order of maps, on which RocketMQ's bytes depend."""
+"""Java's strings, hash codes and map order, on which RocketMQ's bytes depend."""

@@ -2,12 +2,12 @@
 
 import re
 
-# A text, or else a key without quotes.
+# A text, or a key without quotes.
 _TEXT_OR_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?[0-9]+)(\s*:)')
 
 
 def quoted_keys(raw: bytes, mark: bytes = b"") -> bytes:
-    """The JSON with its integer keys as texts, each with a mark before it."""
+    """The JSON with its integer keys as texts, each with `mark` before it."""
 
     def quoted(found: re.Match[bytes]) -> bytes:
         if found[2] is None:

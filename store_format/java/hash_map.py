@@ -1,4 +1,4 @@
-"""The order in which `java.util.HashMap` yields its keys, which a message's properties get.
+"""The order in which `java.util.HashMap` yields its keys, and so of a message's properties.
 
 A broker reads a message's properties into a HashMap and writes them out again
 (MessageDecoder.string2messageProperties, messageProperties2String).
@@ -17,7 +17,7 @@ _LEAST_WITH_TREES = 64  # HashMap.MIN_TREEIFY_CAPACITY
 def hash_map_order(names: tuple[str, ...], capacity: int) -> tuple[int, ...]:
     """The order in which a HashMap iterates over `names`, as their indices.
 
-    The names must differ and are put into the map in the given order. capacity: the map's initial
+    The names must differ and are put into the map in the given order. capacity: the map's first
     one, a power of two. A table of fewer than 64 buckets doubles when a bucket of eight names gets
     one more (HashMap.treeifyBin). A larger table turns such a bucket into a tree, whose order this
     function does not reproduce.

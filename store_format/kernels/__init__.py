@@ -1,4 +1,4 @@
-"""How numba compiles the kernels, and the kernels that all others use: numbers, texts and CRCs."""
+"""How numba compiles kernels, and the kernels that others use: numbers, texts and CRCs."""
 
 from reput.store_format.kernels.numba_alone import without_settings_of_the_folder
 

@@ -1,8 +1,7 @@
 """Kernels that find, compare and hash texts in uint8 arrays, a block of 32 bytes at a time.
 
-A block is an LLVM vector; LLVM compiles it to the vector instructions that the processor has. A
-block may reach past the text's end, but not past the buffer's: near the buffer's end the kernels
-go through the text byte by byte.
+A block is an LLVM vector, compiled to the processor's vector instructions. A block may reach past
+the text's end, but not past the buffer's: near the buffer's end the kernels go byte by byte.
 """
 
 from typing import Any
@@ -106,8 +105,9 @@ def ascii_sum(_context: Any, buf: Any, _at: Any, _skipped: Any) -> Any:
 
 @kernel
 def copy_bytes(out: Bytes, at: int, source: Bytes, start: int, length: int) -> None:
-    """Copy source[start:][:length] to out[at:]; they do not overlap. numba's loop copies a byte at
-    a time.
+    """Copy source[start:][:length] to out[at:], which must not overlap.
+
+    It copies blocks, because numba's own loop copies byte by byte.
     """
     if length >= BLOCK:
         for i in range(0, length - BLOCK, BLOCK):
@@ -149,7 +149,7 @@ def same_bytes(buf: Bytes, at: int, other: Bytes, other_at: int, length: int) ->
 
 @kernel
 def first_unlike(one: Bytes, other: Bytes, end: int) -> int:
-    """The first place below `end` where two buffers differ, or `end`; both reach to it."""
+    """The first place below `end` where two buffers differ, or `end`. Both have `end` bytes."""
     at = 0
     while at + BLOCK <= end:
         alike = _first_unlike(one, at, other, at)

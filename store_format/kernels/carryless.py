@@ -1,9 +1,8 @@
-"""Blocks of 16 bytes and pairs of them for kernels, and the carry-less product by which `crc32`
-folds them.
+"""Blocks of 16 bytes for kernels, pairs of blocks, and the carry-less product that folds a CRC.
 
 numba has no such types, so their operations are built from LLVM's. The product is one instruction
-of x86: of a block PCLMULQDQ, of a pair VPCLMULQDQ where the processor has that, which takes no
-longer. `AVAILABLE` is False where the processor lacks the first or numba compiles for another
+of x86: PCLMULQDQ for a block, and VPCLMULQDQ for a pair if the processor has it, which takes no
+longer. `AVAILABLE` is False if the processor lacks the first, or if numba compiles for another
 processor; then nothing of this module may be compiled.
 """
 
@@ -91,7 +90,7 @@ def half(_context: Any, block: Any, number: Any) -> Any:
 
 
 def _taken(builder: Any, bits: Any, *halves: int) -> Any:
-    """A vector of these halves of another one."""
+    """A vector of these halves of the vector `bits`."""
     numbers = ir.Constant(ir.VectorType(_INDEX, len(halves)), list(halves))
     return builder.shuffle_vector(bits, bits, numbers)
 
@@ -154,8 +153,9 @@ def _products_of_pair(builder: Any, bits: Any, factors: Any) -> Any:
 
 @intrinsic
 def fold(_context: Any, bits: Any, factors: Any, data: Any) -> Any:
-    """Of each block (first half * first factor) xor (second half * second factor), all carry-less;
-    xor data. bits, data: both a block or both a pair; factors: a block.
+    """For each block, (first half * first factor) xor (second half * second factor) xor data.
+
+    Products are carry-less. bits, data: both a block or both a pair; factors: a block.
     """
     products = _products_of_pair if bits.count == 2 else _products_of_block
 

@@ -1,9 +1,9 @@
 """CRC-32 as `java.util.zip.CRC32` and zlib compute it, inside kernels.
 
-A CRC is the remainder of a polynomial division, and bytes that stand n bits earlier in the message
-count x to the power n times as much. So, where the processor has the carry-less product
-(`carryless`), a step multiplies 64 bytes by such powers and xors them into the next 64 bytes
-("folds" them). Elsewhere, and for few bytes, a step looks sixteen bytes up in sixteen tables.
+A CRC is the remainder of a polynomial division: bytes n bits earlier in the message count x to the
+power n times as much. If the processor has the carry-less product (`carryless`), a step multiplies
+64 bytes by such powers and xors them into the next 64 bytes ("folds" them). Otherwise, and for few
+bytes, a step looks sixteen bytes up in sixteen tables.
 zlib is not called, because numba could not cache such a kernel on disk.
 """
 
@@ -84,7 +84,7 @@ _BY_16, _BY_32, _BY_64 = ((_power(8 * n + 32), _power(8 * n - 32)) for n in (16,
 
 @kernel
 def _by_tables(buf: Bytes, at: Any, end: Any, crc: Any) -> Any:
-    """Go on with a CRC's state (uint32) over buf[at:end]."""
+    """The CRC state (uint32) after buf[at:end], from the state `crc` before it."""
     i = at
     for _ in range((end - i) // np.uint64(16)):
         # These look-ups do not need the step before. They come first, so that the processor can
@@ -107,14 +107,14 @@ def _by_tables(buf: Bytes, at: Any, end: Any, crc: Any) -> Any:
 
 @inlined
 def _of_word(crc: Any, word: Any) -> Any:
-    """Go on with a CRC's state over the eight bytes of a little-endian uint64."""
+    """The CRC state after the eight bytes of a little-endian uint64."""
     low, high = np.uint32(word & np.uint64(0xFFFFFFFF)), np.uint32(word >> np.uint64(32))
     return _look_up(_TABLES, crc ^ low, 4) ^ _look_up(_TABLES, high, 0)
 
 
-# Masks for a message whose first block has n bytes, 1 to 16. Loaded from index n on, the first one
-# keeps the last n bytes of a block, and the block after; the second one xors a CRC's first state
-# into the first four of them, of which some may be in the block after.
+# Masks for a message whose first block has n bytes, 1 to 16. Each is loaded from index n on. _KEPT
+# keeps the last n bytes of a block, and the next block. _STATE xors a CRC's first state into the
+# first four of these bytes, of which some may be in the next block.
 _KEPT = np.array([0] * 16 + [0xFF] * 32, np.uint8)
 _STATE = np.array([0] * 16 + [0xFF] * 4 + [0] * 28, np.uint8)
 

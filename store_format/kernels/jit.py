@@ -1,12 +1,12 @@
-"""How kernels are compiled, and where what was compiled is kept.
+"""How kernels are compiled, and where compiled kernels are kept.
 
-A `kernel` fills arrays that it is given and allocates none, so numba need not count references to
-arrays (`_nrt=False`): the counting took more than half of the time of a dispatch. Functions that
-must make arrays, and are called once for thousands of records, are `allocating`.
+A `kernel` fills arrays of its caller and allocates none, so numba need not count references to
+arrays (`_nrt=False`): that took more than half of the time of a dispatch. Functions that must make
+arrays, and are called once for thousands of records, are `allocating`.
 
 numba's own cache notices a change in a kernel's file, but not in another file whose kernel it
 calls, and would go on with the old rule. So a compiled kernel's file is named by a hash of its
-module and of all that this imports (docs/decisions/0005).
+module and of all modules that this imports (docs/decisions/0005).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from reput.store_format.disk.cache_folder import cache_folder, source_key
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _njit: Any = njit  # its stub does not know _nrt
-_config: Any = config  # nor that the settings are attributes
+_config: Any = config  # nor that its settings are attributes
 
 if _config.DISABLE_JIT:
     raise RuntimeError("NUMBA_DISABLE_JIT is set, but kernels read numbers by LLVM: unset it")
@@ -39,13 +39,12 @@ _FunctionCache: Any = FunctionCache  # numba's is untyped
 class _MendingCache(_FunctionCache):  # type: ignore[misc]
     """numba's cache of one kernel, which treats a truncated file as if it were missing.
 
-    A machine that lost power can leave such a file, and numba's own cache would fail at every
-    start from then on.
+    A power cut can leave such a file, and numba's own cache would fail at every start after it.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # numba would first import all that it compiles with, which takes longer than all else that
-        # is done for a kernel: a quarter of a second. What was compiled needs its runtime alone.
+        # numba would first import its whole compiler, which takes a quarter of a second, longer
+        # than the rest of the work for a kernel. A compiled kernel needs only its runtime.
         with suppress(Exception):
             rtsys.initialize(target_context)
             return self._load_overload(sig, target_context)
@@ -64,8 +63,8 @@ class _MendingCache(_FunctionCache):  # type: ignore[misc]
 class SourcesLocator(_CacheLocator):
     """Finds the kernels compiled from these sources, be they in a checkout, a wheel or a zip.
 
-    numba's own locators go by a module's path. On a cluster each application has the zip in
-    another folder, so that each one would compile all kernels again.
+    numba's own locators use a module's path. On a cluster each application has the zip in another
+    folder, and would compile all kernels again.
     """
 
     def __init__(self, function: Any, file: str) -> None:
@@ -90,8 +89,8 @@ class SourcesLocator(_CacheLocator):
 def _compiled(function: Function, **options: Any) -> Function:
     if _CACHE_FOLDER is None:
         return _njit(**options)(function)  # type: ignore[no-any-return]
-    # numba decides where a function's cache is when it is decorated; releases that know no
-    # locator classes take the folder, and part it by paths
+    # numba chooses a function's cache as the function is decorated. Releases without locator
+    # classes take the folder, and divide it by paths.
     ours = {
         "CACHE_DIR": _CACHE_FOLDER,
         "CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",
@@ -110,7 +109,7 @@ def _compiled(function: Function, **options: Any) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that allocates nothing. Other threads run while it does."""
+    """Compile a function that allocates nothing. Other threads run meanwhile."""
     return _compiled(function, _nrt=False, nogil=True)
 
 
@@ -125,5 +124,5 @@ def allocating(function: Function) -> Function:
 
 
 def unlocked(function: Function) -> Function:
-    """As `allocating`; other threads run meanwhile."""
+    """As `allocating`, but other threads run meanwhile."""
     return _compiled(function, nogil=True)

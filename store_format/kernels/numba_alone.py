@@ -1,7 +1,7 @@
-"""numba without the settings that lie in the current folder.
+"""numba without the settings of the current folder.
 
-As it is imported, and each time that it compiles, numba reads `.numba_config.yaml` from there, if
-PyYAML is installed: whoever writes that file would decide how kernels are compiled, and what is
+As it is imported, and each time it compiles, numba reads `.numba_config.yaml` from that folder, if
+PyYAML is installed. Whoever writes the file would decide how kernels are compiled, and what is
 printed meanwhile.
 """
 
@@ -16,10 +16,10 @@ _YAML = "yaml"
 
 @contextmanager
 def without_settings_of_the_folder() -> Iterator[None]:
-    """Import numba within: it then holds PyYAML for missing, for good, and reads no such file."""
+    """A numba imported within takes PyYAML for missing, for good, and reads no such file."""
     modules: dict[str, Any] = sys.modules
     before = {name: modules[name] for name in (_YAML,) if name in modules}
-    modules[_YAML] = None  # an import of it raises ImportError
+    modules[_YAML] = None  # importing it raises ImportError
     warnings.filterwarnings("ignore", "A Numba config file is found", UserWarning)
     try:
         yield

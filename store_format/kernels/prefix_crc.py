@@ -46,7 +46,7 @@ _SQUARES = _powers()
 
 
 def shift(crc: int, length: int) -> int:
-    """What the CRC of some bytes contributes to that of a text with `length` more bytes behind."""
+    """What the CRC of some bytes contributes to the CRC of these and `length` more bytes."""
     for power in range((8 * length).bit_length()):
         if 8 * length >> power & 1:
             crc = _multiply(_SQUARES[power], crc)
@@ -56,14 +56,14 @@ def shift(crc: int, length: int) -> int:
 class PrefixCrc:
     """CRCs of ranges within [start, end) of what `read` reads.
 
-    It keeps the CRC (4 bytes) of the prefix up to each SPACING-th byte. hashed: how many bytes have
-    been put through CRC-32 so far.
+    It keeps the CRC (4 bytes) of the prefix up to each SPACING-th byte. hashed: how many bytes were
+    put through CRC-32 so far.
     """
 
     def __init__(self, read: Read, start: int, end: int) -> None:
         self._read, self._start, self._end = read, start, end
         self._marks: npt.NDArray[Any] = np.zeros((end - start) // SPACING + 1, np.uint32)
-        self._known = 0  # how many prefixes have their CRC, besides the empty one at the start
+        self._known = 0  # how many prefixes have their CRC, without the empty prefix
         self.hashed = 0
 
     def crc(self, at: int, end: int) -> int:

@@ -1,9 +1,9 @@
 """Kernels that lay the fields of a window's records out as columns, with no Python for each record.
 
-A column of texts is what Arrow makes of it: all texts one behind the other as UTF-8, decoded as
-Java decodes them, and int32 `ends`, one more than there are texts: text i is at [ends[i],
-ends[i + 1]). The caller gives the room; `text_room` says how much. What a kernel leaves to slower
-code it marks.
+A column of texts is laid out as in Arrow: all texts one after the other in UTF-8, decoded as Java
+decodes them, and int32 `ends`, one more than there are texts: text i is at [ends[i], ends[i + 1]).
+The caller allocates `out`, of `text_room` bytes. A kernel marks the rows that it leaves to slower
+code.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ Ends = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 
-# What a record has besides its RECORD_ROW. Times in milliseconds.
+# Fields of a record that its RECORD_ROW lacks. Times in milliseconds.
 NUMBERS = np.dtype(
     [
         ("bornTimestamp", "<i8"),
@@ -52,18 +52,18 @@ NUMBERS = np.dtype(
 FOUND = (TAGS, KEYS, UNIQ_KEY)
 
 HOST_ROOM = 27  # bytes of 255.255.255.255:-2147483648
-_PAIRS_MOST = 48  # of one record; more, or a name that is there twice, are left to slower code
+_PAIRS_MOST = 48  # of one record; more pairs, or a repeated name, are left to slower code
 _POINT_MOST = 3  # bytes that one malformed byte becomes: U+FFFD
 _ZERO, _NINE, _DOT, _COLON, _MINUS, _SPACE = 0x30, 0x39, 0x2E, 0x3A, 0x2D, 0x20
 
 
 def text_room(raw_bytes: int) -> int:
-    """Bytes that so many bytes of texts take at most once they are decoded."""
+    """The most bytes that `raw_bytes` of texts take once they are decoded."""
     return raw_bytes * _POINT_MOST
 
 
 def list_room(raw_bytes: int, rows: int) -> int:
-    """How many words or pairs so many bytes of so many rows have at most, and one end more."""
+    """The most words or pairs in `raw_bytes` of `rows` rows, and one more: the length of ends."""
     return raw_bytes // 2 + rows + 2
 
 
@@ -167,7 +167,7 @@ def host_at(row: Any, stored: bool, rules: RecordRules) -> tuple[int, int]:
 def put_hosts(
     window: Bytes, rows: Rows, rules: RecordRules, stored: bool, ends: Ends, out: Bytes, hard: Marks
 ) -> None:
-    """bornHost, or storeHost where `stored`, as `address:port`; one of IPv6 is marked."""
+    """bornHost, or storeHost where `stored`, as `address:port`; an IPv6 host is marked in hard."""
     used, before, text_at, length = (
         0,
         0,
@@ -218,9 +218,9 @@ def find_values(
 def put_words(
     window: Bytes, starts: Places, stops: Places, lists: Ends, ends: Ends, out: Bytes
 ) -> None:
-    """The words of each text, parted by blanks; words [lists[i], lists[i + 1]) are those of text i.
+    """The words of each text, split at blanks; words [lists[i], lists[i + 1]) are those of text i.
 
-    ends: `list_room` says how much.
+    ends: as long as `list_room` returns.
     """
     used, words = 0, 0
     lists[0] = ends[0] = 0
@@ -243,8 +243,8 @@ def put_pairs(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 ) -> None:  # fmt: skip
     """All properties of each row (MessageDecoder.string2messageProperties), in their order.
 
-    Pairs [lists[i], lists[i + 1]) are those of row i. A row with very many, or with two of one
-    name, has none here, and is marked. name_ends, value_ends: `list_room` says how much.
+    Pairs [lists[i], lists[i + 1]) are those of row i. A row with over _PAIRS_MOST, or with two of
+    one name, gets no pairs and is marked in hard. name_ends, value_ends: of `list_room` items.
     """
     pairs, name_at, value_at = 0, 0, 0
     lists[0] = name_ends[0] = value_ends[0] = 0

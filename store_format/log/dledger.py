@@ -1,4 +1,4 @@
-"""Where a DLedger group's log is in a store: in dledger-<id>/data, behind the log that was before.
+"""Finds a DLedger group's log in a store: in dledger-<id>/data, after the log from before DLedger.
 
 DLedgerCommitLog with enableDLegerCommitLog. The group's log has a head before each record (see
 `layouts`); a store that was switched to DLedger keeps its old log in commitlog/, which ends where
@@ -31,7 +31,7 @@ def log_folders(storage: InputStorage, store: str, settings: Settings) -> list[s
 def member_folder(storage: InputStorage, store: str, settings: Settings) -> str | None:
     """The folder dledger-<id> of the group's member that the store's broker is; None without one.
 
-    Raises StoreError where it may be one of several.
+    Raises StoreError where several folders may be the member's.
     """
 
     def starts(folder: str) -> list[int]:
@@ -56,10 +56,10 @@ def member_folder(storage: InputStorage, store: str, settings: Settings) -> str 
 
 
 def refuse_dledger(store: str, names: Callable[[str], Iterable[str]]) -> None:
-    """Raise StoreError where a store's log is a DLedger group's: for what changes stores.
+    """Raise StoreError where a store's log is a DLedger group's: for commands that change stores.
 
-    names: what is in a folder of the store; "" is the store itself. What stands in such a log the
-    group must agree on, and a queue or index of it no command here writes on.
+    The group must agree on what its log holds, and no command continues its queues or its index.
+    names: returns the names in a folder of the store; "" is the store itself.
     """
     found = _members(names(""), lambda name: _starts(names(name)), _starts(names(COMMIT_LOG)))
     if found:
@@ -71,7 +71,7 @@ def refuse_dledger(store: str, names: Callable[[str], Iterable[str]]) -> None:
 
 
 def refuse_heads(segments: Sequence[Segment], command: str) -> None:
-    """Raise StoreError where segments are of a DLedger group's log, which a command does not do."""
+    """Raise StoreError if segments are of a DLedger group's log, which `command` cannot handle."""
     found = next((each for each in segments if each.has_heads), None)
     if found is not None:
         raise StoreError(
@@ -88,11 +88,11 @@ def heads_from(segments: Sequence[Segment]) -> int:
 def _members(
     folders: Iterable[str], starts: Callable[[str], list[int]], plain: Iterable[int]
 ) -> list[str]:
-    """The folders dledger-<id> that have the end of the store's log, by name.
+    """The folders dledger-<id> that hold the end of the store's log, by name.
 
-    folders: of the store; starts: of the segments in a folder of it; plain: of those that are in no
-    group. A controller keeps a log of its own in such a folder, which may be in the store too: it
-    begins at 0, beside the log of messages.
+    folders: the store's. starts: returns where the segments in one of them begin. plain: where the
+    segments outside of them begin. A controller keeps a log of its own in such a folder, which may
+    be in the store too: that log begins at 0, beside the log of messages.
     """
     last = max(plain, default=-1)
     named = (name for name in folders if name.startswith(DLEDGER))

@@ -1,8 +1,8 @@
-"""The epoch file of controller mode: since which physical offset which master wrote.
+"""The epoch file of controller mode: which master wrote the log from which physical offset on.
 
-RocketMQ: CheckpointFile (two lines of numbers: how many entries, the CRC-32 of what follows),
-EpochFileCache.EpochEntrySerializer (a line `epoch-startOffset` for each). A slave cuts its log
-where the two files part (EpochFileCache.findConsistentPoint).
+RocketMQ: CheckpointFile (two lines: the number of entries, the CRC-32 of all lines that follow),
+EpochFileCache.EpochEntrySerializer (a line `epoch-startOffset` for each entry). A slave cuts its
+log where its file and the master's diverge (EpochFileCache.findConsistentPoint).
 """
 
 import zlib
@@ -95,5 +95,5 @@ def _ends(epochs: Sequence[Epoch], end: int) -> dict[Epoch, int]:
     if not in_order:
         return {}
     last = in_order[-1]
-    # setLastEpochEntryEndOffset leaves an epoch without an end that begins behind the log's end
+    # setLastEpochEntryEndOffset leaves an epoch that begins after the log's end without an end
     return {**ends, last: end if last.start <= end else _NO_END}

@@ -1,8 +1,8 @@
-"""Reads records that stand at many known places, in the order of the places.
+"""Reads the records at many known physical offsets, in ascending order.
 
-Where `LogReader.record_at` reads one record, this reads hundreds and has a kernel look at them:
-neighbours are read together. A record that is longer than what is read of it, or that is none, is
-left to `record_at`.
+`LogReader.record_at` reads one record; this module reads hundreds at a time, neighbours in one
+read, and a kernel parses them. A place is left to `record_at` if its record is longer than what was
+read, or is no sound record.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows,
 
 Numbers = npt.NDArray[np.int64]
 
-_AHEAD = 1 << 11  # bytes that are read from a place on
+_AHEAD = 1 << 11  # bytes that are read at each place
 _MOST = 256  # places that are read at a time
 
 _NONE = int(Fault.NONE)
 
 
 class Records(NamedTuple):
-    """Some of the records. The window and rows are valid until the next ones."""
+    """Some of the records. The window and rows are valid until the next Records."""
 
     window: Bytes
     rows: Rows  # RECORD_ROW: those that are whole in the window
@@ -54,7 +54,7 @@ def records_at(log: LogReader, places: Numbers) -> Iterator[Records]:
 def _read(
     log: LogReader, places: Numbers, segments: Numbers, ends: Numbers, buffer: Bytes
 ) -> tuple[Numbers, Numbers, int]:
-    """Read what stands at the places, up to their segments' `ends`, one stretch after the other.
+    """Read the bytes at the places, up to `ends` of their segments, one stretch after the other.
 
     Returns where in the buffer each place is, how far it was read there, and the bytes read.
     """
@@ -89,7 +89,7 @@ def look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     rows: Rows,
     whole: Any,
 ) -> int:
-    """Fill rows with the records that are whole in the window, and mark these; returns how many.
+    """Fill rows with the records that are whole in the window, mark them; returns their number.
 
     Place i is at ats[i], was read up to limits[i], and its segment goes on for lefts[i] bytes.
     """

@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 
 def record_from(window: Any, row: tuple[int, ...], rules: RecordRules) -> Record:
-    """The record that `row`, the values of a RECORD_ROW, found in a window, which has a buffer."""
+    """The record in `window`, a bytes-like object; row: the values of the record's RECORD_ROW."""
     (
         at, body_at, topic_at, properties_at, place, queue_offset, stored, size, queue_id, sys_flag,
         crc, body_length, topic_length, properties_length, _,
@@ -97,7 +97,7 @@ def record_from(window: Any, row: tuple[int, ...], rules: RecordRules) -> Record
 def read_one(
     read: Read, place: int, end: int, rules: RecordRules, ahead: int
 ) -> tuple[Fault, Record | None]:
-    """(NONE, the record) at a physical offset, or the fault that stands there. No CRC is compared.
+    """(NONE, the record) at a physical offset, or (its fault, None). No CRC is compared.
 
     end: where the segment ends; ahead: how many bytes are read at first, which often suffice. Of
     a longer record all but the body is read.

@@ -1,9 +1,9 @@
-"""Fingerprints of records, by which two logs are compared that have one record at other places.
+"""Fingerprints of records, to compare two logs that have the same record at different places.
 
-Two of 128 bits each: `message` is of what a producer sent, so that it is the same for a message
-that was sent again; `record` also of where a broker put it: queue, queueOffset, storeTimestamp.
-Neither is of the physicalOffset. They part messages by chance alone, and do not withstand somebody
-who makes two messages of one fingerprint.
+A record has two, of 128 bits each. `message` covers what a producer sent: a message that was sent
+again has the same one. `record` also covers what a broker added: queueId, queueOffset,
+storeTimestamp, sysFlag. Neither covers physicalOffset. Two messages have one fingerprint only by
+chance, or because somebody made two such messages on purpose.
 """
 
 from typing import Any
@@ -87,7 +87,7 @@ def make_prints(
     window: Bytes, rows: Rows, rules: RecordRules, split_properties: bool, spans: ValueSpans,
     out: Prints,
 ) -> None:  # fmt: skip
-    """Fill out (PRINT) for each row but `bad`, which becomes 0.
+    """Fill out (PRINT) for each row; `bad` becomes 0.
 
     A message is known by its UNIQ_KEY, or where it has none by bornHost, bornTimestamp and KEYS;
     and by topic, bodyCRC and the body's length. spans: as `find_properties` wants them.

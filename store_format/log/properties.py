@@ -80,7 +80,7 @@ def pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
 
 
 def new_spans(names: int = len(NAMES)) -> ValueSpans:
-    """What `find_properties` fills; for `find_named` of so many names."""
+    """The array that `find_properties` fills; for `find_named` with the number of its names."""
     return np.empty((names, 2), np.int64)
 
 
@@ -146,8 +146,8 @@ def find_named(
 
 @kernel
 def malformed(buf: Bytes, rows: Any) -> bool:
-    """Whether properties of a row are no `name 01 value 02`, neither empty, the last 02 left out
-    or not: releases differ in what they read of others.
+    """Whether any row's properties are not all `name 01 value 02`, neither empty; the last 02 may
+    be missing. Releases differ in how they read malformed properties.
     """
     for i in range(len(rows)):
         start = at = rows[i].propertiesAt

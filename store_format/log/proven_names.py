@@ -1,7 +1,7 @@
-"""Which segment a file is by its own records, whatever it is called.
+"""Which segment a file is by its own records, whatever its name.
 
-Each record says its physicalOffset. Where the first two of a file agree on where the file begins,
-and that is another segment than its name says, the file was renamed or swapped with another one.
+Each record holds its physicalOffset. If a file's first two records agree on where the file begins,
+and the file has another segment's name, it was renamed or swapped with another file.
 """
 
 from collections import Counter
@@ -30,9 +30,9 @@ def proven_names(
 ) -> Proven:
     """Compare the segments' names with their records.
 
-    assume: segments get the places that their records prove, and one whose place another one takes
-    is left out. Otherwise they stay, and findings say what --assume-names would make of them.
-    Raises what opening and reading them raises.
+    assume: segments get the places that their records prove, and a segment whose place another one
+    takes is left out. Otherwise all stay, and findings tell what --assume-names would do. Raises
+    what opening and reading the files raises.
     """
     starts = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
     wanted = Counter(start for start in starts.values() if start is not None)
@@ -63,7 +63,7 @@ def proven_names(
 
 
 def _begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> int | None:
-    """Where the file begins by its first records; None where they do not say, or disagree."""
+    """Where the file begins by its first records; None where they are no records, or disagree."""
     at, said = 0, set()
     for _ in range(_AGREED_BY):
         raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from reput.store_format.log.walk import Buffers, Step, Walk
 
 _OPEN_FILES = 8
-_ONE_SHARE = 256  # of a window: so much is read at first for one record,
-_ONE_LEAST = 1 << 12  # and no less
+_ONE_SHARE = 256  # this part of a window is read at first for one record,
+_ONE_LEAST = 1 << 12  # but no fewer bytes than this
 
 
 class NoRecord(StoreError):
@@ -70,7 +70,7 @@ def records_of(step: "Step", numbers: Any, rules: RecordRules) -> Iterator[Recor
 
 
 def late_records_of(window: Bytes, rows: Any, rules: RecordRules) -> Iterator[Callable[[], Record]]:
-    """As `records_of`, but the bytes of each are only kept, and taken apart where it is called for.
+    """As `records_of`, but a record's bytes are only kept, and parsed when its function is called.
 
     rows: RECORD_ROWs of records that are whole in the window.
     """
@@ -97,8 +97,8 @@ class LogReader:
         checks: Checks = NO_CHECKS,
         end: int | None = None,
     ) -> None:
-        """segments: in order, as find_segments gives them; checks: the CRCs that are compared; end:
-        where the log ended when somebody looked, so that all of one answer is of that moment.
+        """segments: in order, as find_segments returns them; checks: the CRCs that are compared;
+        end: where the log ended at an earlier look, so that a whole answer is of that moment.
         """
         self._end = end
         self.storage, self.segments = storage, segments
@@ -119,7 +119,7 @@ class LogReader:
 
     @property
     def end(self) -> int:
-        """Where the last segment ends, or as given; the last record may end before."""
+        """Where the last segment ends, or as given; the last record may end earlier."""
         return self.segments[-1].end if self._end is None else self._end
 
     def segment_at(self, place: int) -> Segment:
@@ -130,7 +130,7 @@ class LogReader:
         return self.segments[number]
 
     def start_of(self, place: int) -> int:
-        """Where a walk stands to read a record: there, or at its head. Raises NotInLog."""
+        """Where a walk reads the record at `place`: there, or at its head. Raises NotInLog."""
         return place - head_bytes(self.segment_at(place).end, self.rules)
 
     def read_into(self, place: int, buffer: Bytes) -> None:
@@ -156,7 +156,7 @@ class LogReader:
         raise self._no_record(segment, place, fault)
 
     def record_from(self, start: int) -> Record:
-        """The record that a walk reads which stands at `start`. Raises NoRecord, NotInLog."""
+        """The record that a walk reads at `start` (see start_of). Raises NoRecord, NotInLog."""
         segment = self.segment_at(start)
         head = head_bytes(segment.end, self.rules)
         if head:
@@ -178,7 +178,7 @@ class LogReader:
     ) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
 
-        place: as `start_of` says. A step is valid until the next one; or longer, if each is read
+        place: see `start_of`. A step is valid until the next one; or longer, if each is read
         into `another` buffers.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
@@ -213,7 +213,7 @@ class LogReader:
         return read_body(self.read_into, record)
 
     def store_timestamp(self, place: int, size: int) -> int:
-        """StoreTimestamp (milliseconds) of the record that a queue entry says to be at
+        """StoreTimestamp (milliseconds) of the record that by its queue entry is at
         [place, place + size); -1 where the log does not have these bytes. Nothing else is read or
         checked (CommitLog.pickupStoreTimestamp).
         """
@@ -246,7 +246,7 @@ class LogReader:
         self.reader(segment).read_into(place - segment.start, buffer)
 
     def reader(self, segment: Segment) -> Reader:
-        """The segment's file, open until some others were asked for."""
+        """The segment's file, which stays open until some others have been opened."""
         reader = self._open.get(segment.start)
         if reader is None:
             reader = self.storage.open(segment.path, segment.state)

@@ -5,7 +5,7 @@ start at its physicalOffset is a fault. RocketMQ never compares the two.
 
 `records` compiles them for whole windows of a log. To read a single message they run as they
 stand (`one_record`): loading numba takes longer than that by far. So this module must not import
-a kernel; the numbers are read by the `get_` functions, in whose place `records` puts its own.
+a kernel; it reads numbers by the `get_` functions, which `records` replaces by kernels.
 """
 
 from collections import namedtuple
@@ -46,7 +46,7 @@ from reput.store_format.release.profiles import Profile
 NO_HEADS = 1 << 62  # RecordRules.heads_from of a log without any
 
 # What a release allows in its log, by the fields of profiles.Profile; and the log's shape:
-# heads_from is the physical offset from which on each record stands behind a DLedger head. A
+# heads_from is the physical offset from which on each record follows a DLedger head. A
 # store that was switched to DLedger has its old log, which has no heads, before that offset.
 RecordRules = namedtuple(
     "RecordRules", "ipv6_hosts long_topics any_blank_size heads_from", defaults=(False, NO_HEADS)
@@ -54,7 +54,7 @@ RecordRules = namedtuple(
 
 
 def reaches_queue(sys_flag: int) -> bool:
-    """Whether it goes to its queue (CommitLogDispatcherBuildConsumeQueue): no half, rolled back."""
+    """Not prepared or rolled back: goes to its queue (CommitLogDispatcherBuildConsumeQueue)."""
     return sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
 
 
@@ -150,7 +150,7 @@ def get_i64(buf: Any, at: int) -> int:
 
 
 def born_host_bytes(sys_flag: int, rules: RecordRules) -> int:
-    """Bytes of bornHost, which stands behind a record's first fields: 8, or 20."""
+    """Bytes of bornHost, which follows a record's first fields: 8, or 20."""
     return IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
 
 
@@ -166,17 +166,17 @@ def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
 
 
 def topic_length_bytes(magic: int) -> int:
-    """Bytes of topicLength, which stands behind the body: 1, or 2 in a V2 record."""
+    """Bytes of topicLength, which follows the body: 1, or 2 in a V2 record."""
     return TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
 
 
 def needs_v2(topic_bytes: int) -> bool:
-    """Whether a topic of so many bytes is too long for a V1 record."""
+    """Whether a topic of `topic_bytes` bytes is too long for a V1 record."""
     return topic_bytes > V1_TOPIC_MAX
 
 
 def record_bytes(hosts: int, body: Any, topic: Any, properties: Any) -> Any:
-    """The totalSize of records with so many bytes of each part; hosts: of both together.
+    """The totalSize of records whose parts have these lengths; hosts: both hosts together.
 
     Whole numbers, or arrays of them (int64) for many records.
     """
@@ -224,7 +224,7 @@ def entry(
     """As `frame`, of a DLedger entry: a head, and a record of the size that is returned.
 
     place: the physical offset of `at`. The checks are those of DLedgerMmapFileStore.recover; and
-    head and record must say the same size.
+    head and record must have the same size.
     """
     if file_end - at < BLANK_BYTES:  # MmapFileList.preAppend leaves room for a blank
         return _SHORT_TAIL, 0
@@ -258,9 +258,9 @@ def entry(
 
 
 def goes_on(buf: Any, at: int, sequence: Any) -> int:
-    """A fault unless the DLedger entry at `at` goes on from those before; then it is one of them.
+    """NONE if the DLedger entry at `at` continues the entries of `sequence`, else the fault.
 
-    sequence: index and term of the first entry, then of the last; -1 where there is none yet.
+    sequence: index and term of the first entry, then of the last, -1 without any; is updated.
     """
     index, term = get_i64(buf, at + DLEDGER_AT.index), get_i64(buf, at + DLEDGER_AT.term)
     if sequence[2] < 0:

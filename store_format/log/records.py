@@ -45,7 +45,7 @@ def get_i8(buf: Bytes, at: int) -> int:
 
 
 def _compiled(rule: Function, by: Callable[[Any], Any], **kernels: Callable[..., Any]) -> Function:
-    """A rule that calls these kernels where it calls the plain functions of their names."""
+    """Compile a rule, with these kernels in place of the plain functions of the same names."""
     names = {**rule.__globals__, **kernels}
     return by(FunctionType(rule.__code__, names, rule.__name__))  # type: ignore[no-any-return]
 

@@ -193,7 +193,7 @@ class Walk:
         return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
 
     def marks(self, window: Bytes, rows: Rows) -> Marks | None:
-        """Each row's fault in what a CRC covers; None where there is none."""
+        """The CRC fault of each row, or 0; None where no row has one."""
         wrong: Marks | None = None
         if self._checks.property:
             bad = self._bad_property_crcs(window, rows)
@@ -230,7 +230,7 @@ class Walk:
 
     def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, Bytes]]:
         """[at, end) in pieces (physical offset, bytes). Each piece begins with the last `overlap`
-        bytes of the one before, and is valid until the next one.
+        bytes of the piece before, and is valid until the next piece.
         """
         while at < end:
             window = self.load(at, overlap + 1, end)

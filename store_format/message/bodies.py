@@ -1,4 +1,4 @@
-"""What is in a body: decompressed, and the messages of an inner batch apart (MessageDecoder)."""
+"""Bodies: how to decompress one, and to take an inner batch apart (MessageDecoder)."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from reput.store_format.layouts import (
     as_struct,
 )
 
-# CompressionType.findByValue: 0 is what releases before 4.9.4 leave there.
+# CompressionType.findByValue. Releases before 4.9.4 leave these bits 0.
 _ZLIB, _LZ4, _ZSTD = "zlib", "lz4", "zstd"
 _CODECS = {0: _ZLIB, 1: _LZ4, 2: _ZSTD, 3: _ZLIB}
 _PIECE = 1 << 16
@@ -24,13 +24,13 @@ _INNER = as_struct(INNER_MESSAGE)
 
 
 class BodyError(StoreError):
-    """A body is not what its message's flags say. Its text never says what is in it."""
+    """A body contradicts its message's sysFlag. The error's text quotes nothing of the body."""
 
 
 class NotCompressed(BodyError):
-    """The flag says compressed, but the body is not, or it is cut short or damaged.
+    """A body that is compressed by its sysFlag is not, or is cut short or damaged.
 
-    A client throws such a message away, and with it the others of the same pull (RocketMQ #1375).
+    A client throws such a message away, with all others of the same pull (RocketMQ #1375).
     """
 
 
@@ -39,7 +39,7 @@ class UnknownCompression(BodyError):
 
 
 class BodyPastCap(BodyError):
-    """More would come out than the caller wants to hold; `start` has the first `cap` bytes."""
+    """The decompressed body is longer than `cap` bytes; `start` has the first `cap`."""
 
     def __init__(self, cap: int, start: bytes) -> None:
         self.cap, self.start = cap, start
@@ -55,7 +55,7 @@ class InnerMessage(NamedTuple):
 
     flag: int
     body: bytes
-    properties: bytes  # name 01 value 02, as it stands
+    properties: bytes  # name 01 value 02, ..., as in the body
 
 
 def compression(sys_flag: int) -> str | None:
@@ -69,12 +69,10 @@ def compression(sys_flag: int) -> str | None:
 
 
 def decompressed(body: bytes, sys_flag: int, cap: int) -> bytes:
-    """The body as its producer gave it; the same object where it is not compressed.
+    """The body as its producer gave it; the same object if it is not compressed.
 
-    cap: the most bytes that may come out, whatever the body says of itself. An empty body is
-    never decompressed (MessageDecoder.decode).
-
-    Raises NotCompressed, UnknownCompression, BodyPastCap.
+    cap: the most bytes that may come out. An empty body is never decompressed
+    (MessageDecoder.decode). Raises NotCompressed, UnknownCompression, BodyPastCap.
     """
     codec = compression(sys_flag)
     if codec is None or not body:
@@ -91,7 +89,7 @@ def decompressed(body: bytes, sys_flag: int, cap: int) -> bytes:
 
 
 def _inflated(body: bytes, cap: int) -> bytes:
-    """At most cap + 1 bytes. What follows the stream's end is ignored, as Java's Inflater does."""
+    """At most cap + 1 bytes. Bytes after the stream's end are ignored, as by Java's Inflater."""
     inflater = zlib.decompressobj()
     out = inflater.decompress(body, cap + 1)
     if len(out) <= cap and not inflater.eof:
@@ -101,7 +99,7 @@ def _inflated(body: bytes, cap: int) -> bytes:
 
 def _streamed(body: bytes, codec: str, cap: int) -> bytes:
     """At most cap + 1 bytes of frames, one after the other."""
-    import pyarrow as pa  # takes a tenth of a second, which nobody else here needs to wait for
+    import pyarrow as pa  # imported here: it takes a tenth of a second
 
     pieces, count = [], 0
     with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
@@ -115,7 +113,7 @@ def _streamed(body: bytes, codec: str, cap: int) -> bytes:
 
 
 def is_batch(sys_flag: int) -> bool:
-    """Whether a record's body holds several messages, which a client takes apart (5.0.0 on)."""
+    """Whether a record's body has several messages, which a client takes apart (5.0.0 on)."""
     both = SYS_INNER_BATCH | SYS_NEED_UNWRAP
     return sys_flag & both == both
 
@@ -123,7 +121,7 @@ def is_batch(sys_flag: int) -> bool:
 def inner_messages(body: bytes) -> Iterator[InnerMessage]:
     """The messages in the (decompressed) body of an inner batch (MessageDecoder.decodeMessages).
 
-    Their own totalSize, magic and bodyCRC are not looked at. Raises BrokenBatch.
+    Their own totalSize, magic and bodyCRC are not checked. Raises BrokenBatch.
     """
     at = 0
     while at < len(body):

@@ -39,7 +39,7 @@ _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 class Texts(NamedTuple):
     """One text or binary column: value i is data[ends[i]:ends[i + 1]]; empty for none."""
 
-    ends: Int64s  # one more than there are values
+    ends: Int64s  # one item more than values
     data: Bytes
 
     def lengths(self) -> Int64s:
@@ -47,7 +47,7 @@ class Texts(NamedTuple):
 
 
 class BulkRows(NamedTuple):
-    """What differs from message to message, a value each. Times in milliseconds."""
+    """The fields that differ by message, one value for each. Times in milliseconds."""
 
     topic: Int32s  # its number among the topics
     queue_id: Int32s
@@ -56,13 +56,13 @@ class BulkRows(NamedTuple):
     body: Texts
     tags: Texts
     keys: Texts
-    properties: Texts  # as in a record, with all that belongs there; empty: from tags and keys
+    properties: Texts  # complete, as in a record; empty: made from tags and keys
     size: Int64s  # bytes of the record
     queue: Int64s  # its queue's number in Destination.next_offsets
 
 
 class Alike(NamedTuple):
-    """What all records of a writer have in common."""
+    """The fields that all records of a writer have in common."""
 
     host: Bytes
     sys_flag: int
@@ -73,7 +73,7 @@ class Alike(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """Where the records of one write go, and when that is."""
+    """Place and time of the records of one write."""
 
     physical: int
     now: int  # milliseconds
@@ -105,7 +105,7 @@ def _put_name(out: Bytes, at: int, number: int) -> int:
 
 @allocating
 def put_crc_property(out: Bytes, start: int, at: int) -> int:
-    """Put the `__CRC32#` of out[start:at] at `at`: ten digits, the least significant first."""
+    """Put the `__CRC32#` of out[start:at] at `at`: ten digits, least significant first."""
     crc = crc32(out, start, at) & 0x7FFFFFFF
     at = _copy(out, at, _CRC_NAME, 0, len(_CRC_NAME))
     out[at] = PROPERTY_NAME_END
@@ -120,7 +120,7 @@ def put_crc_property(out: Bytes, start: int, at: int) -> int:
 def encode_rows(
     first: int, stop: int, rows: BulkRows, topics: Texts, alike: Alike, to: Destination, out: Bytes
 ) -> int:
-    """Write rows [first, stop) to out as records from there on; returns the bytes used."""
+    """Write rows [first, stop) as records into `out`, from its start. Returns the bytes used."""
     host = alike.host
     at = 0
     for i in range(first, stop):

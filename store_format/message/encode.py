@@ -75,17 +75,17 @@ _PLACE = _packer(RECORD_HEAD, "queueOffset", "physicalOffset")
 _MIDDLE = _packer(RECORD_MIDDLE)
 _BLANK = _packer(BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
-_SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
-# what Python raises where a field's value is of a wrong type, or does not fit
+_SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be this much over maxMessageSize
+# what Python raises if a field's value is of a wrong type, or does not fit
 _WRONG_TYPE = (TypeError, AttributeError, struct.error)
 _NAMED = NAMED.encode()
 _BATCH_MAP_CAPACITY = 16  # the client's own map: a batch's properties are not read again
-# MessageDecoder.encodeMessage: what a batch has of a message besides body and properties
+# MessageDecoder.encodeMessage: a message's bytes in a batch without body and properties
 _BATCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 4 + 2
 
 
 class Draft(NamedTuple):
-    """A record but for its place. Made by `Encoder`."""
+    """A record without its place and store time. Made by `Encoder`."""
 
     topic: str
     queue_id: int
@@ -96,8 +96,8 @@ class Draft(NamedTuple):
     store_host: bytes
     crc_property: bool
     wait: bool
-    counted: bool  # it takes a position in its queue: neither prepared nor rolled back
-    # where it goes besides, and the draft again with the numbers there (see multi_dispatch)
+    counted: bool  # takes a position in its queue: neither prepared nor rolled back
+    # its further queues, and what makes the draft with their numbers (see multi_dispatch)
     further: Further | None = None
     numbered: Callable[[list[int | None]], "Draft"] | None = None
 
@@ -120,7 +120,7 @@ def record_tail(  # noqa: PLR0913 (a record's fields)
     store_host: bytes, reconsume_times: int, prepared_offset: int, body: bytes, magic: int,
     topic: bytes, properties: bytes, reserved: int,
 ) -> bytes:  # fmt: skip
-    """A record from storeHost to its properties; reserved: bytes of properties still to come."""
+    """A record from storeHost to its properties. reserved: bytes of properties added later."""
     return b"".join(
         (
             store_host,
@@ -135,12 +135,12 @@ def record_tail(  # noqa: PLR0913 (a record's fields)
 
 
 def crc_property(record: bytes) -> bytes:
-    """`__CRC32#` of all that stands before it (MessageDecoder.createCrc32)."""
+    """The property `__CRC32#` of all bytes before it (MessageDecoder.createCrc32)."""
     return crc_property_of(zlib.crc32(record) & 0x7FFFFFFF)
 
 
 def crc_property_of(crc: int) -> bytes:
-    """The property that says this CRC, less its highest bit, its lowest digit first."""
+    """The property `__CRC32#` with this CRC (31 bits), least significant digit first."""
     digits = f"{crc:010d}"[::-1]
     return f"__CRC32#{NAME_END}{digits}{VALUE_END}".encode()
 
@@ -163,7 +163,7 @@ class Encoder:
     profile: Profile
     clock: Clock
     unique_ids: UniqueIds
-    host: str  # the writer's own, where a message names none
+    host: str  # the writer's own, for messages without a host
 
     def __post_init__(self) -> None:
         self._delays = DelayRules(
@@ -184,9 +184,9 @@ class Encoder:
     def draft(
         self, message: Message, born_host: bytes | None = None, store_host: bytes | None = None
     ) -> Draft:
-        """The record to be of a message, after RocketMQ's checks. Raises Refused.
+        """A message's draft, after RocketMQ's checks. Raises Refused.
 
-        born_host, store_host: as in a record, in place of the message's.
+        born_host, store_host: in place of the message's, encoded as in a record.
         """
         try:
             return self._single(message, born_host, store_host)
@@ -210,7 +210,7 @@ class Encoder:
         return self._draft(message, topic, queue_id, raw, hosts)
 
     def place(self, topic: str, queue_id: int, properties: dict[str, str]) -> tuple[str, int]:
-        """Where a message is put, or waits; changes its properties then. Raises Refused."""
+        """The topic and queue that a message is put into; see place_delayed. Raises Refused."""
         check_topic(topic, self._topic_max)
         if self._waits.isdisjoint(properties):
             return topic, queue_id
@@ -224,7 +224,7 @@ class Encoder:
         return message.delay_level > 0 or delay_level(given) > 0
 
     def batch(self, messages: list[Message]) -> list[Draft]:
-        """Drafts of one topic and queue (MessageExtBatch). Raises Refused."""
+        """Drafts of messages of one topic and queue (MessageExtBatch). Raises Refused."""
         try:
             return self._batch(messages)
         except _WRONG_TYPE:
@@ -254,7 +254,7 @@ class Encoder:
         return drafts
 
     def properties(self, message: Message) -> dict[str, str]:
-        """All of a message's properties by name, UNIQ_KEY made where there is none."""
+        """All of a message's properties by name, with a new UNIQ_KEY if it has none."""
         given = message.properties
         if not given:
             properties = {}
@@ -265,7 +265,7 @@ class Encoder:
         else:
             properties = dict(given)
             if self.adds_crc:
-                properties.pop("__CRC32#", None)  # CommitLog.asyncPutMessage: it is made anew
+                properties.pop("__CRC32#", None)  # made anew, as in CommitLog.asyncPutMessage
             for name, value in properties.items():
                 check_property(name, value)
         if message.keys:
@@ -291,8 +291,8 @@ class Encoder:
         self, message: Message, topic: str, queue_id: int, properties: bytes,
         hosts: tuple[bytes, bytes], number: bool = True,
     ) -> Draft:  # fmt: skip
-        """number: give it further queues, where it names some. A batch's messages have none, and
-        a draft that has its numbers is not given any again.
+        """number: handle the further queues that the message names. It is False for a batch's
+        messages, which have none, and for a message that has its numbers already.
         """
         if number and self.numbering.is_on and _NAMED in properties:
             return self._to_be_numbered(message, topic, queue_id, properties, hosts)

@@ -15,14 +15,14 @@ from reput.store_format.message.refusals import DelayInvalid, TimerDisabled, Tim
 DELAY = "DELAY"
 _SECONDS, _MILLISECONDS, _DELIVER = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
 TIMERS = (_DELIVER, _SECONDS, _MILLISECONDS)
-_TIMER_OUT = "TIMER_OUT_MS"  # the broker's own: the message is in the timer wheel, or was
+_TIMER_OUT = "TIMER_OUT_MS"  # set by the broker: the message is or was in the timer wheel
 _RECALLS = "TIMER_DEL_UNIQKEY"
 
 
 class DelayRules(NamedTuple):
-    """What decides whether and until when a message waits. Times in milliseconds."""
+    """The settings by which a message is delayed. Times in milliseconds."""
 
-    levels: int  # how many messageDelayLevel has
+    levels: int  # number of levels in messageDelayLevel
     timers: bool  # Profile.timer_messages: there is a timer wheel, from 5.0.0 on
     wheel: bool  # timerWheelEnable
     precision: int  # timerPrecisionMs
@@ -30,7 +30,7 @@ class DelayRules(NamedTuple):
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """Message.getDelayTimeLevel; 0 where there is none. Raises DelayInvalid."""
+    """Message.getDelayTimeLevel; 0 without DELAY. Raises DelayInvalid."""
     text = properties.get(DELAY)
     if text is None:
         return 0
@@ -46,10 +46,9 @@ def place_delayed(
 ) -> tuple[str, int]:
     """The topic and queue that a message is put into: its own, or those in which it waits.
 
-    Changes its properties as the broker does: REAL_TOPIC and REAL_QID, a DELAY above the highest
-    level is that one, a timer's TIMER_OUT_MS. Beside a delay level timers do not count
+    Changes its properties as the broker does: sets REAL_TOPIC and REAL_QID, lowers a DELAY above
+    the highest level to it, sets a timer's TIMER_OUT_MS. With a delay level, timers do not count
     (HookUtils.checkIfTimerMessage). now: milliseconds.
-
     Raises DelayInvalid, TimerIllegal, TimerDisabled.
     """
     level = delay_level(properties) if DELAY in properties else 0
@@ -75,9 +74,9 @@ def place_delayed(
 
 
 def _timer_out(properties: Mapping[str, str], rules: DelayRules, now: int) -> int | None:
-    """The tick of the timer wheel at which a message is due; None where it is due already.
+    """The tick of the timer wheel at which a message is due; None if it is due already.
 
-    HookUtils.transformTimerMessage: a time that is a tick exactly counts as the tick before.
+    HookUtils.transformTimerMessage: a time exactly on a tick counts as the tick before.
     """
     if not rules.wheel:
         raise TimerDisabled("a timer message, and timerWheelEnable is false")

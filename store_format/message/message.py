@@ -24,7 +24,7 @@ from reput.store_format.names import RETRY_PREFIX
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-# From 5.4.0 on in their place, with transRocksDBEnable and transWriteOriginTransHalfEnable=false.
+# From 5.4.0 on for these, with transRocksDBEnable and transWriteOriginTransHalfEnable=false.
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -48,9 +48,9 @@ _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 
 NAME_END = "\x01"
 VALUE_END = "\x02"
-_NUL = "\0"  # how a sector that a crash lost reads: no text may hold it (see recovery)
+_NUL = "\0"  # a sector lost in a crash reads as NULs: no text may have one (see recovery)
 
-# What a message's properties are as a mapping; bytes are taken as they are.
+# A mapping of names to values, or bytes that are taken as they are.
 Properties = Mapping[str, str] | bytes | None
 
 
@@ -99,10 +99,10 @@ def check_topic(topic: str, longest: int) -> bytes:
 
 
 def check_sendable(topic: str, queue_id: int = 0) -> None:
-    """Raise TopicForbidden for what only the broker itself may write to; FieldRange, FieldType.
+    """Raise TopicForbidden for a topic that only the broker writes to; FieldRange, FieldType.
 
-    A queue_id below 0 asks a broker for any queue (SendMessageProcessor.randomQueueId); here it
-    has to be named.
+    A broker takes a negative queue_id for any queue (SendMessageProcessor.randomQueueId); here the
+    queue has to be named.
     """
     if not isinstance(topic, str):
         raise FieldType(f"topic: text is wanted, not {type(topic).__name__}")
@@ -150,12 +150,12 @@ def encode_host(host: str) -> bytes:
 
 
 def host_text(raw: bytes) -> str:
-    """What `encode_host` encodes: `address:port`, an IPv6 address in brackets."""
+    """The inverse of `encode_host`: `address:port`, with an IPv6 address in brackets."""
     address = ipaddress.ip_address(raw[:-4])
     port = int.from_bytes(raw[-4:], "big", signed=True)
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
 def joined_keys(keys: str | Sequence[str]) -> str:
-    """Message.setKeys: several keys are separated by a space."""
+    """Message.setKeys: several keys joined by spaces."""
     return keys if isinstance(keys, str) else " ".join(keys)

@@ -1,7 +1,6 @@
 """Message ids taken apart: the broker's (MessageDecoder) and the client's (MessageClientIDSetter).
 
-Both have 16 bytes, or 28 with an IPv6 address, written as hexadecimal digits: an id does not tell
-which of the two it is.
+Both have 16 bytes, or 28 with an IPv6 address, in hexadecimal digits. An id does not tell its kind.
 """
 
 import ipaddress
@@ -23,9 +22,9 @@ class BadMessageId(StoreError):
 
 
 class OffsetId(NamedTuple):
-    """What a broker gives: where the message is."""
+    """A broker's id: where the message is."""
 
-    store_host: bytes  # as it stands in the record
+    store_host: bytes  # as in the record
     physical_offset: int
 
     def __str__(self) -> str:
@@ -33,12 +32,12 @@ class OffsetId(NamedTuple):
 
 
 class ClientId(NamedTuple):
-    """What a client gives (UNIQ_KEY): who made it, and when."""
+    """A client's id (UNIQ_KEY): who made it, and when."""
 
     address: str
     process: int  # the lowest 16 bits of its id
     loader_hash: int
-    milliseconds: int  # since the month began where the client is
+    milliseconds: int  # since the month began in the client's time zone
     counter: int
 
     def __str__(self) -> str:
@@ -48,9 +47,9 @@ class ClientId(NamedTuple):
         )
 
     def made_at(self, store_timestamp: int) -> int:
-        """When it was made, milliseconds since 1970, if the client's month begins as UTC's does.
+        """When the id was made, milliseconds since 1970, if the client's month began with UTC's.
 
-        store_timestamp: when the message was stored; the id has neither year nor month.
+        store_timestamp: the message's, from which year and month are taken: the id has neither.
         """
         stored = _EPOCH + timedelta(milliseconds=store_timestamp)
         this = stored.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Says which field of a message has a wrong type, after the encoder has failed on it."""
+"""Finds the field of a message with a wrong type, after the encoder has failed on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ _NONE_ALLOWED = ("born_timestamp", "born_host", "store_host", "unique_key")
 
 
 def wrong_type(name: str, wanted: str, value: Any) -> FieldType:
-    """The error; it has the value's type, and not the value: that may be a property's."""
+    """The error. It quotes the value's type but not the value, which may be a property's."""
     return FieldType(f"{name}: {wanted} is wanted, not {type(value).__name__}")
 
 
 def check_types(message: Message) -> None:
-    """Raise FieldType or FieldRange for the first field that holds what it cannot."""
+    """Raise FieldType or FieldRange for the first field with a wrong value."""
     for name in ("topic", "tags", "unique_key", "born_host", "store_host"):
         value = getattr(message, name)
         if not isinstance(value, str) and not (value is None and name in _NONE_ALLOWED):
@@ -38,7 +38,7 @@ def check_types(message: Message) -> None:
 
 
 def check_keys(keys: Any) -> None:
-    """Raise FieldType unless they are text, or a sequence of texts."""
+    """Raise FieldType unless `keys` is a text or a sequence of texts."""
     if isinstance(keys, str):
         return
     if isinstance(keys, bytes) or not isinstance(keys, Sequence):
@@ -60,6 +60,6 @@ def _check_properties(properties: Any) -> None:
 
 
 def check_range(name: str, value: int, bits: int) -> None:
-    """Raise FieldRange where a signed field of `bits` bits cannot hold the value."""
+    """Raise FieldRange if a signed field of `bits` bits cannot hold the value."""
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise FieldRange(f"{name}={value} does not fit into {bits} bits")

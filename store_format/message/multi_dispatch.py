@@ -1,9 +1,9 @@
 """Numbers the further queues of a message, as a broker does when it puts it (LMQ, RIP-28).
 
-A producer names them in INNER_MULTI_DISPATCH; the broker adds INNER_MULTI_QUEUE_OFFSET, the next
-position of each, by which the queues are built. Who numbers is, by release: MultiDispatch (4.9.3 to
-4.9.8), ConsumeQueue.assignQueueOffset (5.0.0 to 5.1.4), MultiDispatch again (5.2.0 to 5.3.1),
-LmqDispatch.
+A producer names them in INNER_MULTI_DISPATCH. The broker adds INNER_MULTI_QUEUE_OFFSET, the next
+position of each, from which the queues are built. By release, it is added by MultiDispatch (4.9.3
+to 4.9.8), ConsumeQueue.assignQueueOffset (5.0.0 to 5.1.4), MultiDispatch again (5.2.0 to 5.3.1),
+LmqDispatch (later).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,14 +27,14 @@ class Further(NamedTuple):
     """The further queues of one message; None for a name that gets no number."""
 
     queues: tuple[Queue | None, ...]
-    advances: bool  # they go on by it; not by what is prepared or rolled back, up to 4.9.8
+    advances: bool  # the queues advance; up to 4.9.8 not for what is prepared or rolled back
     in_turn: bool  # Profile.multi_numbers_in_turn
-    once: bool  # a queue that is named twice goes on by one all the same, up to 4.9.8
+    once: bool  # a queue that is named twice still advances by one, up to 4.9.8
 
     def numbers(
         self, next_offset: Callable[[Queue], int]
     ) -> tuple[list[int | None], dict[Queue, int]]:
-        """The number of each, and the next one of each queue behind the message."""
+        """(the number of each further queue, each queue's next number after the message)."""
         found: list[int | None] = []
         after: dict[Queue, int] = {}
         for queue in self.queues:
@@ -60,7 +60,7 @@ class Numbering:
     def of(
         self, topic: str, queue_id: int, transaction: int, properties: Mapping[str, str]
     ) -> Further | None:
-        """The further queues of a message; None where the broker numbers none."""
+        """The further queues of a message; None if the broker numbers none."""
         rules, text = self._profile, properties.get(NAMED, "")
         counted = transaction in (0, SYS_TRANSACTION_COMMIT)
         if not self.is_on or not text.strip() or not self._takes(topic):
@@ -87,7 +87,7 @@ class Numbering:
 
     def _queues(self, text: str, queue_id: int) -> Iterator[Queue | None]:
         names = text.split(_SEPARATOR)
-        while names and not names[-1]:  # as Java's split
+        while names and not names[-1]:  # like Java's split
             names.pop()
         for name in names:
             if self._lmq and name.startswith(LMQ_PREFIX):
@@ -96,9 +96,10 @@ class Numbering:
                 yield (name, queue_id) if self._profile.multi_all_names else None
 
     def numbered(self, properties: Mapping[str, str], numbers: list[int | None]) -> dict[str, str]:
-        """The properties with their numbers, in the order in which the broker's map got them.
+        """The properties with INNER_MULTI_QUEUE_OFFSET, in the order of the broker's map.
 
-        WAIT goes, up to 5.1.4; later it is taken out and put back (removeWaitStorePropertyString).
+        Up to 5.1.4 WAIT is removed; later it is removed and put back
+        (removeWaitStorePropertyString).
         """
         made = dict(properties)
         made[NUMBERED] = _SEPARATOR.join("" if n is None else str(n) for n in numbers)

@@ -9,10 +9,10 @@ from reput.store_format.message.message import NAME_END, VALUE_END, check_proper
 
 
 def parse_properties(raw: bytes, split: bool = False) -> dict[str, str]:
-    """MessageDecoder.string2messageProperties: what a broker reads of them.
+    """MessageDecoder.string2messageProperties: the properties as a broker reads them.
 
-    split: up to 4.9.0 a pair is split by Java's `split`, and counts if that yields two parts
-    (Profile.split_properties); from 4.9.1 at its first 01.
+    split: a pair is split by Java's `split`, and counts if that yields two parts, as up to 4.9.0
+    (Profile.split_properties); from 4.9.1 on it is split at its first 01.
     """
     found = {}
     for pair in decode(raw).split(VALUE_END):
@@ -29,7 +29,7 @@ def parse_properties(raw: bytes, split: bool = False) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _template(names: tuple[str, ...], capacity: int, ended: bool) -> tuple[tuple[int, ...], str]:
-    """In which order the values go into the text, and the text with `%s` for each."""
+    """(the order of the values in the text, the text with `%s` for each value)."""
     order = hash_map_order(names, capacity)
     pairs = [names[i].replace("%", "%%") + NAME_END + "%s" for i in order]
     return order, VALUE_END.join(pairs) + (VALUE_END if pairs and ended else "")
@@ -40,10 +40,8 @@ def encode_properties(
 ) -> bytes:
     """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
 
-    ended: an 02 stands after the last property too (Profile.property_text_ends); checked: not by
-    somebody else before.
-
-    Raises SeparatorInProperty, PropertyBlank.
+    ended: an 02 follows the last property too (Profile.property_text_ends).
+    checked: names and values are checked, which raises SeparatorInProperty, PropertyBlank.
     """
     values = list(properties.values())
     order, template = _template(tuple(properties), capacity, ended)
@@ -54,5 +52,5 @@ def encode_properties(
     if checked and wrong:
         for name, value in properties.items():
             check_property(name, value)
-    # Java writes a lone surrogate as `?`, and so does this
+    # like Java, this writes a lone surrogate as `?`
     return text.encode("utf-8", "replace")

@@ -21,7 +21,7 @@ class Refused(ValueError):
     """A message is not appended; nothing was written."""
 
     status = MESSAGE_ILLEGAL
-    row: int | None = None  # of many messages the one that is refused, from 0; None: none by itself
+    row: int | None = None  # of many messages, the refused one's number from 0; None: no single one
 
 
 class TopicBlank(Refused):
@@ -71,7 +71,7 @@ class HostInvalid(Refused):
 
 
 class HostFamily(Refused):
-    """The release that is written for has no IPv6 hosts (before 4.6.0)."""
+    """The release whose rules are followed has no IPv6 hosts (before 4.6.0)."""
 
 
 class FieldRange(Refused):
@@ -87,19 +87,19 @@ class DelayInvalid(Refused):
 
 
 class TimerIllegal(Refused):
-    """HookUtils.transformTimerMessage: no number, too far away, or it recalls what is due."""
+    """HookUtils.transformTimerMessage: no number, too far away, or recalls a due message."""
 
     status = WHEEL_TIMER_MSG_ILLEGAL
 
 
 class TimerDisabled(Refused):
-    """HookUtils.handleScheduleMessage, 5.0.0 on: a timer message where timerWheelEnable is off."""
+    """HookUtils.handleScheduleMessage, 5.0.0 on: a timer message while timerWheelEnable is off."""
 
     status = WHEEL_TIMER_NOT_ENABLE
 
 
 class BatchIllegal(Refused):
-    """CommitLog.asyncPutMessages: a batch is of one topic and queue, not delayed, no half."""
+    """CommitLog.asyncPutMessages: a batch has one topic and queue, no delayed or half message."""
 
 
 class BatchQueueTopic(Refused):
@@ -107,7 +107,6 @@ class BatchQueueTopic(Refused):
 
 
 def batch_queue_topic(topic: str) -> BatchQueueTopic:
-    """The refusal of a topic, with why."""
     return BatchQueueTopic(
         f"topic {topic!r}: has queue.type BatchCQ, whose positions the writer does not keep"
     )
@@ -122,7 +121,7 @@ class NotPrepared(Refused):
 
 
 class Unavailable(Refused):
-    """The store takes no message at this moment, whatever the message; later it may."""
+    """The store takes no message at this moment; later it may."""
 
     status = SERVICE_NOT_AVAILABLE
 
@@ -132,7 +131,7 @@ class DiskFull(Unavailable):
 
 
 class PageCacheBusy(Unavailable):
-    """Another message has been on its way to the file for osPageCacheBusyTimeOutMills."""
+    """The write of another message has taken longer than osPageCacheBusyTimeOutMills."""
 
     status = OS_PAGE_CACHE_BUSY
 
@@ -152,17 +151,17 @@ class WriterClosed(StoreError):
 class ForkedWriter(StoreError):
     """The writer was opened by another process, of which this one is a fork.
 
-    The store's lock and the threads stayed there; both would give a message the same place.
+    That process has the store's lock and the threads; both writers would use the same places.
     """
 
     status = SERVICE_NOT_AVAILABLE
 
 
 class WriterFailed(StoreError):
-    """A write or an fsync failed: what is durable is not known, so the writer has ended.
+    """A write or an fsync failed, so it is unknown what is durable, and the writer has ended.
 
-    Nothing is tried again: after a failed fsync the kernel may have dropped the pages, and a
-    second one would succeed without them. The next open recovers.
+    Nothing is retried: after a failed fsync the kernel may have dropped the pages, and a second
+    fsync would succeed without them. The next open recovers.
     """
 
     status = UNKNOWN_ERROR

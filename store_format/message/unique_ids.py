@@ -12,8 +12,8 @@ Clock = Callable[[], int]  # milliseconds since 1970
 class UniqueIds:
     """Makes UNIQ_KEYs: address, process, class loader, time since the month began, a counter.
 
-    The month is UTC's (the client takes its local time's). Ids are unique within one maker for
-    65,536 of a millisecond.
+    The month is UTC's (a client takes that of its time zone). One maker's ids are unique as long as
+    it makes at most 65,536 in a millisecond.
     """
 
     def __init__(self, clock: Clock, host: str, process_id: int, loader_hash: int) -> None:
@@ -23,10 +23,10 @@ class UniqueIds:
         self._clock = clock
         self._numbers = count()
         self._month_start = self._month_end = 0
-        self._now, self._start = -1, ""  # an id's text but for its number, and when that was
+        self._now, self._start = -1, ""  # an id's time and its text without the number
 
     def next(self) -> str:
-        """32 hexadecimal digits (56 where the host is IPv6)."""
+        """A new id: 32 hexadecimal digits (56 with an IPv6 host)."""
         now = self._clock()
         if now != self._now:
             self._start = f"{self._prefix}{self._time_part(now) & 0xFFFFFFFF:08X}"

@@ -1,8 +1,8 @@
 """Judges the windows of a log on all cores: while one is judged the next ones are read.
 
-One thread goes from record to record, since only a record tells where the next one is; that is a
-small part of the work, and kernels and reads let other threads run. What comes out is in the log's
-order. So many windows are held as there are threads, and one more.
+One thread goes from record to record, since only a record tells where the next one is. That is a
+small part of the work, and kernels and reads let other threads run. Steps come out in the log's
+order. In memory there are as many windows as threads, and one more.
 """
 
 import os
@@ -24,7 +24,7 @@ from reput.store_format.log.walk import Buffers, Step, most_rows
 class _Judged(NamedTuple):
     step: Step
     verdicts: Future[Verdicts]
-    buffers: Buffers  # in which the step is
+    buffers: Buffers  # that hold the step
 
 
 _Free = SimpleQueue[Buffers | None]
@@ -32,26 +32,26 @@ _Ready = SimpleQueue[_Judged | Exception | None]
 
 
 class _Stopped(Exception):
-    """Nobody wants further steps."""
+    """The caller wants no more steps."""
 
 
 def judged_steps(
     log: LogReader, place: int, stop: int, judge: Callable[[Step], Verdicts]
 ) -> Iterator[tuple[Step, Verdicts]]:
-    """The steps of `LogReader.steps`, each with what `judge` says of its rows.
+    """The steps of `LogReader.steps`, each with the verdicts of `judge` on its rows.
 
-    A step is valid until the next one. Raises as `LogReader.steps` does, after the steps before.
+    A step is valid until the next one. Raises as `LogReader.steps` does, after all earlier steps.
     """
     cores = len(os.sched_getaffinity(0))
     free, ready = _Free(), _Ready()
     size = log.storage.window_bytes
     for _ in range(cores + 1):
         free.put((np.empty(size, np.uint8), np.zeros(most_rows(size), RECORD_ROW)))
-    # it has its own files open: in another thread `log` may close some meanwhile
+    # a reader with files of its own: `log` may close some of its own meanwhile
     own = LogReader(log.storage, log.segments, log.rules, log.checks)
     with ThreadPoolExecutor(cores) as pool:
         words = (own, place, stop, lambda step: pool.submit(judge, step), free, ready)
-        # a daemon: where an answer is left half read it waits for buffers when Python ends
+        # a daemon: if the caller drops the steps, it still waits for buffers when Python ends
         reading = Thread(target=_read, args=words, daemon=True)
         reading.start()
         try:
@@ -62,7 +62,7 @@ def judged_steps(
                 free.put(judged.buffers)
         finally:
             free.put(None)
-            if not sys.is_finalizing():  # then daemons do not run any more
+            if not sys.is_finalizing():  # by then daemons have stopped
                 reading.join()
 
 
@@ -70,7 +70,7 @@ def _read(
     log: LogReader, place: int, stop: int, judge: Callable[[Step], Future[Verdicts]], free: _Free,
     ready: _Ready,
 ) -> None:  # fmt: skip
-    """Have each step judged; at the end put None, or what was raised, behind them."""
+    """Put each step into `ready` to be judged, and after the last one None or the error."""
     held: Buffers
 
     def another() -> Buffers:

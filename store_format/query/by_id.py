@@ -14,11 +14,11 @@ from reput.store_format.query.stored_message import StoredMessage
 def by_message_id(
     store: OpenedStore, text: str, topic: str | None, names: list[str], from_log: bool, notes: Notes
 ) -> Iterator[StoredMessage]:
-    """The message that stands where a broker's id says, or else those with a client's id.
+    """The message at the place in a broker's id, or else those with a client's id.
 
-    A broker's id names its host too, which the message has as its storeHost: a message that only
-    stands at that place by chance is not taken for it. topic: only there, None for anywhere;
-    names: the topics under which the index is searched. Raises BadMessageId.
+    A broker's id also holds its host. The message must have that as storeHost; otherwise it is at
+    that place only by chance. topic: where to search, None for anywhere; names: the topics for
+    which the index is searched. Raises BadMessageId.
     """
     as_broker, as_client = parse_message_id(text)
     record = _at(store, as_broker)
@@ -46,9 +46,9 @@ def by_message_id(
 
 
 def who_is(store: OpenedStore, text: str) -> tuple[str, str]:
-    """The UNIQ_KEY of the message with an id, and the broker's id that its retries name.
+    """(UNIQ_KEY of the message with an id, the broker's id by which its retries name it).
 
-    A text that is no broker's id of a message that is there counts as a UNIQ_KEY.
+    A text that is not the broker's id of an existing message counts as a UNIQ_KEY.
     """
     try:
         record = _at(store, parse_message_id(text)[0])

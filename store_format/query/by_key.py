@@ -14,11 +14,11 @@ from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 from reput.store_format.storage.rocksdb import RocksDBError
 
-UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever is asked for
+UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever the request has
 LAST_TIME = (1 << 63) - 1
 
 Wants = Callable[[StoredMessage], bool]
-Times = tuple[int | None, int | None]  # storeTimestamps, both within; None: without a limit
+Times = tuple[int | None, int | None]  # storeTimestamps, both included; None: no limit
 ALL_TIMES: Times = (None, None)
 
 
@@ -28,8 +28,8 @@ def by_key(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
 
-    wanted: whether a message is asked for, as the index has only hashes. from_log: the index is not
-    asked.
+    wanted: whether a message has the key itself, as the index has only hashes.
+    from_log: the index is not used.
     """
     begin, end = times
     gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, notes)
@@ -43,7 +43,7 @@ def by_key(
         except (BadIndex, RocksDBError) as error:
             notes.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
-    needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
+    needle = needle_of(key.removeprefix(TAGS_KEY))  # a record has its tags without this prefix
     scans = [scan(store, start, stop, needle, notes) for start, stop in gaps]
     hashes = {key_hash(topic, key) for topic in topics}
     for message in merge(read(store, places, notes), *scans, key=place_of):
@@ -57,7 +57,7 @@ def by_key(
 def index_places(
     store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None
 ) -> Iterator[int]:
-    """Where an index says that a key's messages stand. Raises BadIndex, RocksDBError."""
+    """The physical offsets of a key's messages by the index. Raises BadIndex, RocksDBError."""
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is not None:
         return in_rocksdb.places(topic, key, begin, end)
@@ -68,8 +68,9 @@ def as_broker(
     store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None, most: int,
     notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """What a broker answers (QueryMessageProcessor, IndexService.queryOffset): the newest `most`
-    whose key has this hash, sorted ascending; whoever asked it drops those with another key.
+    """A broker's answer (QueryMessageProcessor, IndexService.queryOffset), ascending.
+
+    It has the newest `most` messages whose key has this hash; clients drop those of another key.
     """
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is not None:
@@ -89,7 +90,7 @@ def as_broker(
 
 
 def newest(messages: Iterable[StoredMessage], most: int, notes: Notes) -> Iterator[StoredMessage]:
-    """The last `most` messages; a note says where there are more."""
+    """The last `most` messages; a note tells if there are more."""
     many, kept = 0, deque[StoredMessage](maxlen=most)
     for message in messages:
         many += 1
@@ -101,15 +102,16 @@ def newest(messages: Iterable[StoredMessage], most: int, notes: Notes) -> Iterat
 
 
 def note_if_wrong(message: StoredMessage, hashes: Container[int], notes: Notes) -> None:
-    """Tell of a message to which the index led by one of these keyHashes, if none of its keys has
-    such a hash. If one has, it is another key with the same hash, of which there are always some.
+    """Note that the index led to a message by one of these hashes, if none of its keys has it.
+
+    If a key has it, that is just another key with the same hash, and nothing is wrong.
     """
     if not any(key_hash(message.topic, key) in hashes for key in keys_of(message.properties)):
         notes.skip(f"the index has a key at {message.physical_offset}, but that message has not")
 
 
 def read(store: OpenedStore, places: list[int], notes: Notes) -> Iterator[StoredMessage]:
-    """The messages that stand where the index says; where there is none, a note says so."""
+    """The messages at these physical offsets; a note tells of a place without a message."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))
@@ -123,7 +125,7 @@ def read(store: OpenedStore, places: list[int], notes: Notes) -> Iterator[Stored
 
 
 def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
-    """Whether it was stored in [begin, end], milliseconds; None is no bound."""
+    """Whether the message was stored in [begin, end], milliseconds; None: no bound."""
     time = message.store_timestamp
     return (begin is None or time >= begin) and (end is None or time <= end)
 

@@ -1,4 +1,4 @@
-"""Messages by many keys at once, through the index: what `by_key` finds one key after the other."""
+"""Messages by many keys at once, through the index. `by_key` does it for one key."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from reput.store_format.storage.rocksdb import RocksDBError
 
 Places = npt.NDArray[np.int64]
 
-_BLOCKS = 4  # of a window: so much of an index file is read at a time
+_BLOCKS = 4  # an index file is read in pieces of 1 / _BLOCKS of a window
 
 
 def by_keys(
@@ -58,7 +58,7 @@ def by_keys(
 def _all_places(
     store: OpenedStore, wanted: WantedKeys, begin: int | None, end: int | None
 ) -> Places:
-    """As `_places`, of an index in files or in RocksDB. Raises BadIndex, RocksDBError."""
+    """As `_places`, from index files or RocksDB. Raises BadIndex, RocksDBError."""
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is None:
         return _places(store.index(), wanted, begin, end, store.storage.window_bytes)
@@ -71,7 +71,7 @@ def _all_places(
 def _places(
     index: IndexReader, wanted: WantedKeys, begin: int | None, end: int | None, window_bytes: int
 ) -> Places:
-    """Where messages stand that may have one of the keys, ascending. Raises BadIndex."""
+    """Physical offsets of messages that may have one of the keys, ascending. Raises BadIndex."""
 
     def in_file(number: int) -> Places:
         found = [np.empty(0, np.int64)]
@@ -90,7 +90,7 @@ def _places(
 def _messages(
     store: OpenedStore, places: Places, wanted: WantedKeys, notes: Notes
 ) -> Iterator[StoredMessage]:
-    """The messages that stand there and have one of the keys."""
+    """The messages at these places that do have one of the keys."""
     hashes = set(wanted.index_hashes.tolist())
     for some in records_at(store.log, places):
         verdicts = wanted.judge_rows(some.window, some.rows, store.profile.split_properties)

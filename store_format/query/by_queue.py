@@ -21,7 +21,7 @@ from reput.store_format.release.profiles import RELEASES, profile
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
-BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time goes by the messages' own times
+BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time uses the messages' storeTimestamps
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 
@@ -49,9 +49,9 @@ def by_time(
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of a topic, or of one of its queues, that were stored in these times.
 
-    chosen: only those that it wants; of a filter by tags the queue's entries are asked first.
-    A queue is searched by bisection, so its messages' times must not fall, as they do not while a
-    broker's clock does not.
+    chosen: only messages that this filter wants; a filter by tags first looks at the queue's
+    entries. A queue is searched by bisection, so its storeTimestamps must not fall. They fall only
+    if a broker's clock was set back.
     """
     begin, end = times
 
@@ -63,7 +63,7 @@ def by_time(
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
         if end is not None and may_match is not None:
-            # entries that are left out unread do not show that the end is passed
+            # messages that are not read cannot show that `end` is passed
             stop = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES) + 1
         for message in _entries(store, queue, topic, first, stop, notes, may_match):
             if may_match is None and end is not None and message.store_timestamp > end:
@@ -82,7 +82,7 @@ def in_log(
     store: OpenedStore, begin: int | None, end: int | None, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """All messages of the log that were stored in [begin, end], of whatever topic."""
+    """The messages of all topics in the log that were stored in [begin, end]."""
     for message in scan(store, store.log.start, store.log.end, b"", notes, chosen):
         if within(message, begin, end):
             yield message
@@ -92,8 +92,9 @@ def as_client(
     store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
     notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """What a client sees that asks a broker for the offsets at both times and pulls what is
-    between (mqadmin printMsg): from searchOffset(begin) up to, and without, searchOffset(end).
+    """The messages from searchOffset(begin) up to, but without, searchOffset(end).
+
+    A client gets these if it asks a broker for both offsets and pulls between (mqadmin printMsg).
     """
     found = []
     for queue in _queues(store, topic, queue_id, notes) or ():
@@ -110,7 +111,7 @@ def as_client(
 def _queues(
     store: OpenedStore, topic: str, queue_id: int | None, notes: Notes
 ) -> list[Queue] | None:
-    """The queues that are asked for; None where the log must be read instead."""
+    """The wanted queues; None if the log must be read instead."""
     if not store.queues.topics():
         notes.note("the store has no queues; the log is read instead")
         return None
@@ -130,7 +131,7 @@ def _queues(
 
 
 def refuse_cut(store: OpenedStore, queue: Queue) -> None:
-    """Raise BadQueue where a file ends within an entry, or is shorter than others."""
+    """Raise BadQueue if a file ends within an entry, or is shorter than the others."""
     queue.refuse_cut(store.queues.file_bytes(queue.batch))
 
 
@@ -139,9 +140,9 @@ def _messages(
     read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wants, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """What the queues have, and what only the log has, in the log's order, once each.
+    """The messages in the queues, and those only in the log, in the log's order, once each.
 
-    wanted: whether a message of these queues in the log is asked for.
+    wanted: whether a message that was found in the log is wanted.
     """
     log = store.log
     gap: int | None = log.start
@@ -158,13 +159,13 @@ def _messages(
         )  # fmt: skip
     before = -1
     for message in merge(*streams, key=lambda each: each.physical_offset):
-        if message.physical_offset != before:  # one may be in a queue and behind a gap's start
+        if message.physical_offset != before:  # it may be in a queue and after a gap's start
             yield message
         before = message.physical_offset
 
 
 def _sound(messages: Iterator[StoredMessage], notes: Notes) -> Iterator[StoredMessage]:
-    """The messages up to an entry that is none."""
+    """The messages up to the first bad entry."""
     try:
         yield from messages
     except BadQueue as error:
@@ -175,9 +176,9 @@ def _entries(
     store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, notes: Notes,
     may_match: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages that a queue's entries point to; an entry that points to none is noted.
+    """The messages that a queue's entries point to. Entries that point to no message are noted.
 
-    may_match: tells by an entry's tagsCode whether its message need be read.
+    may_match: given an entry's tagsCode, whether its message has to be read.
     """
     queue_id = int(queue.folder.rpartition("/")[2])
     for entry in queue.entries(first, stop):
@@ -202,5 +203,5 @@ def _entries(
 
 
 def _dispatched(message: StoredMessage, queue: str) -> bool:
-    """Whether the message was put into this further queue as well (MultiDispatch)."""
+    """Whether the message was also put into this queue (MultiDispatch)."""
     return queue in message.properties.get(_MULTI_DISPATCH, "").split(",")

@@ -1,9 +1,10 @@
-"""Counts what was put into a log, as a broker counts its puts while it runs.
+"""Counts the messages put into a log, as a broker counts its puts while it runs.
 
 StoreStatsService counts every record that the store takes, by its own topic, and the bytes written
-(putMessageTopicTimesTotal, putMessageTopicSizeTotal); BrokerStatsManager the same by name
-(TOPIC_PUT_NUMS, TOPIC_PUT_SIZE). A record with several messages (an inner batch) counts as these
-(CommitLog.getMessageNum). A process forgets at its end; the log has all that is not deleted.
+(putMessageTopicTimesTotal, putMessageTopicSizeTotal); BrokerStatsManager does the same by name
+(TOPIC_PUT_NUMS, TOPIC_PUT_SIZE). A record with several messages (an inner batch) counts as that
+many (CommitLog.getMessageNum). A broker loses its counts at its end; the log keeps all records that
+are not deleted.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,26 +37,26 @@ _HOUR_MS = 3_600_000
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
-# The properties that are read (MessageConst); each one's index here is its row in `spans`.
+# The properties that are read (MessageConst). A property's index here is its row in `spans`.
 _NAMES = (b"REAL_TOPIC", b"PGROUP", b"INNER_NUM")
 _REAL_TOPIC, _GROUP, _INNER_NUM = range(3)
 _NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 
 _NAMES_MOST = 1 << 16  # topics, and groups, before the table is emptied
-_NAME_ROOM = 16 << 20  # bytes of them
+_NAME_ROOM = 16 << 20  # bytes of these names
 
-# Of each record what it counts as; topic and group: numbers in their tables, group -1 for none.
+# How a record is counted. topic, group: numbers in their tables, group -1 for none.
 COUNTED = np.dtype([("topic", "<i8"), ("group", "<i8"), ("size", "<i8"), ("messages", "<i8")])
 
 
 class Count(NamedTuple):
-    """What was put that is alike in the wanted ways; None in those that were not asked for."""
+    """Sums over messages of one topic, hour, group and size; None for those not asked for."""
 
     topic: str | None
-    hour: int | None  # milliseconds: when it began, UTC
+    hour: int | None  # its begin, UTC, in milliseconds
     group: str | None  # consumers' of %RETRY% and %DLQ%, producers' of half messages; '': none
-    size: int | None  # bytes a record has at least: a power of two
+    size: int | None  # greatest power of two not above a record's bytes
     records: int
     messages: int
     bytes: int  # of the records
@@ -64,7 +65,7 @@ class Count(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time over which rates are taken: of an hour all of it."""
+        """The seconds over which rates are computed; for an hour, the whole hour."""
         if self.hour is not None:
             return _HOUR_MS / 1000
         return max(self.last - self.first, 1000) / 1000
@@ -136,7 +137,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 
 
 class _Reading:
-    """What the records of a walk count as."""
+    """Tells how each record of a walk is counted."""
 
     def __init__(self, split: bool, batch: Sequence[str]) -> None:
         self._split, self._batch = split, batch_topics(list(batch))
@@ -147,7 +148,7 @@ class _Reading:
         self._names: dict[str, list[str]] = {"topic": [], "group": []}
 
     def counted(self, step: Step) -> npt.NDArray[Any]:
-        """COUNTED of each row; it holds until the next step."""
+        """A COUNTED row for each row of the step; valid until the next step."""
         rows = step.rows
         self._make_room(len(rows), len(step.window))
         out = self._room[: len(rows)]
@@ -159,13 +160,13 @@ class _Reading:
         return out
 
     def value(self, name: str, value: int) -> Any:
-        """What a column's number stands for: a name, or itself."""
+        """The name that a column's number stands for, or the number itself."""
         if name not in self._names:
             return value
         return "" if value < 0 else self._names[name][value]
 
     def _make_room(self, rows: int, window_bytes: int) -> None:
-        """Forget the names where those of one window more could be too many."""
+        """Make room for a window's rows; forget all names if its names may not fit."""
         if len(self._room) < rows:
             self._room = np.zeros(rows, COUNTED)
         for name, table in (("topic", self._topics), ("group", self._groups)):
@@ -181,10 +182,10 @@ class _Reading:
 
 
 class CountSums:
-    """What is added up so far, by some ways (of BY).
+    """Sums by some of BY.
 
-    found: records, messages, bytes, first and last storeTimestamp by the values of these ways;
-    span: milliseconds of what counts as an hour.
+    found: by the values of these, [records, messages, bytes, first and last storeTimestamp];
+    span: how many milliseconds count as an hour.
     """
 
     def __init__(self, by: Sequence[str], span: int = _HOUR_MS) -> None:
@@ -214,7 +215,7 @@ class CountSums:
             self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
-        """Add to what is found of one key."""
+        """Add to the sums of one key."""
         sums = self.found.get(key)
         if sums is None:
             self.found[key] = more
@@ -224,7 +225,7 @@ class CountSums:
         sums[3], sums[4] = min(sums[3], more[3]), max(sums[4], more[4])
 
     def counts(self) -> list[Count]:
-        """In the order of their keys."""
+        """The sums, in the order of their keys."""
         return [_count_of(dict(zip(self.by, key, strict=True)), values)
                 for key, values in sorted(self.found.items())]  # fmt: skip
 
@@ -236,10 +237,10 @@ def add_up(
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; seen: is called
-    with how far the walk is, a physical offset; note: with each place where records break off.
-    behind: gives the live records behind such a place in its segment, which is else not read any
-    further.
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
+    seen: called with the physical offset that the walk has reached.
+    note: called for each place where records break off.
+    behind: returns the live records after such a place in its segment; without it none count.
     """
     reading, at = _Reading(split, batch), log.start
 
@@ -269,7 +270,7 @@ def count(
     seen: Callable[[int], None], note: Callable[[str], None],
     behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> list[Count]:  # fmt: skip
-    """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
+    """Counts by some of BY, in the order of their values; other arguments as for `add_up`."""
     sums = CountSums(by)
     add_up(log, (sums,), split, batch, seen, note, behind)
     return sums.counts()

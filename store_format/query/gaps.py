@@ -1,4 +1,4 @@
-"""Which parts of the log the derived files do not have: there a query reads the log itself."""
+"""The parts of the log that derived files lack: there a query reads the log itself."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -15,16 +15,16 @@ from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.storage.rocksdb import RocksDBError
 
-_LOOKED_AT = 256  # records behind the end of derived files that are read one by one
+_LOOKED_AT = 256  # records after the end of derived files that are read one by one
 
 Gap = tuple[int, int]  # physical offsets [start, stop)
 
 
 def index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
-    """The stretches of the log that hold messages with keys and that no index file has.
+    """The stretches of the log with messages with keys that no index file covers.
 
-    Files are compared with the log at their first and last message only: a message with a key
-    right behind a file's last one that the next file does not begin with is missing.
+    Only a file's first and last message are compared with the log. If the next file does not begin
+    with the next message with a key after a file's last one, that message is missing.
     """
     if store.index_gaps is None:
         store.index_gaps = _index_gaps(store, notes)
@@ -43,7 +43,7 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
         notes.note(f"{error}; the log is read instead")
         return [(log.start, log.end)]
     gaps, covered = [], log.start
-    last = log.start  # the last message of the file before: a full file may lack some of its keys
+    last = log.start  # last message of the file before, of which a full file may lack keys
     for header in headers:
         if header.end_offset < log.start:
             continue
@@ -66,8 +66,9 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
 
 
 def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list[Gap]:
-    """As `_index_gaps`, of an index in RocksDB: it is compared with the log at its first message
-    with a UNIQ_KEY, and at the last one of which the index says that it has it.
+    """As `_index_gaps`, for an index in RocksDB.
+
+    It is compared with the log at the log's first message with a UNIQ_KEY, and at the index's last.
     """
     log = store.log
     try:
@@ -88,7 +89,7 @@ def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list
 
 
 def _headers(store: OpenedStore) -> list[IndexHeader]:
-    """Of the index files that have entries, oldest first."""
+    """The headers of the index files with entries, oldest first."""
     headers = []
     index = store.index()
     for number in reversed(range(len(index.files))):
@@ -99,7 +100,7 @@ def _headers(store: OpenedStore) -> list[IndexHeader]:
 
 
 def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, StoredMessage | None]:
-    """(where the next record is, the one at `at`): None where the log ends, `at` at damage."""
+    """(offset of the next record: None at the log's end, `at` at damage; the message at `at`)."""
     log = store.log
     if at >= log.end:
         return None, None
@@ -124,7 +125,7 @@ def _is_indexed(message: StoredMessage) -> bool:
 
 
 def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | None:
-    """Where in the log messages of these queues begin that they may not have; None for nowhere."""
+    """Where in the log the messages begin that these queues may lack; None if they lack none."""
     log = store.log
     reached = _queued_to(store, queues)
     if not any(queue.may_be_cut() for queue in queues):
@@ -145,7 +146,7 @@ def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | No
 
 
 def log_behind(store: OpenedStore, queues: Iterable[Queue], notes: Notes) -> int | None:
-    """Where messages begin that stand behind the last ones of all queues; None for nowhere."""
+    """Where the messages begin that follow the last ones of all queues; None without such ones."""
     return _first(store, _queued_to(store, queues), in_queue, notes)
 
 
@@ -158,9 +159,9 @@ def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:
 def _first(
     store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], notes: Notes
 ) -> int | None:
-    """Where from `at` on the first message stands that is wanted, None for none.
+    """The offset of the first wanted message from `at` on; None without such a message.
 
-    Where many are not, or the log is damaged, it is where looking at them one by one ended.
+    After many unwanted messages, or at damage, it is where the search ended.
     """
     for _ in range(_LOOKED_AT):
         following, message = _next(store, at, notes)

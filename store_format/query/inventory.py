@@ -1,4 +1,4 @@
-"""What is in a store: its queues, its topics, and how far its consumer groups have come."""
+"""What is in a store: its queues, its topics, and its consumer groups' progress."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -29,7 +29,7 @@ _KINDS = (
 
 
 class QueueRow(NamedTuple):
-    """One queue, as far as the log still has its messages; times in milliseconds, -1 for none."""
+    """One queue, of messages that the log still has; times in milliseconds, -1 for none."""
 
     topic: str
     queue_id: int
@@ -52,16 +52,16 @@ class TopicRow(NamedTuple):
     max_timestamp: int
     bytes: int
     kind: str  # normal, retry, dlq, lmq or system
-    configured: bool | None  # it is in config/topics.json; None where there is no such file
+    configured: bool | None  # whether config/topics.json has it; None without that file
 
 
 class GroupRow(NamedTuple):
-    """How far one group has come in one queue (config/consumerOffset.json)."""
+    """One group's progress in one queue (config/consumerOffset.json)."""
 
     group: str
     topic: str
     queue_id: int
-    consumer_offset: int  # the next position that it wants
+    consumer_offset: int  # the next position to consume
     max_offset: int  # the position after the queue's last
     lag: int
 
@@ -83,7 +83,7 @@ def kind_of(topic: str) -> str:
 
 
 class _Sums:
-    """What is added up of a queue's messages."""
+    """Sums over a queue's messages."""
 
     def __init__(self) -> None:
         self.first, self.end = -1, 0
@@ -106,7 +106,7 @@ class _Sums:
 
 
 def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
-    """All queues, by topic and id. What the queues' files do not have is counted in the log."""
+    """All queues, by topic and id. Messages that queue files lack are counted in the log."""
     found: dict[tuple[str, int, bool], _Sums] = {}
     if from_log:
         return _with_log(store, store.log.start, found, notes)
@@ -166,14 +166,14 @@ def _place(entry: Any) -> tuple[int, int]:
 
 
 def topics(store: OpenedStore, from_log: bool, everything: bool, notes: Notes) -> list[TopicRow]:
-    """All topics that have a queue, by name; everything: those of the configuration as well."""
+    """All topics that have a queue, by name; everything: also those of config/topics.json."""
     return topics_of(store, queues(store, from_log, notes), everything, notes)
 
 
 def topics_of(
     store: OpenedStore, rows: list[QueueRow], everything: bool, notes: Notes
 ) -> list[TopicRow]:
-    """The topics of these queues; everything: those of the configuration as well."""
+    """The topics of these queues; everything: also those of config/topics.json."""
     configured = configured_topics(store.storage, store.path, notes)
     by_topic: dict[str, list[QueueRow]] = defaultdict(list)
     for queue in rows:
@@ -196,12 +196,12 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 
 def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
-    """How far each group has come, by group, topic and queue."""
+    """Each group's progress, by group, topic and queue."""
     return groups_of(store, queues(store, from_log, notes), notes)
 
 
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
-    """How far each group has come in these queues, and in those that it has an offset of."""
+    """Each group's progress in all queues that it has an offset for. rows: the queues' ends."""
     ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
     offsets_of = consumer_offsets(store.storage, store.path, notes)
     return [
@@ -216,7 +216,7 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
-    Queues are bisected, so it costs the same whatever their lengths. What no queue has is left out.
+    Queues are bisected, so their lengths do not matter. Messages in no queue are not counted.
     """
     rows = [row for row in queues(store, False, notes) if row.messages]
     if not rows:

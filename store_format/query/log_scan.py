@@ -1,4 +1,4 @@
-"""Reads the log itself, where queues and index do not answer."""
+"""Reads the log itself, for messages that queues and index do not have."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from reput.store_format.filter.rows import Verdicts
     from reput.store_format.log.walk import Step
 
-_REPLACED = "\ufffd"  # what Java makes of malformed bytes: the text does not tell the bytes
+_REPLACED = "\ufffd"  # Java's text for malformed bytes, which the text does not tell
 
 
 def needle_of(text: str) -> bytes:
-    """Bytes that stand in each record which holds this text; none where that is not known."""
+    """The bytes of this text in any record; empty if they are not known."""
     return b"" if _REPLACED in text else text.encode("utf-8", "surrogatepass")
 
 
@@ -28,10 +28,10 @@ def scan(
     store: OpenedStore, start: int, stop: int, needle: bytes, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages at [start, stop) whose records hold `needle` somewhere, in the log's order.
+    """The messages in [start, stop) whose records contain `needle`, in the log's order.
 
-    chosen: only those that it wants. What stands behind damage is not read, up to the segment's
-    end: it may be stale. Both are noted.
+    chosen: only messages that this filter wants. Damage is noted. What follows it, up to the
+    segment's end, is not read: it may be stale.
     """
     notes.to_scan += max(stop - start, 0)
     with notes.watching():
@@ -55,7 +55,7 @@ def scan(
 def _steps(
     store: OpenedStore, at: int, stop: int, chosen: "Filter | None"
 ) -> Iterator[tuple["Step", "Verdicts | None"]]:
-    """The log's steps, with what the filter says of their rows."""
+    """The log's steps, with the filter's verdicts on their rows."""
     if chosen is None:
         for step in store.log.steps(at, stop):
             yield step, None
@@ -87,7 +87,7 @@ def _messages(
 
 
 def _rows_with(step: "Step", needle: bytes) -> Iterator[int]:
-    """The numbers of the rows whose records hold these bytes."""
+    """The numbers of the rows whose records contain these bytes."""
     if not needle:
         yield from range(len(step.rows))
         return

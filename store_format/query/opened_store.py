@@ -30,31 +30,31 @@ NEWEST = RELEASES[-1]
 
 
 def _prefers_rocksdb(given: Mapping[str, str]) -> bool:
-    """Whether the settings say that queues are read from RocksDB (DefaultMessageStore,
-    CombineConsumeQueueStore); else files are, where there are any.
+    """Whether by the settings queues are read from RocksDB, and not from files if there are any
+    (DefaultMessageStore, CombineConsumeQueueStore).
     """
     rocksdb = "defaultRocksDB"
     return rocksdb in (given.get("storeType"), given.get("combineCQPreferCQType"))
 
 
 class OpenedStore:
-    """A store's log, queues and index. Files are listed once, when they are first asked for.
+    """A store's log, queues and index. Files are listed once, when they are first needed.
 
-    release: whose rules hold where releases differ; the newest one's read every older log.
+    release: whose rules hold where releases differ. Those of the newest read every older log.
     """
 
     def __init__(
         self, storage: InputStorage, path: str, release: str, given: Mapping[str, str],
         notes: Notes, end: int | None = None, derived: tuple[InputStorage, str] | None = None,
     ) -> None:  # fmt: skip
-        """end: as for a LogReader; queues have no message from there on then. derived: where queues
-        and index are, if not in the store: a rebuilt set.
+        """end: as for a LogReader; queues, too, end there.
+        derived: where queues and index are, if not in the store: a rebuilt set.
 
-        Raises StoreError where there is no log, SettingError, UnknownRelease.
+        Raises StoreError if there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
             InputStorage, LiveFiles(storage)
-        )  # it reads only, which is all that is asked of it
+        )  # it only reads, and no more is needed
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
         self.derived_storage = LiveFiles(there)
@@ -98,9 +98,9 @@ class OpenedStore:
 
     @property
     def queues(self) -> Queues:
-        """The store's queues, from wherever a broker would read them, found when first asked for.
+        """The store's queues, from files or RocksDB as a broker would read them.
 
-        What cannot be read of a RocksDB is noted, and counts as missing.
+        A RocksDB that cannot be read is noted, and counts as missing.
         """
         if not self._all_queues:
             there, store, folder = self.derived_storage, self.derived_path, None
@@ -119,7 +119,7 @@ class OpenedStore:
         return StoredMessage(record, self.profile.split_properties, self.log.body)
 
     def index(self) -> IndexReader:
-        """Raises BadIndex where the folder has what is no index file, or their sizes are odd."""
+        """Raises BadIndex if the folder has other files, or index files of odd sizes."""
         if self._index is None:
             if self.no_index is not None:
                 raise BadIndex(f"{self.derived_path}/index", 0, "length", 0, self.no_index)
@@ -127,9 +127,9 @@ class OpenedStore:
         return self._index
 
     def rocksdb_index(self) -> RocksDBIndex | None:
-        """The index in RocksDB, where there are no index files; None where there is none either.
+        """The index in RocksDB, if there are no index files; None if there is no such index.
 
-        A file that cannot be read is noted, and counts as missing.
+        A RocksDB that cannot be read is noted, and counts as missing.
         """
         there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
         if not self._looked_for_it:
@@ -151,12 +151,12 @@ class OpenedStore:
         return self._queues[key]
 
     def _queue_bytes(self, batch: bool) -> int:
-        """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
+        """The full length of the store's queue files; 0: unknown. A shorter file was cut."""
         there = self.derived_storage, self.derived_path
         size = FileSizes(self.storage, (), there).queue(batch)
         return 0 if size is None else size.value
 
     def folders(self, below: str) -> list[str]:
-        """The folders in a folder beside the queues, which begins with a slash."""
+        """The names of the folders in `below` the derived files' root; it begins with a slash."""
         there = listed(self.derived_storage, self.derived_path + below)
         return [name for name, state in there if state is None]

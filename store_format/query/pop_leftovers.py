@@ -1,12 +1,13 @@
-"""Messages that were popped and that nobody had acknowledged when the broker ended.
+"""Messages that were popped and not acknowledged when the broker ended. They are found by:
 
-By the check points and acknowledgements of its revive topic (PopCheckPoint, AckMsg, BatchAckMsg),
-which wait among the timer messages until their time is up; by config/consumerOrderInfo.json, for
-queues that are popped in order (OrderInfo); by kvStore/, a RocksDB, where the broker keeps them
-there (PopConsumerRecord, popConsumerKVServiceEnable).
+- check points and acknowledgements of the revive topic (PopCheckPoint, AckMsg, BatchAckMsg), which
+  wait among the timer messages until their time is up;
+- config/consumerOrderInfo.json, for queues that are popped in order (OrderInfo);
+- the RocksDB kvStore/, if the broker keeps them there (PopConsumerRecord,
+  popConsumerKVServiceEnable).
 
-What a broker had in memory alone when it was killed is in none of these: its group's offset was not
-committed past it (PopBufferMergeService.scanCommitOffset), so that it counts as lag.
+None of these has what a killed broker had in memory alone. Its group's offset was not committed
+past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.
 """
 
 import json
@@ -44,12 +45,12 @@ class InFlightRow(NamedTuple):
     queue_id: int
     offset: int
     since: int  # when it was popped
-    until: int  # when it was to be given again
-    parent: str | None  # of a lite topic: the topic that it belongs to
+    until: int  # when it was to be delivered again
+    parent: str | None  # for a lite topic: the topic that it belongs to
 
 
 class _Point(NamedTuple):
-    """What names a check point (the mergeKey of PopReviveService)."""
+    """The key of a check point (the mergeKey of PopReviveService)."""
 
     topic: str
     group: str
@@ -60,7 +61,7 @@ class _Point(NamedTuple):
 
 
 def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlightRow]:
-    """All, by group, topic, queue and offset."""
+    """All messages in flight, by group, topic, queue and offset."""
     found = dict.fromkeys(_of_check_points(store, from_log, notes))
     found |= dict.fromkeys(_of_orders(store, notes))
     found |= dict.fromkeys(_of_rocksdb(store, notes))
@@ -72,7 +73,7 @@ def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: 
 
 
 def parent_of(topic: str) -> str | None:
-    """The topic that a lite topic belongs to (LiteUtil.getParentTopic); None: it is none."""
+    """The topic that a lite topic belongs to (LiteUtil.getParentTopic); None for other topics."""
     if not topic.startswith(_LITE):
         return None
     parent, separator, _ = topic.removeprefix(_LITE).partition("$")
@@ -82,9 +83,9 @@ def parent_of(topic: str) -> str | None:
 def _of_check_points(
     store: OpenedStore, from_log: bool, notes: Notes
 ) -> Iterator[InFlightRow]:  # fmt: skip
-    """By the revive topics: what PopReviveService would find (mergeAndRevive)."""
+    """From the revive topics: the messages that PopReviveService would find (mergeAndRevive)."""
     points: dict[tuple[_Point, Any], dict[str, Any]] = {}
-    done: set[tuple[_Point, Any]] = set()  # the broker has written what they lacked once more
+    done: set[tuple[_Point, Any]] = set()  # the broker has already written their messages again
     acknowledged: dict[_Point, set[int]] = {}
     offsets = consumer_offsets(store.storage, store.path, notes)
     for message, delivered in _revive_messages(store, from_log, notes):
@@ -94,7 +95,7 @@ def _of_check_points(
             if message.tags == _CHECK_POINT:
                 key = point, about.get("rp")
                 points[key] = about
-                # the offset is that of the last message which was worked on
+                # this group's offset is that of the last message it processed
                 at = offsets.get((_REVIVE_GROUP, message.topic), {}).get(message.queue_id, -1)
                 if delivered and message.queue_offset <= at:
                     done.add(key)
@@ -116,7 +117,7 @@ def _of_check_points(
 def _revive_messages(
     store: OpenedStore, from_log: bool, notes: Notes
 ) -> Iterator[tuple[StoredMessage, bool]]:
-    """(message, whether it is in the revive topic by now) of check points and acknowledgements."""
+    """(message, whether the revive topic has it already) of check points and acknowledgements."""
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
     topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
     for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
@@ -128,7 +129,7 @@ def _revive_messages(
 
 
 def _named(about: dict[str, Any]) -> _Point:
-    """By the short names, or by those up to 5.1 (alternateNames)."""
+    """The key in a check point's JSON, which has long names up to 5.1 (alternateNames)."""
 
     def value(short: str, long: str) -> Any:
         return about[short] if short in about else about[long]
@@ -151,7 +152,7 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int]) -> Itera
 
 
 def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
-    """Of queues that are popped in order (ConsumerOrderInfoManager)."""
+    """From queues that are popped in order (ConsumerOrderInfoManager)."""
     table = config_table(store.storage, store.path, "consumerOrderInfo.json", "table", notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
@@ -170,7 +171,7 @@ def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
 
 
 def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
-    """Of a broker that keeps them in RocksDB: what is acknowledged is deleted there."""
+    """From a broker's RocksDB, in which acknowledged messages are deleted."""
     folder = f"{store.path}/{POP_DB}"
     if not has_rows(store.storage, folder):
         return

@@ -1,7 +1,7 @@
-"""When what was put: messages by topic and time, and by size, from one walk over the log.
+"""When messages were put: counts by topic and time, and by size, from one walk over the log.
 
-Spans of time begin fine and grow as the log turns out to be long. So a store of a minute and a
-store of a year are both shown in some hundreds of spans, and memory does not depend on the length.
+Spans of time begin short and grow as the log turns out to be long. So both a store of a minute and
+one of a year have some hundreds of spans, and memory does not depend on the length.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,14 +11,14 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.walk import Step
 from reput.store_format.query.counts import Count, CountSums, add_up
 
-SPANS_MOST = 240  # where more are begun, spans are made longer
-_KEYS_MOST = 200_000  # of topics and spans; one span at least stays for each topic
-# Seconds; each is a multiple of the one before, so that what is added up stays right.
+SPANS_MOST = 240  # with more, spans are made longer
+_KEYS_MOST = 200_000  # of topics and spans; each topic keeps at least one span
+# Seconds. Each width is a multiple of the one before, so that sums stay right.
 _LADDER = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 
 
 class PutSpan(NamedTuple):
-    """What was put of one topic in one span of time."""
+    """The messages of one topic put in one span of time."""
 
     topic: str
     begin: int  # milliseconds
@@ -27,7 +27,7 @@ class PutSpan(NamedTuple):
 
 
 class PutTimes(NamedTuple):
-    """What a walk has counted."""
+    """All counts of a walk."""
 
     width: int  # milliseconds of each span
     spans: list[PutSpan]
@@ -36,7 +36,7 @@ class PutTimes(NamedTuple):
 
 
 class _Spans(CountSums):
-    """By topic and time, in spans that grow."""
+    """Sums by topic and time, in spans that grow."""
 
     def __init__(self) -> None:
         super().__init__(("topic", "hour"), _LADDER[0] * 1000)
@@ -44,7 +44,7 @@ class _Spans(CountSums):
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
         topic, time = key
-        # a step's spans are of the width that held when it began
+        # the width may have grown since the step began
         begin = time // self.span * self.span
         super().put((topic, begin), more)
         self._begins.add(begin)
@@ -66,7 +66,7 @@ def put_times(
     log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
     note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> PutTimes:  # fmt: skip
-    """Count what was put by topic and time, by topic, and by size; arguments as for `add_up`."""
+    """Count messages by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), CountSums(("topic",)), CountSums(("size",))
     add_up(log, (spans, topics, sizes), split, batch, seen, note, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])

@@ -1,4 +1,4 @@
-"""`StoredMessage`: one message of a log as it is shown to whoever asked for it."""
+"""`StoredMessage`: one message of a log, as the answer to a query."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 UNIQUE_KEY, KEYS, TAGS = "UNIQ_KEY", "KEYS", "TAGS"
 _KEY_SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
-TAGS_KEY = "T#"  # what IndexService puts before the tags, from 5.4.0 on
+TAGS_KEY = "T#"  # IndexService's prefix of tags, from 5.4.0 on
 
 
 def key_words(properties: Mapping[str, str]) -> list[str]:
@@ -21,16 +21,16 @@ def key_words(properties: Mapping[str, str]) -> list[str]:
 
 
 def keys_of(properties: Mapping[str, str]) -> list[str]:
-    """All under which the index has a message with these properties, in one release or another."""
+    """All keys under which any release indexes a message with these properties."""
     unique, tags = properties.get(UNIQUE_KEY), properties.get(TAGS)
     of_client = [] if unique is None else [unique]
     return [*of_client, *key_words(properties), *([f"{TAGS_KEY}{tags}"] if tags else [])]
 
 
 class StoredMessage:
-    """A record and what its properties say. Times in milliseconds, texts as Java decodes them.
+    """A record with its properties. Times in milliseconds, texts as Java decodes them.
 
-    The body is read when it is asked for, so it must be while the store is open.
+    The body is only read when it is asked for, which must be while the store is open.
     """
 
     __slots__ = ("_properties", "_read_body", "_record", "_split")
@@ -41,7 +41,7 @@ class StoredMessage:
         split: bool,
         read_body: Callable[[Record], bytes],
     ) -> None:
-        """record: it, or what gives it; split: as properties are separated up to 4.9.0."""
+        """record: the record, or a function that returns it; split: Profile.split_properties."""
         self._record = record
         self._split, self._read_body = split, read_body
         self._properties: dict[str, str] | None = None
@@ -95,15 +95,14 @@ class StoredMessage:
         return self.properties.get(UNIQUE_KEY)
 
     def has_key(self, key: str) -> bool:
-        """Whether the index has this message under that key, in one release or another."""
+        """Whether any release indexes this message under that key."""
         return key in keys_of(self.properties)
 
     def wanted_by(self, chosen: "Filter") -> bool:
-        """Whether a filter wants this message."""
         return chosen.matches(self.record, self.properties, self.body)
 
     def body(self) -> bytes:
-        """As it stands in the log: it may be compressed."""
+        """The body as it is in the log: it may be compressed."""
         return self._read_body(self.record)
 
     def row(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`WantedKeys`: which messages have one of many keys. A kernel tells it of all rows of a window."""
+"""`WantedKeys`: which messages have one of many keys. A kernel judges all rows of a window."""
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
@@ -25,16 +25,16 @@ _reaches_index = inlined(reaches_index)
 _NO, _YES, _ASK = int(Match.NO), int(Match.YES), int(Match.ASK)
 _SPACE = 0x20
 
-# The keys as arrays. Key i is keys[ends[i - 1]:ends[i]] and has the hash hashes[i] (of topic#key);
-# first[h] is the first key whose hash ends in the bits h, others[i] the next one after key i.
-# odd: a key of which bytes do not tell whether a text is that key; tagged: one that tags may be.
+# The keys as arrays. Key i is keys[ends[i - 1]:ends[i]], with hash hashes[i] (of topic#key).
+# first[h]: the first key whose hash ends in the bits h; others[i]: the next such key after key i.
+# odd: whether bytes cannot tell if a text is this key; tagged: whether it may be a key by tags.
 _Tables = namedtuple("_Tables", "topic keys ends hashes odd tagged first others seed tags_seed")
 
 
 class WantedKeys(Filter):
     """The messages of a topic that have one of these keys.
 
-    index_hashes: the keyHashes under which the index has them, each once (int32).
+    index_hashes: the keyHashes under which the index has these messages, each once (int32).
     """
 
     def __init__(self, topic: str, keys: Iterable[str]) -> None:
@@ -44,12 +44,12 @@ class WantedKeys(Filter):
         self._topic_is_odd = _is_odd(topic)
         self._tables = _tables(topic, self.keys)
         hashes = np.abs(self._tables.hashes)
-        hashes[hashes < 0] = 0  # the least of all has no absolute value; as indexKeyHashMethod
+        hashes[hashes < 0] = 0  # the least int has no absolute value; as indexKeyHashMethod
         self.index_hashes = np.unique(hashes)
 
     @property
     def missing(self) -> list[str]:
-        """Those that no message had so far."""
+        """The keys that no message had so far."""
         return [self.keys[number] for number in np.flatnonzero(~self._found).tolist()]
 
     def matches(
@@ -76,7 +76,7 @@ class WantedKeys(Filter):
 
 
 def _is_odd(text: str) -> bool:
-    """Whether texts that Java decodes to this one may have other bytes, or there are none."""
+    """Whether Java may decode other bytes than this text's own, or none at all, to this text."""
     return "\ufffd" in text or any("\ud800" <= c <= "\udfff" for c in text)
 
 
@@ -150,14 +150,14 @@ def _judge(
 
 @kernel
 def _better(one: int, other: int) -> int:
-    """Whether either of two conditions on a message's keys holds."""
+    """The verdict of a message, by the verdicts of two of its keys."""
     return _YES if one == _YES or other == _YES else max(one, other)
 
 
 @kernel
 def _one_of(buf: Bytes, at: int, end: int, skipped: int, tables: Any, found: Any) -> int:
-    """Whether buf[at:end] is one of the keys, of which `skipped` bytes are left out: those that
-    stand before a message's tags, where they are a key.
+    """Whether buf[at:end] is one of the keys, without their first `skipped` bytes: the prefix that
+    a message's tags have as a key.
     """
     hashes, ends, others = tables.hashes, tables.ends, tables.others
     wanted = hash_code(buf, at, end, np.int32(tables.tags_seed if skipped else tables.seed))

@@ -1,7 +1,7 @@
 """The releases that a store's broker has had, one after the other (decision 0024).
 
-An era is the part of the log that one release dispatched, or several of the same rules. A broker
-that is upgraded goes on with the files that it finds, so each file holds what its eras made.
+An era is the part of the log that was dispatched by one release, or by several with the same rules.
+An upgraded broker goes on with the files that it finds, so a file may have entries of several.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ NEVER = (1 << 63) - 1  # no physical offset is as great
 
 
 class Era(NamedTuple):
-    """From which physical offset on a release dispatched; the releases that the files leave."""
+    """The log from physical offset `start` on, and the releases that the files allow."""
 
     start: int
-    release: str  # of those, the one whose rules are taken
+    release: str  # of `left`, the release whose rules are taken
     left: tuple[str, ...]
 
 
 class Period(NamedTuple):
-    """A part of the log, from a physical offset on, and what its derived files show of it."""
+    """A part of the log, from physical offset `start` on, and the clues in its derived files."""
 
     start: int
     clues: tuple[Clue, ...]
 
 
 def merged(*lists: Sequence[Period]) -> list[Period]:
-    """Periods of several kinds of clues as one list: each begins where one of any kind does."""
+    """Periods of several kinds of clues as one list: each start of any kind begins a period."""
     starts = sorted({period.start for each in lists for period in each})
     found = []
     for start in starts:
@@ -43,9 +43,9 @@ def merged(*lists: Sequence[Period]) -> list[Period]:
 
 
 def eras_of(periods: Sequence[Period], newest: str, left: Sequence[str]) -> tuple[Era, ...]:
-    """The eras that periods show. newest: the release of the last one, left: those it may be.
+    """The eras that periods show; each period has to allow a release.
 
-    In an older one the newest is taken of those that may have been. Each period leaves some.
+    newest, left: `release` and `left` of the last era. An older era gets its newest release.
     """
     older = ((period.start, left_by(period.clues)) for period in periods[:-1])
     eras = [Era(start, releases[-1], tuple(releases)) for start, releases in older]
@@ -53,7 +53,7 @@ def eras_of(periods: Sequence[Period], newest: str, left: Sequence[str]) -> tupl
 
 
 def every_put_counts_up_to(eras: Sequence[Era]) -> int:
-    """The physical offset up to which hashSlotCount grew with every key (up to 4.7.0)."""
+    """The physical offset below which hashSlotCount grew with every key (up to 4.7.0)."""
     stop = 0
     for era, after in pairwise([*eras, None]):
         if era is not None and profile(era.release).count_every_put:
@@ -62,7 +62,7 @@ def every_put_counts_up_to(eras: Sequence[Era]) -> int:
 
 
 def eras_text(eras: Sequence[Era]) -> str:
-    """For people, in a line; "" where there is one era alone."""
+    """The eras for people, in a line; "" for a single era."""
     if len(eras) < 2:
         return ""
     parts = [f"{_span(era.left)} up to offset {after.start:,}" for era, after in pairwise(eras)]

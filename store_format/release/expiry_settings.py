@@ -1,4 +1,4 @@
-"""The broker's settings that decide what it deletes: what `expire` obeys."""
+"""The broker's settings that decide what it deletes; `expire` obeys them."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class ExpirySettings(Settings):
 
     @property
     def hours(self) -> tuple[int, ...]:
-        """At which hours of the day files go (UtilAll.isItTimeToDo). Raises SettingError."""
+        """The hours of the day for deleting files (UtilAll.isItTimeToDo). Raises SettingError."""
         try:
             found = tuple(int(part) for part in self.delete_when.split(";") if part.strip())
         except ValueError:
@@ -33,5 +33,5 @@ class ExpirySettings(Settings):
 
     @property
     def used_most(self) -> int:
-        """Percent of the disk from which on expired files go at any hour."""
+        """Used percent of the disk from which expired files are deleted at any hour."""
         return min(max(self.disk_max_used_space_ratio, _RATIO_LEAST), _RATIO_MOST)

@@ -1,4 +1,4 @@
-"""What a store has that reput neither builds nor reads, judged by the files in it."""
+"""Finds, by a store's file names, what reput does not build or read."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,15 +6,15 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import CONSUME_QUEUE
 
 QUEUE_EXT = "consumequeue_ext"  # StorePathConfigHelper.getStorePathConsumeQueueExt
-CURRENT = "CURRENT"  # a RocksDB always has it
-# Where queues in RocksDB are: beside the topics' folders (RocksDBConsumeQueueStore), or from 5.5.0
+CURRENT = "CURRENT"  # every RocksDB has this file
+# Folders of queues in RocksDB: beside the topics' folders (RocksDBConsumeQueueStore), or from 5.5.0
 # on with useSeparateStorePathForRocksdbCQ in a folder of their own.
 ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
 
-# The settings that put them there, and an index beside.
+# The settings that put queues, and the index, into RocksDB.
 IN_ROCKSDB = ("storeType", "indexRocksDBEnable")
 
-STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on each start makes it
+STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on made at each start
 POP_DB = "kvStore"  # PopConsumerRocksdbStore
 # Below config/: RocksDBConfigManager (v1, one or three), ConfigStorage (configManagerVersion=v2).
 CONFIG_DBS = {
@@ -27,13 +27,13 @@ CONFIG_DBS = {
 def refuse_foreign(
     store: str, names: Callable[[str], Iterable[str]], even_rocksdb: bool = False
 ) -> None:
-    """Raise StoreError where a store's queues are of a kind that a command does not build.
+    """Raise StoreError if a store's queues are of a kind that a command does not build.
 
-    names: what is in a folder of the store. Queue entries of a store with ConsumeQueueExt hold
-    addresses in the ext files, and what stands there depends on the consumers' filters of that
-    time, which no log has. Queues in RocksDB (alone, or beside files with
-    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced;
-    even_rocksdb: nothing is replaced, and they may be there.
+    names: lists a folder of the store. even_rocksdb: queues in RocksDB are allowed, because no file
+    is replaced. Otherwise queues in RocksDB (alone, or beside files with
+    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced. With
+    ConsumeQueueExt, queue entries have addresses in the ext files, whose content depends on the
+    consumers' filters of that time, which no log has.
     """
     above = f"{store}/" if store else ""
     if any(True for _ in names(QUEUE_EXT)):
@@ -53,8 +53,8 @@ def refuse_foreign(
 def holds_rows(files: Iterable[tuple[str, int]]) -> bool:
     """Whether a RocksDB has any rows, by the names and lengths of its files.
 
-    One that a broker has opened and closed, or was killed over, has no table (.sst), and its
-    write-ahead log is empty: seen of 5.4.0, 5.5.0 and 5.5.1.
+    A RocksDB that a broker only opened, and closed or was killed, has no table (.sst) and an empty
+    write-ahead log: seen with 5.4.0, 5.5.0 and 5.5.1.
     """
     return any(
         name.endswith(".sst") or (name.endswith(".log") and length > 0) for name, length in files

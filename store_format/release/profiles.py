@@ -17,12 +17,12 @@ RELEASES = (
 
 
 class UnknownRelease(ValueError):
-    """The version named is no RocketMQ release that reput knows."""
+    """The named version is no RocketMQ release that reput knows."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The rules of one release; each field's comment has since when, and RocketMQ's class."""
+    """The rules of one release. A field's comment has its first release, and RocketMQ's class."""
 
     release: str
     ipv6_hosts: bool  # 4.6.0: sysFlag 0x10 and 0x20 make hosts 20 bytes (MessageSysFlag)
@@ -42,10 +42,10 @@ class Profile:
     multi_dispatch_skips_delays: bool  # 5.1.2: not for the schedule topic and the timer's
     multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics
     # how a put numbers the further queues (message/multi_dispatch)
-    multi_all_names: bool  # up to 4.9.8: other topics too, not only light queues
-    multi_of_counted: bool  # 5.0.0 to 5.1.4: not of what is prepared or rolled back
+    multi_all_names: bool  # up to 4.9.8: names of other topics too, not only light queues
+    multi_of_counted: bool  # 5.0.0 to 5.1.4: not for prepared or rolled back messages
     multi_in_turn: bool  # 5.0.0 to 5.1.0: a queue named twice gets two numbers (assignLmqOffset)
-    multi_keeps_wait: bool  # 5.2.0: the property WAIT stays; maxMessageSize is of the whole record
+    multi_keeps_wait: bool  # 5.2.0: the property WAIT stays; maxMessageSize limits the whole record
     multi_not_of_system: bool  # 5.3.1: not for rmq_sys_ topics and the schedule topic
     multi_by_lmq: bool  # 5.3.2: enableLmq alone decides (MessageExtBrokerInner.needDispatchLMQ)
     batch_queues: bool  # 5.0.0: batchconsumequeue/
@@ -58,15 +58,15 @@ class Profile:
     # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
     property_text_ends: bool  # not from 4.9.1 to 5.1.4: an 02 stands after the last property too
     # (MessageDecoder.messageProperties2String)
-    timer_messages: bool  # 5.0.0: TIMER_DELIVER_MS and its like go to the timer wheel (HookUtils)
+    timer_messages: bool  # 5.0.0: TIMER_DELIVER_MS etc. lead to the timer wheel (HookUtils)
     bisects_queue_min: bool  # 5.0.0: a queue's minimum is bisected, and one whose records have
     # all expired starts at its end (ConsumeQueue.correctMinOffset; before, at 0 after a start)
     queue_time_boundaries: bool  # 5.1.1: a queue is searched by store times, for LOWER or UPPER
     # (getConsumeQueueMappedFileByTime; before, by the files' times of change, for the nearest)
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
-    queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
-    half_topic: bool  # 4.3.0: half messages stand in a topic of their own, and are checked back
-    commit_keeps_place: bool  # up to 5.3.4: what is committed keeps REAL_TOPIC and REAL_QID
+    queue_time_within: bool  # 5.2.0: a found position is kept within the queue (ConsumeQueueStore)
+    half_topic: bool  # 4.3.0: half messages have a topic of their own, and are checked back
+    commit_keeps_place: bool  # up to 5.3.4: a committed message keeps REAL_TOPIC and REAL_QID
     # (EndTransactionProcessor.endMessageTransaction)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
     config_entry_lines: bool  # 5.4.0: files of config/ have each entry on a line of its own
@@ -75,24 +75,22 @@ class Profile:
     # (PullMessageResponseHeader)
     pull_illegal_queue: bool  # 5.3.2: a queue that there is not is INVALID_PARAMETER, before it was
     # SYSTEM_ERROR (PullMessageProcessor)
-    topic_not_exist: bool  # 5.0.0: where a topic is not there whose offsets are to be reset that is
+    topic_not_exist: bool  # 5.0.0: resetting the offsets of a topic that does not exist is
     # TOPIC_NOT_EXIST, before it was SYSTEM_ERROR (Broker2Client.resetOffset)
-    commits_of_known_groups: bool  # 5.3.0: an offset of a group that is not known is refused
+    commits_of_known_groups: bool  # 5.3.0: an offset of an unknown group is refused
     server_resets_offsets: bool  # 5.2.0: a group's offsets are reset by the broker, before that by
     # the group's clients (useServerSideResetOffset)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
 def release_key(version: str) -> tuple[int, ...]:
-    """A version as a tuple of numbers, by which releases are compared."""
+    """A version as a tuple of numbers, for comparisons."""
     return tuple(int(part) for part in version.split("-")[0].split("."))
 
 
 def release_named(text: str) -> str:
-    """The release that a person means: `4.1.0` stands for `4.1.0-incubating`, `v5.3.3` for 5.3.3,
-    and `5.3` for the newest 5.3.x.
-
-    Raises UnknownRelease, which names the nearest one.
+    """The release that a person means: `4.1.0` for `4.1.0-incubating`, `v5.3.3` for 5.3.3, and
+    `5.3` for the newest 5.3.x. Raises UnknownRelease, which names the nearest one.
     """
     number = text.strip().lower().removeprefix("rocketmq-all-").removeprefix("v")
     number = number.removesuffix("-incubating")

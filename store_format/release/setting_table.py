@@ -14,7 +14,7 @@ _MACHINE = "*"
 
 
 class SettingError(ValueError):
-    """A setting is unknown, malformed, or asks for what reput does not do."""
+    """A setting is unknown, malformed, or asks for something that reput does not do."""
 
 
 class Status(StrEnum):
@@ -27,11 +27,11 @@ class Status(StrEnum):
 
 
 class Spelling(NamedTuple):
-    """A name, and the releases whose classes have it; where `since` is empty no class has it."""
+    """A name, and the releases whose classes have it; if `since` is empty, no class has it."""
 
     name: str
     since: str
-    until: str  # the last one; empty: up to now
+    until: str  # the last release; empty: up to now
 
     def known_to(self, release: str) -> bool:
         """Whether this release's broker takes the name from its file."""
@@ -47,7 +47,7 @@ class KnownSetting(NamedTuple):
     A plain tuple, as each start makes some hundreds of them.
 
     kind: int, long, double, boolean, text, or all allowed values with | between them.
-    default: as text of a broker's file; None where it depends on the machine.
+    default: as text in a broker's file; None if it depends on the machine.
     """
 
     name: str
@@ -66,14 +66,14 @@ class KnownSetting(NamedTuple):
         return (Spelling(self.name, self.since, self.until), *self.older)
 
     def known_to(self, release: str) -> bool:
-        """As `Spelling.known_to`, of the newest name."""
+        """`Spelling.known_to` of the newest name."""
         return self.in_any[0].known_to(release)
 
     def value(self, text: str, name: str = "") -> bool | int | str:
         """The value that MixAll.properties2Object reads from a text.
 
-        Raises SettingError, with the name that was given, where RocketMQ would silently keep its
-        default (a number with a blank after it) or read false (yes, 1, on).
+        Raises SettingError, with the given name, if RocketMQ would silently keep its default (a
+        number with a blank after it) or read false (yes, 1, on).
         """
         name = name or self.name
         if self.kind == "boolean":
@@ -84,7 +84,7 @@ class KnownSetting(NamedTuple):
             return text.lower() == "true"
         if self.kind in _BITS:
             return self._number(text, name)
-        text = text.strip()  # RocketMQ drops blanks around texts, but not around numbers
+        text = text.strip()  # RocketMQ strips texts, but not numbers
         if "|" in self.kind and text not in self.kind.split("|"):
             raise SettingError(f"{name}={text}: one of {self.kind.replace('|', ', ')} is wanted")
         return text

@@ -13,9 +13,10 @@ Doing = Literal["derive", "append"]
 def setting_warnings(given: Mapping[str, str], release: str, doing: Doing) -> list[str]:
     """A line for each given setting that RocketMQ would obey and this command does not.
 
-    given: name -> text, for known names. doing: "derive" for every command that derives files from
-    a log, "append" for the writer. A setting that is given its default changes nothing and gets no
-    line. Raises SettingError for a malformed value, and for a setting that the command refuses.
+    given: name -> text, for known names.
+    doing: "derive" for every command that derives files from a log, "append" for the writer. A
+    setting with its default value changes nothing and gets no line. Raises SettingError for a
+    malformed value, and for a setting that the command refuses.
     """
     return [
         line
@@ -56,8 +57,7 @@ def _warned(known: KnownSetting, name: str, text: str, release: str, doing: Doin
 def _refused(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
     if known.name == "brokerRole":
         return _role(known, name, text)
-    # `refuse_unsupported` refuses what no command takes; settings of folders are refused where
-    # the command compares them with the store
+    # `refuse_unsupported` refuses others; a command refuses folders as it compares them
     return []
 
 

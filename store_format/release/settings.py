@@ -65,7 +65,7 @@ class Settings:
     max_message_size: int = setting("maxMessageSize", least=1)
     enabled_append_prop_crc: bool = setting("enabledAppendPropCRC")
     flush_disk_type: str = setting("flushDiskType")
-    # reput does not build what these ask for; `refuse_unsupported` refuses them
+    # `refuse_unsupported` refuses these: reput does not build such files
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
     store_path_dledger_commit_log: str = setting("storePathDLedgerCommitLog")
@@ -73,10 +73,10 @@ class Settings:
 
     @property
     def builds_index(self) -> bool:
-        """Whether there are index files (IndexService.buildIndex; from 5.4.0 on also IndexFile's).
+        """Whether there are index files (IndexService.buildIndex; from 5.4.0 on also IndexFile).
 
-        Without either RocketMQ from 5.4.0 on makes no folder index/, and indexMsgTimestamp of
-        the checkpoint stays 0.
+        With either setting off, RocketMQ from 5.4.0 on makes no folder index/, and the checkpoint's
+        indexMsgTimestamp stays 0.
         """
         return self.message_index_enable and self.index_file_write_enable
 
@@ -112,10 +112,10 @@ _FIELDS = {f.metadata["name"]: f for f in fields(Settings)}
 def settings_from(*layers: Mapping[str, str], release: str | None = None) -> Settings:
     """Settings from layers of name -> text, later ones over earlier ones.
 
-    release: a switch that this release does not have keeps its default, as in its broker. Raises
-    SettingError for an unknown name (the message has the nearest known one), for a malformed value,
-    and where one layer has two spellings of a setting with different values. Names that RocketMQ
-    knows but that do not change derived files are accepted; `setting_warnings` warns about them.
+    release: a switch that this release does not have keeps its default, as in its broker. Names
+    that RocketMQ knows but that do not change derived files are accepted; `setting_warnings` warns
+    about them. Raises SettingError for an unknown name (the message has the nearest known one), for
+    a malformed value, and if one layer has two spellings of a setting with different values.
     """
     return parse_settings(Settings, *layers, release=release)
 
@@ -141,8 +141,7 @@ def parse_settings(
 def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
     """All layers as one mapping; a later layer wins whichever spelling of a name it uses.
 
-    Names stay as they were given. Raises SettingError for names as `settings_from` does; values
-    are not checked.
+    Names keep their spelling. Raises SettingError as `settings_from` does, but not for values.
     """
     merged: dict[str, str] = {}
     for layer in layers:
@@ -163,11 +162,9 @@ def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_by(name: str, release: str) -> bool:
-    """Whether the setting is a switch that this release does not have, so that its broker ignores
-    it.
+    """Whether the setting is a switch that this release's broker does not have, and so ignores.
 
-    Only switches are ignored: a size or a folder describes what is there, whichever release wrote
-    it.
+    Only switches are ignored: a size or a folder describes what is there, whoever wrote it.
     """
     known = BY_NAME[name]
     if known.kind != "boolean" or Status.OBEYED not in (known.derive, known.append):
@@ -190,9 +187,9 @@ def _parse(of: Field[Any], text: str, name: str) -> Any:
 
 
 def refuse_unsupported(settings: Settings, but: Collection[str] = ()) -> None:
-    """Raise SettingError where the settings ask for a kind of store that reput does not derive.
+    """Raise SettingError if the settings ask for a kind of store that reput does not derive.
 
-    but: names of settings that are not looked at.
+    but: names of settings that are not checked.
     """
     for name, of in _FIELDS.items():
         known, value = BY_NAME[name], getattr(settings, of.name)
@@ -212,7 +209,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments; an odd number of backslashes joins one with the next."""
+    """The lines without comments; an odd number of backslashes joins a line with the next."""
     joined = ""
     for raw in re.split(r"\r\n|\n|\r", text):
         line = raw.lstrip(" \t\f")

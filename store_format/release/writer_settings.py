@@ -1,4 +1,4 @@
-"""The broker's settings that decide how a log is written and flushed: what the writer obeys."""
+"""The broker's settings for writing and flushing a log, which the writer obeys."""
 
 import os
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ OS_PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE, whatever the machine's pages ar
 class WriterSettings(Settings):
     """Defaults are RocketMQ's; times in milliseconds, sizes in bytes.
 
-    given_names: RocketMQ's names of the settings that the user has given; where that is not known,
-    of all that differ from the defaults. The writer may take the others from the store's files.
+    given_names: RocketMQ's names of the settings that the user gave; if that is unknown, of all
+    that differ from their defaults. The writer may take the others from the store's files.
     """
 
     given: InitVar[frozenset[str] | None] = None
@@ -59,7 +59,7 @@ class WriterSettings(Settings):
     def store_host(self) -> str:
         """The broker's own address, the storeHost of its records (BrokerController.getStoreHost).
 
-        Raises SettingError where brokerIP1 is a host's name: reput does not look names up.
+        Raises SettingError if brokerIP1 is a host name: reput does not look names up.
         """
         try:
             address = ip_address(self.broker_ip1)
@@ -94,7 +94,7 @@ def writer_settings_from(*layers: Mapping[str, str], release: str | None = None)
 
 
 def refuse_other_folders(settings: Settings, store: str) -> None:
-    """Raise SettingError where the settings put the log elsewhere than into STORE/commitlog.
+    """Raise SettingError if by the settings the log is not in STORE/commitlog.
 
     The writer would begin a second log in STORE/commitlog, which the broker would never read.
     """

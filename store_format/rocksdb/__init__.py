@@ -1,1 +1,1 @@
-"""What brokers from 5.1.4 on keep in RocksDB: queues, an index, config. Keys, values, readers."""
+"""Brokers' RocksDBs, from 5.1.4 on: keys, values and readers of queues, index and config."""

@@ -1,8 +1,8 @@
-"""What brokers keep of config/ in RocksDB, as the tables that their JSON files have.
+"""The content of config/ that brokers keep in RocksDB, as the tables of their JSON files.
 
-v1 (storeType=defaultRocksDB): a database a file, or with useSingleRocksDBForAllConfigs one for
-all, with families of their own; a row a name, its value JSON (broker/config/v1). v2
-(configManagerVersion=v2): one table of rows with prefixes (broker/config/v2/ConfigHelper):
+v1 (storeType=defaultRocksDB): a database for each file, or with useSingleRocksDBForAllConfigs a
+family for each; a row for each name, its value in JSON (broker/config/v1).
+v2 (configManagerVersion=v2): one table of rows with prefixes (broker/config/v2/ConfigHelper):
     01 | short table | 02 | short length | name                                        -> 01 | JSON
     01 | short table | 02 | short length | group | 01 | short length | topic | 01 | int -> long
 """
@@ -28,9 +28,9 @@ _DATA, _JSON = 2, 1  # RecordPrefix, SerializationType
 
 
 def config_rows(database: Database, file: str) -> dict[str, Any]:
-    """By name what the table of a file of config/ would have.
+    """The content of a config/ file's table, by name. Unreadable rows are left out.
 
-    A row that cannot be read is left out. Raises RocksDBError.
+    Raises RocksDBError.
     """
     if database.folder.rpartition("/")[2] == _V2:
         rows = _v2_rows(database, _TABLES[file])
@@ -47,7 +47,7 @@ def config_rows(database: Database, file: str) -> dict[str, Any]:
 
 
 def _v2_rows(database: Database, table: int) -> Iterator[tuple[bytes, bytes]]:
-    """(what follows a key's prefix, value) of each row of a table."""
+    """(key without its prefix, value) of each row of a table."""
     prefix = b"\x01%b" % table.to_bytes(2, "big")
     start, stop = prefix + bytes([_DATA]), prefix + bytes([_DATA + 1])
     for key, value in database.rows(_DEFAULT, start, stop):
@@ -79,7 +79,7 @@ def _v2_offsets(rows: Iterator[tuple[bytes, bytes]]) -> dict[str, dict[str, int]
 
 
 def _text(raw: bytes) -> tuple[str | None, bytes]:
-    """The text behind a short with its length, and what follows; None where there is none."""
+    """(the text after a short with its length, the bytes after it); None for a malformed text."""
     end = 2 + int.from_bytes(raw[:2], "big")
     if len(raw) < max(end, 2):
         return None, b""

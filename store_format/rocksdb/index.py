@@ -1,7 +1,7 @@
 """An index of keys that a broker keeps in RocksDB (indexRocksDBEnable, IndexRocksDBStore).
 
-Of each message with a UNIQ_KEY a row for each key, its tags and its UNIQ_KEY, with times as they
-are in the log (IndexRocksDBRecord):
+Each message with a UNIQ_KEY has a row for each key, one for its tags and one for its UNIQ_KEY, with
+times as in the log (IndexRocksDBRecord):
     long hour | @topic@K@key@uniqKey@ or @topic@T@tags@uniqKey@ or @topic@U@uniqKey@ | long place
     -> long storeTimestamp
 """
@@ -13,9 +13,9 @@ from reput.store_format.storage.rocksdb import Database
 FAMILY = "default"
 HOUR = 3_600_000  # milliseconds
 LAST_OFFSET, LAST_TIME = b"lastOffsetPy", b"lastStoreTimeStamp"
-BEHIND_HOURS = b"\x01"  # keys of rows begin with 00 for ages; the two others are letters
+BEHIND_HOURS = b"\x01"  # rows' keys begin with 00 for ages; the two others with letters
 KEY, TAGS, UNIQUE = "K", "T", "U"  # MessageConst.INDEX_KEY_TYPE and its neighbours
-_TAGS_KEY = "T#"  # before tags that are asked for as a key
+_TAGS_KEY = "T#"  # prefix of tags in a query by key
 
 
 class RocksDBIndex:
@@ -28,7 +28,7 @@ class RocksDBIndex:
         self._hours = range(0)
         if first is not None and last is not None:
             self._hours = range(_number(first[0][:8]), _number(last[0][:8]) + 1, HOUR)
-        # Of all messages before this one the rows are there; of a few behind it perhaps.
+        # All messages before this one have their rows; a few later ones may have them.
         self.last_offset = self._number_of(LAST_OFFSET)
         self.last_timestamp = self._number_of(LAST_TIME)
 
@@ -39,8 +39,8 @@ class RocksDBIndex:
     def places(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None
     ) -> Iterator[int]:
-        """Where messages stand that have this key, UNIQ_KEY or (T#...) these tags, and were stored
-        in [begin, end]; a message may come twice, and one whose key goes on behind an `@`.
+        """Offsets of messages with this key, UNIQ_KEY or (T#...) tags, stored in [begin, end]. Some
+        come twice; messages whose key goes on after this one with an `@` come too.
         """
         asked = [(KEY, key), (UNIQUE, key)]
         if key.startswith(_TAGS_KEY):
@@ -57,7 +57,7 @@ class RocksDBIndex:
                         yield _number(row[-8:])
 
     def has(self, topic: str, unique_key: str, time: int, place: int) -> bool:
-        """Whether there is the row of a message's UNIQ_KEY."""
+        """Whether the row of a message's UNIQ_KEY exists."""
         key = (time // HOUR * HOUR).to_bytes(8, "big")
         key += _encode(f"@{topic}@{UNIQUE}@{unique_key}@") + place.to_bytes(8, "big")
         return self.database.get(FAMILY, key) is not None

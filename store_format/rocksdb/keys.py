@@ -13,13 +13,13 @@ from reput.store_format.names import UnsafeName, check_topic
 ENTRIES, OFFSETS = "default", "offset"  # column families
 MAX, MIN = b"max", b"min"
 _SEPARATOR = b"\x01"
-_BEHIND = b"\x02"  # no key of a queue begins so: it is behind all that begin with _SEPARATOR
+_BEHIND = b"\x02"  # sorts after _SEPARATOR, and so after all of a queue's keys
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"  # TopicValidator.RMQ_SYS_ROCKSDB_OFFSET_TOPIC
 _POSITION_MOST = (1 << 63) - 1
 
 
 class QueueOffset(NamedTuple):
-    """Which row of the family `offset` a key is."""
+    """The parts of a key of the family `offset`."""
 
     topic: str
     queue_id: int
@@ -31,28 +31,28 @@ def _int(value: int) -> bytes:
 
 
 def topic_key(topic: str) -> bytes:
-    """What all keys of a topic's entries begin with."""
+    """The prefix of all keys of a topic's entries."""
     raw = topic.encode("utf-8", "surrogatepass")
     return b"%b\x01%b\x01" % (_int(len(raw)), raw)
 
 
 def queue_of_topic(topic: bytes, queue_id: bytes) -> bytes:
-    """As `queue_key`. topic: what `topic_key` gives; queue_id: its four bytes."""
+    """As `queue_key`. topic: from `topic_key`; queue_id: its four bytes."""
     return topic + queue_id + _SEPARATOR
 
 
 def queue_key(topic: str, queue_id: int) -> bytes:
-    """What all keys of a queue's entries begin with."""
+    """The prefix of all keys of a queue's entries."""
     return queue_of_topic(topic_key(topic), _int(queue_id))
 
 
 def entry_key(queue: bytes, position: int) -> bytes:
-    """The key of an entry; queue: what `queue_key` gives."""
+    """The key of an entry. queue: from `queue_key`."""
     return queue + min(max(position, 0), _POSITION_MOST).to_bytes(8, "big")
 
 
 def behind_queue(queue: bytes) -> bytes:
-    """A key behind all of a queue's entries (RocksDBConsumeQueueTable.buildDeleteCQKey)."""
+    """A key after all of a queue's entries (RocksDBConsumeQueueTable.buildDeleteCQKey)."""
     return queue[:-1] + _BEHIND
 
 
@@ -65,7 +65,7 @@ CHECKPOINT_KEY = offset_key(CHECKPOINT_TOPIC, 0, MAX)  # its value: 8 bytes, a p
 
 
 def parse_offset_key(key: bytes) -> QueueOffset | None:
-    """What an `offset` row is about; None for a key that is none, or of no possible topic."""
+    """The parts of an `offset` row's key; None for another key, or an impossible topic."""
     length = int.from_bytes(key[:4], "big")
     if len(key) != 14 + length or key[4:5] != _SEPARATOR:
         return None
@@ -80,7 +80,7 @@ def parse_offset_key(key: bytes) -> QueueOffset | None:
 
 
 def parse_entry_key(key: bytes) -> tuple[bytes, int] | None:
-    """(what the queue's keys begin with, position) of an entry's key; None for another key."""
+    """(the queue's key prefix, position) of an entry's key; None for another key."""
     length = int.from_bytes(key[:4], "big")
     at = 4 + 1 + length
     marks = key[4:5] + key[at : at + 1] + key[at + 5 : at + 6]
@@ -90,5 +90,5 @@ def parse_entry_key(key: bytes) -> tuple[bytes, int] | None:
 
 
 def topic_of(queue: bytes) -> tuple[str, int]:
-    """(topic, queue id) of what a queue's keys begin with."""
+    """(topic, queue id) of a queue's key prefix."""
     return queue[5:-6].decode("utf-8", "replace"), int.from_bytes(queue[-5:-1], "big", signed=True)

@@ -1,7 +1,7 @@
 """Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore), read as `Queues`.
 
-A queue's rows count from its min to its max row of the family `offset`: a broker that cut its log
-leaves entries behind max (truncateDirty), and of expired messages they stay until a compaction.
+A queue's entries count from its min to its max row in the family `offset`. A broker that cut its
+log leaves entries after max (truncateDirty). Those of expired messages stay until a compaction.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ _POSITION = np.dtype(">i8")
 
 
 def queues_folder(storage: InputStorage, store: str) -> str | None:
-    """Where a store's queues in RocksDB are; None where it has none."""
+    """The folder of a store's queues in RocksDB; None if it has none."""
     for name in ROCKSDB_QUEUES:
         folder = f"{store}/{name}"
         if any(file == CURRENT for file, _ in listed(storage, folder)):
@@ -47,7 +47,7 @@ def queues_folder(storage: InputStorage, store: str) -> str | None:
 
 
 class RocksDBQueues:
-    """All queues of a database; see `Queues`. Raises RocksDBError where it cannot be read."""
+    """All queues of a database; see `Queues`. Raises RocksDBError if it cannot be read."""
 
     def __init__(self, storage: InputStorage, store: str, folder: str) -> None:
         self.store, self.database = store, open_database(storage, folder)
@@ -58,7 +58,7 @@ class RocksDBQueues:
             raise
 
     def offsets(self, kind: bytes) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
-        """(topic, queue id) and (physicalOffset, queueOffset) of each row of a kind."""
+        """(topic, queue id) and (physicalOffset, queueOffset) of each row of a kind: MAX or MIN."""
         for key, value in self.database.rows(OFFSETS):
             about = parse_offset_key(key)
             if about is not None and about.kind == kind and len(value) == ROCKSDB_OFFSET.itemsize:
@@ -81,7 +81,7 @@ class RocksDBQueues:
         return 0
 
     def dispatched_to(self) -> int:
-        """The dispatch checkpoint: both families are flushed together, so it holds."""
+        """The dispatch checkpoint. It is reliable, as both families are flushed together."""
         value = self.database.get(OFFSETS, CHECKPOINT_KEY)
         return -1 if value is None else int.from_bytes(value[:8], "big", signed=True)
 
@@ -90,7 +90,7 @@ class RocksDBQueues:
 
 
 class RocksDBQueue:
-    """One queue; see `Queue`. It is never a batch queue: RocksDB has none of these."""
+    """One queue; see `Queue`. RocksDB has no batch queues."""
 
     batch = False
 
@@ -108,24 +108,24 @@ class RocksDBQueue:
         return self._last + 1
 
     def may_be_cut(self) -> bool:
-        """A killed broker's queues end at its last flush; the index says nothing about them."""
+        """A killed broker's queues end at its last flush, which the index does not show."""
         return True
 
     def refuse_cut(self, usual: int) -> None:
-        """There are no files that could be."""
+        """There are no files that could be cut."""
 
     def last(self) -> QueueEntry | None:
         found = self._row_at_or_before(self._last)
         return None if found is None else _entry(*found)
 
     def minimum(self, log_start: int, profile: Profile) -> int:
-        """RocksDBConsumeQueueOffsetTable.getMinCqOffset, with holes passed by."""
+        """RocksDBConsumeQueueOffsetTable.getMinCqOffset; holes are skipped."""
         if self._last < 0:
             return 0
         return self._bisect(lambda row: int(row["physicalOffset"]) < log_start)
 
     def end_within(self, limit: int) -> int:
-        """The position behind the last message whose record ends there or before."""
+        """The position after the last message whose record ends at or before `limit`."""
         last = self.last()
         if last is None or last.physical_offset + last.size <= limit:
             return self.maximum()
@@ -163,7 +163,7 @@ class RocksDBQueue:
             yield rows
 
     def some(self, first: int, most: int) -> Slice:
-        """The entries from position `first` on, `most` at most."""
+        """The entries from position `first` on, at most `most`."""
         for positions, rows in self.rows(first, None, most):
             columns = (
                 rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
@@ -184,7 +184,7 @@ class RocksDBQueue:
         return found
 
     def _at_time(self, timestamp: int, boundary: Boundary, low: int) -> int:
-        """RocksDBConsumeQueueTable.binarySearchInCQByTime, by the entries' own store times."""
+        """RocksDBConsumeQueueTable.binarySearchInCQByTime, by the entries' own storeTimestamps."""
         if self._last < 0:
             return 0
         last = self._row_at_or_before(self._last)
@@ -208,8 +208,8 @@ class RocksDBQueue:
     # --- rows ------------------------------------------------------------------------------------
 
     def _bisect(self, before: Any, low: int = 0) -> int:
-        """The position of the first row from `low` on for which `before` is false, as it is for all
-        behind it; `maximum` where there is none. Holes are passed by.
+        """The position of the first row from `low` on for which `before` is false, as it must be
+        for all later rows; else `maximum`. Holes are skipped.
         """
         high = self._last + 1
         while low < high:

@@ -3,7 +3,7 @@
 Families of rocksdbstore/ (MessageRocksDBStorage); times are milliseconds since 1970:
     timer: long out | UNIQ_KEY                    -> int size | long place   (TimerRocksDBRecord)
     trans: long place | "@" topic "@" UNIQ_KEY    -> int checks | int size   (TransRocksDBRecord)
-and rows of 8 bytes that say how far the broker is.
+and rows of 8 bytes with the broker's progress.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from reput.store_format.storage.rocksdb import Database
 
 TIMERS, HALVES = "timer", "trans"  # column families
 READ_POSITION, READ_TIME = b"sys_topic_scan_offset_checkpoint", b"timeline_checkpoint"
-_BEHIND_NUMBERS = b"\x01"  # keys of rows begin with 00 for ages; the others are letters
+_BEHIND_NUMBERS = b"\x01"  # rows' keys begin with 00 for ages; the others with letters
 _TIMER_BYTES, _HALF_BYTES, _LONG_BYTES = 12, 8, 8  # of values
 
 
 class Timers(NamedTuple):
-    """What a broker knows of the timers in RocksDB."""
+    """A broker's timers in RocksDB."""
 
-    position: int  # up to where it has read rmq_sys_wheel_timer, a queue offset
-    read: int  # it goes on with what is due then; 0 where it has delivered none
-    waiting: npt.NDArray[np.int64]  # the physical offsets, sorted, of what it will deliver
+    position: int  # queueOffset up to which it has read rmq_sys_wheel_timer
+    read: int  # it goes on with messages due then; 0 if it has delivered none
+    waiting: npt.NDArray[np.int64]  # sorted physical offsets of messages to be delivered
 
     def waits(self, place: int) -> bool:
         """Whether the message at a physical offset will be delivered."""
@@ -35,14 +35,14 @@ class Timers(NamedTuple):
 
 
 class HalfRows(NamedTuple):
-    """What a broker knows of the half messages in RocksDB. Numbers are physical offsets."""
+    """A broker's half messages in RocksDB, by physical offsets."""
 
-    checks: Mapping[int, int]  # of those that it will ask about: how often it has asked
+    checks: Mapping[int, int]  # for each pending one, how often the broker has checked back
     last: int  # all half messages up to this one had a row
 
 
 def read_timers(database: Database) -> Timers | None:
-    """None where there never were any. 8 bytes a timer are held. Raises RocksDBError."""
+    """None if there never were timers. Holds 8 bytes for each timer. Raises RocksDBError."""
     position, read = _number(database, TIMERS, READ_POSITION), _number(database, TIMERS, READ_TIME)
     places = [
         int.from_bytes(value[4:], "big", signed=True)
@@ -55,7 +55,7 @@ def read_timers(database: Database) -> Timers | None:
 
 
 def read_half_rows(database: Database) -> HalfRows:
-    """Two numbers a pending half message are held. Raises RocksDBError."""
+    """Holds two numbers for each pending half message. Raises RocksDBError."""
     checks = {
         int.from_bytes(key[:8], "big", signed=True): int.from_bytes(value[:4], "big", signed=True)
         for key, value in database.rows(HALVES, b"", _BEHIND_NUMBERS)
@@ -65,7 +65,7 @@ def read_half_rows(database: Database) -> HalfRows:
 
 
 def _number(database: Database, family: str, name: bytes) -> int:
-    """-1 where there is no such row."""
+    """The number in a row; -1 without such a row."""
     value = database.get(family, name) if family in database.families else None
     if value is None or len(value) != _LONG_BYTES:
         return -1

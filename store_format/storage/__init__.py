@@ -21,16 +21,15 @@ _BY_ARROW = ("gs", "gcs", "abfs", "abfss", "hdfs")
 
 
 def storage_for(url: str, shared: bool = False) -> Storage:
-    """The storage that a path or URL is on. Raises StoreError where there is none for it.
+    """The storage that a path or URL is on. Raises StoreError for an unknown file system.
 
-    shared: tasks on other machines write there, so each task makes its own files durable.
-
-    The file system is not contacted yet. Each process takes endpoint and credentials from its own
-    environment, so that they are in no task's description and in no log.
+    shared: tasks on other machines write there, so each task makes its own files durable. The file
+    system is not contacted yet. Each process takes endpoint and credentials from its own
+    environment, so that no task's description and no log has them.
     """
     of_queue = queue_log(url, storage_for)
     if of_queue is not None:
-        return cast(Storage, of_queue)  # it only reads, which is all that is asked of a log
+        return cast(Storage, of_queue)  # it only reads, and nobody writes to such a log
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else "file"
     if scheme in ("s3", "s3a", "s3n"):

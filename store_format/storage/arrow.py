@@ -1,8 +1,8 @@
 """Google Cloud Storage, Azure and HDFS's RPC port, by the file systems that pyarrow brings.
 
 `gs://BUCKET/KEY`, `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY`, `hdfs://HOST:PORT/PATH`.
-Credentials are found as each provider's own tools find them. pyarrow tells a file's length and the
-time of its change, and no version: both are looked at when it is opened and when it is closed.
+Credentials are found as each provider's own tools find them. pyarrow has no version of a file, so
+its length and time of change are compared when it is opened and when it is closed.
 """
 
 import errno
@@ -23,7 +23,7 @@ from reput.store_format.storage.protocol import Bytes, FileState, Listed
 _KINDS = {"gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss", "hdfs": "hdfs"}
 _GS_EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own clients call it
 _AZURE = "AZURE_STORAGE_CONNECTION_STRING"  # as Azure's own clients call it
-_WITH_FOLDERS = ("abfss", "hdfs")  # a file gets its name only in a folder that is there
+_WITH_FOLDERS = ("abfss", "hdfs")  # here a file can only be made in an existing folder
 _FOLDER = fs.FileType.Directory
 _URL = re.compile(r"^([a-z]+)://([^/]*)(?:/+(.*?))?/*$", re.IGNORECASE)
 
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """As the file system is asked for it."""
+        """The path as the file system takes it."""
         if self.kind == "hdfs":
             return f"/{self.key}"
         return f"{self.authority.partition('@')[0]}/{self.key}".rstrip("/")
@@ -60,7 +60,7 @@ def _place(url: str) -> _Place:
 
 @cache
 def _file_system(process: int, kind: str, authority: str) -> Any:
-    """The file system of a process, made from its environment. Raises StoreError."""
+    """The file system for this process, made from its environment. Raises StoreError."""
     emulator = os.environ.get(_GS_EMULATOR) if kind == "gs" else None
     if emulator:
         scheme, _, host = emulator.rpartition("://")
@@ -79,7 +79,7 @@ def _file_system(process: int, kind: str, authority: str) -> Any:
 def _azure(authority: str, connection: str) -> Any:
     """The file system of an account, by a connection string as Azure's portal shows it.
 
-    Raises StoreError where it is for another account than the URL.
+    Raises StoreError if the string is for another account than the URL.
     """
     parts = dict(part.strip().partition("=")[::2] for part in connection.split(";") if part.strip())
     name = parts.get("AccountName", "")
@@ -119,14 +119,14 @@ def _state(about: Any) -> FileState:
 
 
 class ArrowStorage(ManifestLast):
-    """A file system of pyarrow's. On Google's, folders come with their files, and go with them."""
+    """A file system of pyarrow. Google's folders appear and vanish with their files."""
 
     def resolve(self, path: str) -> str:
         return _place(path).url
 
     def list(self, folder: str) -> list[Listed]:
         """The names in a folder. Raises FileNotFoundError, NotADirectoryError."""
-        # Of Google's folders pyarrow lists only those that have a marker, unless all is listed.
+        # pyarrow lists Google's folders without a marker only in a recursive listing.
         below = self._below(folder, recursive=_place(folder).kind == "gs")
         listed = {}
         for name, state in below:
@@ -135,7 +135,7 @@ class ArrowStorage(ManifestLast):
         return sorted(listed.values(), key=lambda one: one.name)
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All below a folder, in one listing. Raises as list does."""
+        """All below a folder, in one listing. Raises as `list` does."""
         for name, state in self._below(folder, recursive=True):
             yield Listed(name if state else f"{name}/", state)
 
@@ -165,7 +165,7 @@ class ArrowStorage(ManifestLast):
         return ArrowReader(path, state)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> "ArrowWriter":
-        """A new file, which is there when it is finished; one of that name goes then."""
+        """A new file, which appears when it is finished and replaces an older one of its name."""
         return ArrowWriter(path, digest)
 
     def read_bytes(self, path: str) -> bytes:
@@ -188,7 +188,7 @@ class ArrowStorage(ManifestLast):
 
     def remove(self, path: str) -> None:
         place = _place(path)
-        # HDFS's error does not tell a file that is not there from one that cannot go
+        # HDFS has one error for a missing file and one that cannot be removed
         if place.kind == "hdfs" and self._info(path).type == fs.FileType.NotFound:
             return
         try:
@@ -201,7 +201,7 @@ class ArrowStorage(ManifestLast):
         for_all(self.remove, paths)
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder that is empty, where folders are names of their own."""
+        """Remove an empty folder, if the file system has folders."""
         place = _place(path)
         try:
             if not self.list(path):
@@ -258,7 +258,7 @@ class ArrowReader:
 
     @property
     def state(self) -> FileState:
-        """What it is, or was when first asked. Raises FileNotFoundError."""
+        """The file's state when it was listed or first asked for. Raises FileNotFoundError."""
         if self._state is None:
             self._state = self._now()
         return self._state
@@ -305,7 +305,7 @@ class ArrowWriter(SequentialWriter):
             self._stream.close()
 
     def abandon(self) -> None:
-        # A stream that is let go of would still be completed: it is ended first, then removed.
+        # A dropped stream would still complete its file: so it is closed, then the file removed.
         self._close()
         with _in_words(self.path):
             _of(self._place).delete_file(self._place.path)

@@ -1,7 +1,6 @@
-"""A storage that is read in blocks, of which the ones used last are kept in memory.
+"""A storage that is read in blocks, of which the last used ones are kept in memory.
 
-For whoever reads a little here and there of files that are far away, where each request takes many
-milliseconds.
+For reads of a few bytes here and there in remote files, where each request takes many milliseconds.
 """
 
 from collections import OrderedDict
@@ -18,7 +17,7 @@ _Key = tuple[str, FileState, int]
 
 
 class BlockCache(ReadBy):
-    """Files of another storage, read a block at a time. Not for several threads."""
+    """Files of another storage, read a block at a time. Not thread-safe."""
 
     def __init__(self, storage: InputStorage) -> None:
         super().__init__(storage)
@@ -43,8 +42,6 @@ class BlockCache(ReadBy):
 
 
 class _BlockReader(ReaderOf):
-    """One file."""
-
     def __init__(self, cache: BlockCache, path: str, reader: Reader) -> None:
         super().__init__(reader)
         self._cache, self._path = cache, path
@@ -52,7 +49,7 @@ class _BlockReader(ReaderOf):
     def read_into(self, offset: int, buffer: Bytes) -> None:
         view, done = memoryview(buffer).cast("B"), 0
         if offset + len(view) > self.state.size:
-            self._reader.read_into(offset, buffer)  # it says what is wrong
+            self._reader.read_into(offset, buffer)  # raises the right error
             return
         while done < len(view):
             number, within = divmod(offset + done, BLOCK_BYTES)

@@ -4,8 +4,8 @@ from reput.store_format.storage.protocol import InputStorage, Listed
 
 
 def listed(storage: InputStorage, folder: str) -> list[Listed]:
-    """What is in a folder; nothing where there is none. Raises OSError where it cannot be listed:
-    what is in it is not known then, and an empty folder means something.
+    """What is in a folder; nothing if there is no folder. Raises OSError if it cannot be listed: an
+    empty list would tell the caller that it is empty.
     """
     try:
         return storage.list(folder)

@@ -1,4 +1,4 @@
-"""Storages whose files are written to while they are read, by a broker or by who copies a log."""
+"""Storages whose files are written to while they are read, by a broker or by a copying job."""
 
 from contextlib import suppress
 
@@ -17,10 +17,10 @@ class LiveFiles(ReadBy):
 
 
 class GrowingFiles(ReadBy):
-    """Another storage, of which a file is an error only where it has become shorter."""
+    """Another storage, whose files may grow while they are read but not become shorter."""
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
-        """state: what an earlier listing saw. Raises StoreChanged where it is shorter now."""
+        """state: from an earlier listing. Raises StoreChanged if the file is shorter now."""
         reader = self.storage.open(path)
         if state is not None and reader.state.size < state.size:
             now = reader.state
@@ -36,6 +36,6 @@ class _GrowingReader(ReaderOf):
             self.fileno = reader.fileno
 
     def close(self) -> None:
-        """Let go of it; that it has changed is what was expected."""
+        """Close the file. A changed file is no error here."""
         with suppress(StoreChanged):
             self._reader.close()

@@ -1,6 +1,6 @@
 """The `Storage` of local disks: lists folders, reads ranges, and publishes in one atomic step.
 
-It opens input read-only and never through a link. A file that is no regular file, or that changes
+It opens input read-only and never through a link. Input that is no regular file, or that changes
 while it is read, is an error.
 """
 
@@ -31,12 +31,12 @@ _GONE = ".gone"
 class LocalStorage:
     """Files of this machine (or of a file system that all machines mount at one place).
 
-    sync_files: fsync each file that is to be published, for tasks on other machines, whose
-    writes the publisher's own syncfs does not reach.
+    sync_files: fsync each file that is to be published. Tasks on other machines need it: the
+    publisher's syncfs does not reach their writes.
     """
 
-    reader: type["LocalReader"]  # set below, where it is known
-    window_bytes = 2 << 20  # of less, kernels are called more often; more gains nothing
+    reader: type["LocalReader"]  # set below its definition
+    window_bytes = 2 << 20  # with less, kernels are called more often; more gains nothing
     reads_ahead = 0
 
     def __init__(
@@ -77,19 +77,19 @@ class LocalStorage:
         return on_this_machine(path)
 
     def open(self, path: str, state: FileState | None = None) -> "LocalReader":
-        """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
+        """Open for reading. state: from an earlier listing. Raises StoreError."""
         return self.reader(path, state)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
-        """A new file; raises FileExistsError where there is one."""
+        """A new file. Raises FileExistsError."""
         if digest or published:
             return PublishedWriter(path, self.file_mode, self.sync_files, digest)
         return LocalWriter(path, self.file_mode)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """See StagingStorage.place. The file has what `create` gives it, at half the cost.
+        """See StagingStorage.place. The file is as `create` makes it, at half the cost.
 
-        Not for tasks on other machines: their folders would have to be made durable there.
+        Not for tasks on other machines: they would have to make their folders durable.
         """
         if self.sync_files:
             return False
@@ -109,7 +109,7 @@ class LocalStorage:
         return True
 
     def _make_below(self, folder: str, below: str) -> None:
-        """Make folders below one that is there; that one is not made anew where it has gone."""
+        """Make folders below `folder`, which is not made anew if it is gone."""
         try:
             os.mkdir(f"{folder}/{below}", self.folder_mode)
         except FileExistsError:
@@ -131,7 +131,7 @@ class LocalStorage:
         return os.path.isdir(path)
 
     def make_folders(self, path: str) -> None:
-        """The folder and those above it that are missing, all with our mode."""
+        """Make the folder and the missing ones above it, all with `folder_mode`."""
         if not os.path.isdir(path):
             self.make_folders(os.path.dirname(os.path.abspath(path)))
             with suppress(FileExistsError):
@@ -145,7 +145,7 @@ class LocalStorage:
         return is_abandoned(folder)
 
     def lock_holder(self, store: str) -> int | None:
-        """As its broker's `lock` file tells. Raises OSError."""
+        """By the store's file `lock`. Raises OSError."""
         return lock_holder(f"{store}/{LOCK}")
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
@@ -159,7 +159,7 @@ class LocalStorage:
     def remove_tree(self, folder: str) -> None:
         """Remove a folder with all in it; what cannot be removed stays.
 
-        It is renamed first, so that a task which is still running makes no new files in it.
+        The folder is renamed first, so that a task still running makes no new files in it.
         """
         gone = folder if folder.endswith(_GONE) else folder + _GONE
         with suppress(OSError):
@@ -167,7 +167,7 @@ class LocalStorage:
         shutil.rmtree(gone, ignore_errors=True)
 
     def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
-        """A new folder in staging: all of it gets its place at once."""
+        """Make a new folder in staging, which `publish` renames as a whole."""
         may_go(to)
         self.make_folders(folder)
         return folder
@@ -175,15 +175,15 @@ class LocalStorage:
     def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         """Add the manifest, make all of `folder` durable, then give it the name `to`.
 
-        What was there, if anything was and may go, has the name `folder` afterwards. Raises
-        OSError, or as may_go does, and nothing has changed; NotDurable, and it has.
+        An old `to`, if may_go allows its removal, has the name `folder` afterwards. Raises OSError,
+        or as may_go does, if nothing was changed; NotDurable if `to` was replaced.
         """
         name, content = manifest
         output = self.create(f"{folder}/{name}")
         output.write(content)
         output.finish(len(content))
         self.make_folders(os.path.dirname(os.path.abspath(to)))
-        # a rename wants no slash at the end, and paths below the root of all files none in front
+        # rename takes no slash at the end, and DiskFiles("") takes none in front
         folder, to = (os.path.abspath(path).lstrip("/") for path in (folder, to))
         replaces = bool(may_go(f"/{to}"))
         put_in_place(DiskFiles(""), folder, to, replaces, lambda path: may_go(f"/{path}"))
@@ -205,7 +205,7 @@ def _open_regular(path: str) -> int:
 
 
 class LocalReader:
-    """Reads ranges with pread: the file is never mapped, so a shrinking one cannot kill us."""
+    """Reads ranges with pread: a mapped file that shrinks would kill the process."""
 
     def __init__(self, path: str, state: FileState | None = None) -> None:
         self.path = path
@@ -229,8 +229,9 @@ class LocalReader:
         self._fetch(offset + buffer.nbytes, buffer.nbytes)
 
     def go_past_cache(self, begin: int, end: int) -> bool:
-        """Read from the disk from now on, and leave nothing new in the page cache, if it holds
-        less than half of the bytes from `begin` to `end`. Says whether that is done.
+        """Bypass the page cache from now on if it holds less than half of the bytes [begin, end).
+
+        Reads then add nothing to the page cache. Returns whether they bypass it.
         """
         cached = cached_bytes(self._descriptor, begin, end - begin)
         if cached is not None and cached < (end - begin) // 2:
@@ -243,7 +244,7 @@ class LocalReader:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            self._past_cache = 0  # this file system knows no such flag
+            self._past_cache = 0  # this file system lacks the flag
             fill_from(self._descriptor, self.path, offset, buffer)
 
     def fileno(self) -> int:
@@ -253,8 +254,7 @@ class LocalReader:
     def _fetch(self, offset: int, length: int) -> None:
         """After a large read, ask the kernel to read the next bytes while these are processed.
 
-        It is asked for them in pieces: one large request takes the kernel much longer, even if all
-        is in memory already.
+        It asks in pieces: one large request takes the kernel much longer, even if all is cached.
         """
         if length >= _FETCH_BYTES:
             end = offset + max(length, _AHEAD_BYTES)

@@ -12,12 +12,12 @@ from reput.store_format.storage.protocol import Written
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
 _ZERO_BLOCK = bytes(_SPARSE_BLOCK)
-# Of a longer write, Linux makes pages of 2 MiB, which are slow to come by: it took twice the time.
+# For a longer write Linux allocates pages of 2 MiB, which is slow: the write took twice the time.
 _PIECE_BYTES = 1 << 20
 
 
 def open_new(path: str, mode: int) -> int:
-    """A descriptor to write a file that is not there yet. Raises FileExistsError, OSError."""
+    """A descriptor to write a new file. Raises FileExistsError, OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, mode)
 
@@ -45,7 +45,7 @@ class LocalWriter:
             return os.pwritev(self._descriptor, [view], at, self._how)
         except OSError as error:
             if not self._how or error.errno != errno.EOPNOTSUPP:
-                error.filename = self.path  # else nobody knows which disk is full
+                error.filename = self.path  # else the error would not tell which disk is full
                 raise
             self._how = 0
             return self._write_some(view, at)
@@ -64,8 +64,7 @@ class LocalWriter:
 
 
 class PublishedWriter(LocalWriter):
-    """Writes a file that will be published: it does not stay in the page cache, and is hashed if
-    its digest is wanted.
+    """Writes a file that will be published, without leaving it in the page cache. digest: hash it.
 
     The file must be durable soon, and nobody reads it before that. So the kernel is asked to write
     it to the disk at once and to reuse its pages (RWF_DONTCACHE). New pages would cost more time
@@ -80,7 +79,7 @@ class PublishedWriter(LocalWriter):
         super().__init__(path, mode, sync)
         self._how = uncached_flags(os.uname().release)
         self._hash = hashlib.sha256() if digest else None
-        import numpy as np  # here: a wrong path is answered before anything so large is imported
+        import numpy as np  # imported late, so that a wrong path is reported fast
 
         self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
         self._waiting = 0
@@ -119,10 +118,10 @@ class PublishedWriter(LocalWriter):
 
 
 def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
-    """The parts of a buffer that must be written; whole blocks of zeros become holes."""
+    """(start, end) of the parts to write; whole blocks of zeros become holes."""
     start = 0
     for at in range(0, len(view), _SPARSE_BLOCK):
-        if view[at]:  # nearly always enough, and a copy of the block is saved
+        if view[at]:  # nearly always so, which saves copying the block
             continue
         block = view[at : at + _SPARSE_BLOCK].tobytes()  # bytes compare faster than a view does
         if block == _ZERO_BLOCK:

@@ -26,7 +26,7 @@ AT_ONCE = 32  # requests, when many files get their names
 
 
 class SequentialWriter:
-    """A Writer that sends every byte, zeros too, in order; `_send`, `_close` are the file's own."""
+    """A Writer that sends every byte in order, zeros too. Subclasses have `_send` and `_close`."""
 
     def __init__(self, path: str, digest: bool) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class SequentialWriter:
         return Written(length, self._hash.hexdigest() if self._hash else "")
 
     def abandon(self) -> None:
-        """Let go of it; what has been sent is not, or no longer, a file."""
+        """Give the file up: what was sent does not stay as a file."""
         raise NotImplementedError
 
     def _send(self, view: memoryview) -> None:
@@ -59,7 +59,7 @@ class SequentialWriter:
 
 
 class Clearing(Storage, Protocol):
-    """A Storage that can remove names exactly."""
+    """A Storage that can remove several files, and a folder."""
 
     def remove_all(self, paths: Iterable[str]) -> None: ...
 
@@ -73,14 +73,14 @@ class ManifestLast:
     reads_ahead = 0
 
     def begin_set(self: "Clearing", folder: str, to: str, may_go: MayGo) -> str:
-        """Clear `to`, where the files then get their names one by one."""
+        """Clear `to`; the files of the set then get their names in it one by one."""
         going = [path for path in may_go(to) if path not in (UNFINISHED, MANIFEST)]
         self.make_folders(to)
         self.remove(f"{to}/{UNFINISHED}")
         _write(self, f"{to}/{UNFINISHED}", folder.encode())
         self.remove(f"{to}/{MANIFEST}")
         self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")
-        for path in sorted(going, reverse=True):  # what is in a folder, then the folder
+        for path in sorted(going, reverse=True):  # a folder's content before the folder
             if path[-1:] == "/":
                 self.remove_folder(f"{to}/{path[:-1]}")
         left = [name for name in _names(self, to) if name != UNFINISHED]
@@ -89,16 +89,15 @@ class ManifestLast:
         return to
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """No folder moves here."""
+        """Such storages cannot move a folder."""
         return False
 
     def remove_all(self: Storage, paths: Iterable[str]) -> None:
-        """Remove files."""
         for path in paths:
             self.remove(path)
 
     def remove_folder(self: Storage, path: str) -> None:
-        """Remove a folder, which stays where something is in it."""
+        """Remove a folder; it stays if it is not empty."""
         self.remove(path)
 
     def walk(self: Storage, folder: str) -> Iterator[Listed]:
@@ -120,21 +119,21 @@ class ManifestLast:
         self.remove(marker)
 
     def claim(self: Storage, folder: str) -> Callable[[], None]:
-        """Nothing holds a folder here."""
+        """Make the folder: such storages have no locks."""
         self.make_folders(folder)
         return lambda: None
 
     def is_abandoned(self: Storage, folder: str) -> bool | None:
-        """Not known: there is one job at a time for an output."""
+        """None: unknown. So only one job at a time may work for an output."""
         return None
 
     def lock_holder(self: Storage, store: str) -> int | None:
-        """Not known: no broker's store is here."""
+        """None: no broker has its store here."""
         return None
 
 
 def for_all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
-    """Call for each item, many at once; the first error ends it."""
+    """Call the function for each item, AT_ONCE at a time; the first error ends it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             for _ in pool.map(function, items):

@@ -14,11 +14,11 @@ from typing import NamedTuple
 Name = tuple[Hashable, ...]
 
 _MOUNTS = "/proc/self/mountinfo"
-_OCTAL = re.compile(r"\\([0-7]{3})")  # how the kernel writes blanks and the like there
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how the kernel writes blanks and the like in mountinfo
 
 
 class Whereabouts(NamedTuple):
-    """What names a file or folder (there or still to be made), and what names those above it."""
+    """The names of a file or folder (which may not exist yet), and of the folders above it."""
 
     itself: frozenset[Name]
     above: frozenset[Name]
@@ -39,7 +39,7 @@ def relation(a: Whereabouts, b: Whereabouts) -> str | None:
 
 
 def by_parts(start: Name, parts: Iterable[str]) -> Whereabouts:
-    """A place that is named by a way from a root (`start`) down, name by name."""
+    """The whereabouts of a place below a root (`start`): `parts` lead from there to it."""
     way = [start]
     for part in parts:
         way.append((*way[-1], part))
@@ -47,10 +47,9 @@ def by_parts(start: Name, parts: Iterable[str]) -> Whereabouts:
 
 
 def by_key(start: Name, key: str) -> Whereabouts:
-    """A place of a file system whose paths are mere text: as it stands, and put in order.
+    """The whereabouts of a key, if paths there are mere text: as written, and normalised.
 
-    Whether `a//b` and `a/x/../b` are `a/b` there depends on who reads them, so they are taken for
-    it as well.
+    The reader decides whether `a//b` and `a/x/../b` are `a/b`, so they count as that as well.
     """
     ordered: list[str] = []
     for part in key.split("/"):
@@ -63,11 +62,10 @@ def by_key(start: Name, key: str) -> Whereabouts:
 
 
 def on_this_machine(path: str) -> Whereabouts:
-    """A local path: by device and inode, and by where it is on its file system (bind mounts).
+    """Whereabouts of a local path: device and inode, and place on its file system (bind mounts).
 
-    Links are followed, also one in the last place that leads nowhere. Names that are not there
-    yet are compared below the nearest folder that is, in small letters: a file system may not
-    distinguish them. Raises OSError.
+    Links are followed, also a last one that leads nowhere. Missing names are compared in lower case
+    below the nearest existing folder, because a file system may ignore case. Raises OSError.
     """
     real = os.path.realpath(path)
     here = real
@@ -106,7 +104,7 @@ def where_mounted(path: str, mounts: str) -> tuple[str, str]:
         _, _, device, root, point, *_ = line.split(" ")
         point = _plain(point)
         inside = point == "/" or path == point or path.startswith(point + "/")
-        if inside and len(point) >= len(best[1]):  # of two at one point the later one is seen
+        if inside and len(point) >= len(best[1]):  # of mounts at one point the last is seen
             best = device, point, _plain(root)
     device, point, root = best
     rest = path if point == "/" else path[len(point) :]

@@ -10,9 +10,9 @@ from reput.store_format.storage.protocol import Bytes, FileState, InputStorage
 def read_part(
     storage: InputStorage, path: str, at: int, length: int, state: FileState | None = None
 ) -> Bytes:
-    """`length` bytes of a file, from the place `at` on.
+    """`length` bytes of a file, from byte `at` on.
 
-    state: what an earlier listing saw. Raises as `open`, `read_into` and `close` do.
+    state: from an earlier listing. Raises as `open`, `read_into` and `close` do.
     """
     raw = np.empty(length, np.uint8)
     with closing(storage.open(path, state)) as reader:
@@ -21,7 +21,7 @@ def read_part(
 
 
 def read_head(storage: InputStorage, path: str, most: int) -> bytes | None:
-    """A file's first bytes, `most` of them where it has as many; None where there is no file."""
+    """A file's first bytes, at most `most`; None if there is no file."""
     try:
         with closing(storage.open(path)) as reader:
             raw = np.empty(min(reader.state.size, most), np.uint8)

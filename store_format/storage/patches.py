@@ -1,4 +1,4 @@
-"""Files of another storage, with some of their bytes read as others: nothing is written."""
+"""Files of another storage with some bytes replaced as they are read; nothing is written."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,20 +10,20 @@ from reput.store_format.storage.read_by import ReaderOf
 
 
 class Overlay(NamedTuple):
-    """`raw` is read at `offset` of a file, whatever stands there."""
+    """The bytes `raw` replace those at `offset` of a file."""
 
     offset: int
     raw: bytes
 
 
 class Patched:
-    """A storage that reads overlays in place of what is in its files; all else is the storage's."""
+    """Another storage whose files are read with overlays. overlays: by path."""
 
     def __init__(self, storage: InputStorage, overlays: Mapping[str, Sequence[Overlay]]) -> None:
         self._storage, self._overlays = storage, dict(overlays)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked for while this is unpickled
+        if name.startswith("_"):  # asked for by unpickling, before there is a _storage
             raise AttributeError(name)
         return getattr(self._storage, name)
 

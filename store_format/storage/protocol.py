@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # text: numpy itself is not imported for it
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # a string: numpy is not imported for it
 
-# Given a folder, says what is in it where all of it may go (paths below it, those of folders with
-# a slash at the end); raises StoreError where any of it must stay.
+# Called with a folder. Returns what is in it (paths below it, folders with a slash at the end) if
+# all of that may be removed; raises StoreError if any of it must stay.
 MayGo = Callable[[str], list[str]]
 
-ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not be another
+ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not replaced
 
 
 class FileState(NamedTuple):
-    """What tells whether a file changed. Times in nanoseconds.
+    """A file's state, by which to see whether it changed. mtime: in nanoseconds.
 
-    tag: what the file system gives to each file or to each of its versions, as an inode or ETag.
+    tag: the file system's own mark of a file or of its version, such as an inode or an ETag.
     """
 
     size: int
@@ -32,12 +32,12 @@ class FileState(NamedTuple):
     tag: int | str
 
     def admits(self, now: "FileState") -> bool:
-        """Whether a file in the state `now` is still the one that was meant."""
+        """Whether a file in the state `now` is still the same file."""
         return self == (now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now)
 
 
 class Listed(NamedTuple):
-    """One name in a folder; state is None for what is no regular file."""
+    """One name in a folder; its state is None if it is no regular file."""
 
     name: str
     state: FileState | None
@@ -55,13 +55,13 @@ class Reader(Protocol):
 
     @property
     def state(self) -> FileState:
-        """What it is. Raises FileNotFoundError, where opening it has not."""
+        """The file's state. Raises FileNotFoundError if `open` did not."""
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """Fill the buffer from `offset`. Raises StoreChanged where the file is too short."""
+        """Fill the buffer from `offset`. Raises StoreChanged if the file is too short."""
 
     def close(self) -> None:
-        """Let go of it. Raises StoreChanged if the file is not what it was when opened."""
+        """Close the file. Raises StoreChanged if it has changed since it was opened."""
 
 
 class Writer(Protocol):
@@ -71,17 +71,17 @@ class Writer(Protocol):
         """Append bytes (any contiguous buffer)."""
 
     def finish(self, length: int) -> Written:
-        """Fill up with zeros to `length`, close, and say what was written."""
+        """Fill up with zeros to `length`, and close the file."""
 
     def abandon(self) -> None:
-        """Close and remove it."""
+        """Close and remove the file."""
 
 
 class InputStorage(Protocol):
-    """Files that are listed and read, as those of a store. Paths are joined with '/'."""
+    """Files to list and read, such as those of a store. Paths are joined with '/'."""
 
-    window_bytes: int  # how much of a file a scan best reads at a time
-    reads_ahead: int  # how many reads of a file best are on their way at once; 0: one, when wanted
+    window_bytes: int  # best size of a scan's reads
+    reads_ahead: int  # best number of reads under way at once; 0: one, when needed
 
     def list(self, folder: str) -> list[Listed]: ...
 
@@ -94,87 +94,88 @@ class StagingStorage(InputStorage, Protocol):
     """Files that a job makes, reads again, and moves or removes."""
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
-        """A new file. digest: its SHA-256 is wanted, as it will be published; published: it will
-        be, though nobody wants that. What is published is not read again before.
+        """A new file. digest: it will be published, and its SHA-256 is wanted. published: it will
+        be published without a digest. Until then, nobody reads it.
         """
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """Make a file, whole, at `path` below a folder that is there, with the folders between.
+        """Make a whole file at `path` below an existing folder, with the folders between.
 
-        content: what it begins with, zeros follow. False where that file is there already, or no
-        folder can be moved to its place on this file system: then nothing was done.
+        content: its first bytes, zeros follow up to `length`. Returns False, with nothing done, if
+        that file exists already or this file system cannot move a folder to its place.
         """
 
     def has_folder(self, path: str) -> bool:
-        """Whether files can be made there without `make_folders`."""
+        """Whether files can be made in this folder without `make_folders`."""
 
     def make_folders(self, path: str) -> None: ...
 
     def claim(self, folder: str) -> Callable[[], None] | None:
-        """Make a folder that is ours as long as this process lives; returns what lets go of it.
+        """Make a folder that this process holds while it lives; returns what releases it.
 
-        None where another job took it for a leftover and removes it: another name is wanted.
+        None if another job takes the folder for a leftover and removes it: then use another name.
         """
 
     def is_abandoned(self, folder: str) -> bool | None:
-        """Whether the process that claimed it is gone. None where that is not known: then one
-        job at a time may work for an output.
+        """Whether the process that claimed the folder is gone. None if that is unknown: then only
+        one job at a time may work for an output.
         """
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        """Give files other names on this file system; the folders are there."""
+        """Rename files to names in existing folders on this file system."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
     def remove_tree(self, folder: str) -> None:
-        """Remove a folder and all in it, as far as that can be done."""
+        """Remove a folder and all in it, as far as possible."""
 
 
 class OutputStorage(Protocol):
     """Folders where a set of files is published, whole or not at all."""
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All that is below a folder, by paths from there: files with their states, and without
-        a state folders, with a slash at the end, and what is neither. No link is followed. Raises
-        FileNotFoundError, NotADirectoryError, and StoreError where the folder is a link.
+        """All that is below a folder, by paths relative to it; no link is followed. Files have a
+        state; folders (with a slash at the end) and other kinds have None. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
         """
 
     def whereabouts(self, path: str) -> Whereabouts:
-        """What tells whether two paths lead to one place, or one into the other."""
+        """The names by which to see whether two paths overlap (overlap.relation)."""
 
     def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
-        """Where to put the files of the set that `publish` will make of it at `to`.
+        """Begin a set of files that `publish` will put at `to`; returns the folder for its files.
 
-        folder: a name for it in the job's own staging, given to both. may_go: asked for what is
-        there before any of it goes. Raises as that does; OSError.
+        folder: the set's name in the job's own staging; `publish` gets the same.
+        may_go: asked about what is at `to` before any of it is removed. Raises OSError,
+        and as may_go does.
         """
 
     def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
-        """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
+        """Write the manifest (name, content), the set's last file, and put the set at `to`."""
 
 
 class Storage(StagingStorage, OutputStorage, Protocol):
     """A whole file system, as `storage_for` gives it: a store's files, staging and outputs."""
 
     def resolve(self, path: str) -> str:
-        """The path as every machine and working folder understands it."""
+        """The path in a form that holds for every machine and working folder."""
 
     def lock_holder(self, store: str) -> int | None:
-        """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
-        another, None for nobody, or where it is not known.
+        """The id of the process that holds a store's lock, such as a broker; 0 if it runs on
+        another machine, None if there is none or it is unknown.
         """
 
 
 def is_back_to_back(storage: InputStorage) -> bool:
-    """Whether a log's segments there may have any sizes and end with their last record, as those of
-    a tiered queue do; all other segments are of one size, and end in a BLANK.
+    """Whether a log's segments may have any sizes and end with their last record, as in a tiered
+    queue. All other segments have one size and end in a BLANK.
     """
     return bool(getattr(storage, "back_to_back", False))
 
 
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
-    """`OutputStorage.walk` by listing folder after folder."""
+    """`OutputStorage.walk` that lists folder after folder."""
     for name, state in storage.list(folder):
         if state is not None:
             yield Listed(f"{below}{name}", state)

@@ -2,9 +2,9 @@
 
 `compacted:FOLDER` is a queue of a compacted topic: FOLDER is `compaction/compactionLog/TOPIC/QUEUE`
 of a store. `tiered:FOLDER` is one of a tiered store (PosixFileSegment): FOLDER holds COMMIT_LOG.
-Both have records as the CommitLog has, whose physicalOffset is the place in the queue's own log.
-So all that reads a log reads these: what a command sees is a store's root with `commitlog/`, and
-`config/` of the store where that is known. Nothing can be written there.
+Both have records like the CommitLog's, but their physicalOffset is the place in the queue's own
+log. So whatever reads a log can read these: a command sees a store's root with `commitlog/`, and
+the store's `config/` if that is known. Nothing can be written there.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,14 +40,14 @@ from reput.store_format.storage.read_by import ReaderOf
 COMPACTED, TIERED = "compacted", "tiered"
 Segments = list[Listed]
 Files = list[tuple[str, int, int]]  # path, first byte in the queue, length
-_HOLE = "hole"  # the tag of a segment that is not there
+_HOLE = "hole"  # the tag of a missing segment
 
 
 class QueueLog:
     """A queue's own log on another storage, as a store of this log alone."""
 
     scheme: str
-    back_to_back = False  # segments are as long as their records, without a BLANK behind them
+    back_to_back = False  # segments are as long as their records, without a BLANK
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -64,14 +64,14 @@ class QueueLog:
         if name == CONFIG:
             return self.storage.list(f"{self._store(self._inner(root))}/{CONFIG}")
         inner = self._inner(folder)
-        self._segments(inner)  # raises where it is none
+        self._segments(inner)  # raises if there is no such log
         return [Listed(COMMIT_LOG, None)]
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         raise NotImplementedError
 
     def read_bytes(self, path: str) -> bytes:
-        """As for a Storage; there is nothing but files of config/."""
+        """As for a Storage; only files of config/ exist."""
         root, _, name = path.rpartition("/")
         root, _, folder = root.rpartition("/")
         if folder != CONFIG:
@@ -79,7 +79,7 @@ class QueueLog:
         return self.storage.read_bytes(f"{self._store(self._inner(root))}/{CONFIG}/{name}")
 
     def whereabouts(self, path: str) -> Whereabouts:
-        """Of the folder with all of the queue, whatever is asked for in it."""
+        """The whereabouts of the queue's folder, for any path in it."""
         root = self._inner(path)
         for name in (COMMIT_LOG, CONFIG):
             root = root.partition(f"/{name}/")[0].removesuffix(f"/{name}")
@@ -89,7 +89,7 @@ class QueueLog:
         yield from self.list(folder)
 
     def lock_holder(self, store: str) -> int | None:
-        """As for a Storage; a broker holds its store's lock."""
+        """As for a Storage, of the store that the queue belongs to."""
         root = self._store(self._inner(store))
         return self.storage.lock_holder(root) if root else None
 
@@ -112,17 +112,16 @@ class QueueLog:
         raise NotImplementedError
 
     def _store(self, folder: str) -> str:
-        """The store that the queue belongs to; '' where nobody knows."""
+        """The store that the queue belongs to; '' if unknown."""
         raise NotImplementedError
 
 
 class CompactedLog(QueueLog):
     """A queue of a compacted topic (CompactionLog).
 
-    A compacted file ends with zeros, and names of files that were compacted away are missing; here
-    each file but the last has a BLANK behind its last record, and a missing one is a BLANK alone.
-    Where the records end says the file of the same name in compactionCq, as it does to a broker
-    (TopicPartitionLog.recover).
+    A compacted file ends with zeros, and files that were compacted away are missing. Here each file
+    but the last has a BLANK after its last record, and a missing file is a BLANK alone. As for a
+    broker (TopicPartitionLog.recover), the file of that name in compactionCq tells where they end.
     """
 
     scheme = COMPACTED
@@ -165,7 +164,7 @@ class CompactedLog(QueueLog):
         return state.tag != _HOLE
 
     def queue_file(self, path: str) -> tuple[str, bytes | None]:
-        """Where the queue file of a segment is, and its content; None where there is none."""
+        """(path, content) of a segment's queue file; the content is None without such a file."""
         root, _, name = self._inner(path).rpartition("/")
         log, _, queue = root.removesuffix(f"/{COMMIT_LOG}").rpartition(f"/{COMPACTION_LOG}/")
         path = f"{log}/{COMPACTION_QUEUE}/{queue}/{name}"
@@ -175,7 +174,7 @@ class CompactedLog(QueueLog):
             return path, None
 
     def _end_of(self, root: str, name: str) -> int | None:
-        """Where the records of a file end, in the file; None where its queue file does not say."""
+        """Where the records of a file end, in bytes from its start; None without a queue file."""
         _, raw = self.queue_file(f"{root}/{name}")
         if raw is None:
             return None
@@ -206,7 +205,7 @@ class TieredLog(QueueLog):
         return sorted(found)
 
     def queue_files(self, store: str) -> Files:
-        """The queue's files in order."""
+        """The queue's ConsumeQueue files in order."""
         folder = f"{self._inner(store)}/{TIERED_QUEUE}"
         try:
             there = self.storage.list(folder)
@@ -224,7 +223,7 @@ class TieredLog(QueueLog):
 
 
 def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
-    """The storage of a `compacted:` or `tiered:` path, else None. inner: of the path behind."""
+    """The storage of a `compacted:` or `tiered:` path, else None. inner: for the path after it."""
     for kind in (CompactedLog, TieredLog):
         if url.startswith(f"{kind.scheme}:"):
             return kind(inner(url.removeprefix(f"{kind.scheme}:")))
@@ -232,7 +231,7 @@ def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
 
 
 class _Blank:
-    """A segment that is not there: a BLANK, and zeros."""
+    """A missing segment: a BLANK, then zeros."""
 
     def __init__(self, state: FileState) -> None:
         self.state = state
@@ -242,7 +241,7 @@ class _Blank:
         _put_blank(buffer, -offset, self.state.size)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to close."""
 
 
 class _WithBlank(ReaderOf):
@@ -254,7 +253,7 @@ class _WithBlank(ReaderOf):
         size = reader.state.size
         if end is None or not 0 <= end <= size - BLANK_BYTES:
             self._end = None
-        else:  # what is there already stays, be it right or wrong
+        else:  # bytes that are there already stay, right or wrong
             head = np.zeros(BLANK_BYTES, np.uint8)
             reader.read_into(end, head)
             if head.any():
@@ -267,7 +266,7 @@ class _WithBlank(ReaderOf):
 
 
 def _put_blank(buffer: Bytes, at: int, size: int) -> None:
-    """Put the part of a BLANK into a buffer that lies in it; at: where it begins, or before 0."""
+    """Put the part of a BLANK that overlaps the buffer into it. at: its start, may be negative."""
     blank = np.array([(size, MAGIC_BLANK)], BLANK).view(np.uint8)
     first, stop = max(at, 0), min(at + BLANK_BYTES, len(buffer))
     if first < stop:

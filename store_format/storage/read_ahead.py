@@ -1,9 +1,8 @@
-"""Reads ahead of a scan: the next blocks of a file are on their way while the last ones are worked
-on.
+"""Reads ahead of a scan: the next blocks of a file are read while the last ones are processed.
 
-Where each read is a request it hides the network: an object store's first byte takes some 30 ms,
-and one connection gives perhaps 100 MB a second; a core scans ten times as much. On a disk it does
-what the page cache would, for a log that is not in it and would push out all else.
+If each read is a request, this hides the network: an object store's first byte takes some 30 ms,
+and one connection gives perhaps 100 MB a second, while a core scans ten times as much. On a disk it
+does the page cache's work for a log that is not in the cache and would push out all else.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,11 +22,11 @@ DISK_BYTES, DISK_BLOCKS = 4 << 20, 4  # read one by one: two reads at a time hal
 def open_ahead(
     storage: InputStorage, path: str, state: FileState, begin: int, end: int, whole: int = 0
 ) -> Reader:
-    """Open a file that is going to be read from `begin` to about `end` (places in it).
+    """Open a file to read it from byte `begin` to about `end`.
 
-    whole: the bytes of all files that are going to be read so. Where they would fill most of the
-    memory, a local file that the page cache does not hold is read past it. As the storage opens it
-    where neither is of use.
+    whole: bytes of all files that will be read this way. If they would fill most of the memory, and
+    the page cache does not hold a local file, the file is read past the cache. On a storage without
+    read-ahead, any other file is opened as usual.
     """
     reader, end = storage.open(path, state), min(end, state.size)
     if storage.reads_ahead:
@@ -39,7 +38,7 @@ def open_ahead(
 
 
 class _ReadAhead(ReaderOf):
-    """One file, read forward. Other reads are as without it."""
+    """One file that is read forward. Reads outside [begin, end) go to the file directly."""
 
     def __init__(
         self,
@@ -50,19 +49,19 @@ class _ReadAhead(ReaderOf):
         many: int,
         at_once: int | None = None,
     ) -> None:
-        """many: how many blocks are there or wanted, of which at_once are being read (all); nothing
-        at or past `end` is asked for ahead. Blocks stand at multiples of block_bytes, so that no
-        page is read twice.
+        """many: how many blocks are held or requested; at_once: how many are read at a time, by
+        default all. Nothing at or past `end` is requested. Blocks begin at multiples of
+        block_bytes, so that no page is read twice.
         """
         super().__init__(reader)
         self._begin, self._end, self._many = begin, end, many
         self._block_bytes = block_bytes
         self._pool = ThreadPoolExecutor(at_once or many, "ReadAhead")
         self._blocks: dict[int, Future[Bytes]] = {}
-        self._free: list[Bytes] = []  # new pages cost more than what is read into them
+        self._free: list[Bytes] = []  # reused: new pages cost more than reading into them
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        """See Reader. What a request ahead raised is raised by the read that wants its bytes."""
+        """See Reader. An error of a request ahead is raised by the read that needs its bytes."""
         done = 0
         while done < len(buffer):
             at = offset + done
@@ -76,12 +75,12 @@ class _ReadAhead(ReaderOf):
             done += len(part)
 
     def _span(self, number: int) -> tuple[int, int]:
-        """Where a block begins and ends in the file."""
+        """(start, end) of a block in the file."""
         at = number * self._block_bytes
         return max(self._begin, at), min(self._end, at + self._block_bytes)
 
     def _block(self, number: int) -> Bytes:
-        """Room that begins with a block's bytes; those before are let go, those after asked for."""
+        """A buffer with a block's bytes first. Drops earlier blocks, and requests the next ones."""
         for old in [each for each in self._blocks if each < number]:
             self._forget(self._blocks.pop(old))
         last = (self._end - 1) // self._block_bytes
@@ -105,6 +104,6 @@ class _ReadAhead(ReaderOf):
         return room
 
     def close(self) -> None:
-        """Let go of it, and of requests that nobody waits for."""
+        """Close the file, and cancel requests that nobody waits for."""
         self._pool.shutdown(cancel_futures=True)
         self._reader.close()

@@ -1,4 +1,4 @@
-"""What storages share that read another storage's files in a way of their own."""
+"""Base classes of storages that read another storage's files in their own way."""
 
 from reput.store_format.storage.protocol import (
     Bytes,
@@ -11,7 +11,7 @@ from reput.store_format.storage.protocol import (
 
 
 class ReadBy:
-    """Another storage, which is only listed and read. How a file is opened is the subclass's."""
+    """Another storage, which is only listed and read. A subclass has `open`."""
 
     def __init__(self, storage: InputStorage) -> None:
         self.storage = storage
@@ -26,7 +26,7 @@ class ReadBy:
 
 
 class ReaderOf:
-    """Another storage's open file; a subclass reads something of it in its own way."""
+    """Another storage's open file. A subclass changes some of the methods."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

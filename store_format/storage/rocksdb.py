@@ -1,9 +1,9 @@
-"""A RocksDB read as it stands, by the library rocksdict (reput[rocksdb]); nothing is written to it.
+"""A RocksDB, read by the library rocksdict (reput[rocksdb]); nothing is written to it.
 
-The library would write into the database's folder (rocksdict-config.json). So it never sees that:
-it opens a folder of our own that has links to the tables, and copies of what names them and of the
-write-ahead log. That folder is gone as soon as all of it is open, and a broker may have the
-database open meanwhile: what that has not flushed is not seen.
+The library would write into the database's folder (rocksdict-config.json). So it opens a folder of
+our own, which has links to the tables, and copies of the files that name tables and of the
+write-ahead log. This folder is removed as soon as everything is open. A broker may have the
+database open meanwhile: rows that it has not flushed are not seen.
 """
 
 import errno
@@ -23,13 +23,13 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import FileState, InputStorage
 from reput.store_format.storage.read_by import ReadBy
 
-CURRENT = "CURRENT"  # a database always has it: it names the MANIFEST
+CURRENT = "CURRENT"  # every database has this file, which names the MANIFEST
 _TABLE = re.compile(r"[0-9]+\.sst")
 _COPIED = re.compile(r"CURRENT|MANIFEST-[0-9]+|[0-9]+\.log")
-_LOOKS = 5  # at a database that changes: a compaction removes tables
+_LOOKS = 5  # at a changing database: a compaction removes tables
 _CHUNK_BYTES = 8 << 20
-_TEXT_MOST, _SAID_LEAST = 190, 60  # characters of an error; of what the library says in it
-# What the library says at length, and for its own people.
+_TEXT_MOST, _SAID_LEAST = 190, 60  # characters of an error; of the library's text in it
+# Long messages of the library, and what is said instead.
 _SHORTER = (
     (re.compile(r".*While open a file for random read: (\S+): No such file.*"), r"\1 is missing"),
     (re.compile(r".*: does not match existing comparator (.*)"), r"its keys are ordered by \1"),
@@ -48,19 +48,19 @@ class RocksDBError(StoreError):
 
 
 class RocksDBMissing(RocksDBError):
-    """The library that reads one is not installed."""
+    """The library that reads a RocksDB is not installed."""
 
 
 class Database:
     """A RocksDB as it was when it was opened. Rows come in the order of their keys' bytes."""
 
     def __init__(self, folder: str, opened: Any, families: list[str], ours: str) -> None:
-        """ours: the folder that it was opened in, which errors name."""
+        """ours: the folder that the library opened, which its errors name."""
         self.folder, self.families, self._opened, self._ours = folder, families, opened, ours
         self._of = {name: opened.get_column_family(name) for name in families}
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """The value of a key; None where there is no such row. Raises RocksDBError."""
+        """The value of a key; None without such a row. Raises RocksDBError."""
         try:
             found: bytes | None = self._of[family].get(key)
         except Exception as error:  # noqa: BLE001 (the library raises nothing more special)
@@ -72,7 +72,7 @@ class Database:
     ) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of all keys in [start, stop); without stop, to the end.
 
-        Raises RocksDBError: the library's own iterators end without a word at a damaged block.
+        Raises RocksDBError, for a damaged block too, at which the library's own iterators just end.
         """
         if family not in self._of:
             return
@@ -107,7 +107,7 @@ class Database:
         return found if found is not None and found[0] >= start else None
 
     def close(self) -> None:
-        """Let go of it. It cannot be read afterwards."""
+        """Close the database. It cannot be read afterwards."""
         self._of = {}
         self._opened.close()
 
@@ -118,7 +118,7 @@ class Database:
 def open_database(storage: InputStorage, folder: str) -> Database:
     """Open the RocksDB in a folder, which is only read. Raises RocksDBError.
 
-    Where a broker has it open it is looked at again while tables are removed under our hands.
+    If a broker has it open and removes tables meanwhile, the open is tried again.
     """
     try:
         import rocksdict
@@ -126,8 +126,8 @@ def open_database(storage: InputStorage, folder: str) -> Database:
         raise RocksDBMissing(folder, f"is a RocksDB: {INSTALL} reads it") from None
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
-    options.set_max_open_files(-1)  # so that all tables are open once it is
-    # A killed writer's last rows may be torn; damage before them is an error, and not their end.
+    options.set_max_open_files(-1)  # so that opening it opens all tables
+    # A killed writer's last rows may be torn. Earlier damage is an error, not the end of the rows.
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     for look in range(_LOOKS):
         with tempfile.TemporaryDirectory(prefix="reput-rocksdb-") as ours:
@@ -148,9 +148,9 @@ def open_database(storage: InputStorage, folder: str) -> Database:
 
 
 def _snapshot(storage: InputStorage, folder: str, ours: str) -> set[str]:
-    """Put the database's files into a folder of ours; returns the names of its tables."""
+    """Put the database's files into our folder. Returns the names of its tables."""
     local = is_local(storage)
-    # What names tables is copied before they are listed: those that it names are older.
+    # The files that name tables are copied first: all tables that they name exist by then.
     for name, _ in sorted(_files(storage, folder), key=lambda file: file[0] != CURRENT):
         if _COPIED.fullmatch(name):
             _copy(storage, f"{folder}/{name}", f"{ours}/{name}")
@@ -164,7 +164,7 @@ def _snapshot(storage: InputStorage, folder: str, ours: str) -> set[str]:
 
 
 def _copy(storage: InputStorage, path: str, to: str) -> None:
-    """Copy a file as it is now; one that is gone meanwhile is left out."""
+    """Copy a file as it is now, unless it is gone meanwhile."""
     try:
         reader = storage.open(path)
     except FileNotFoundError:
@@ -187,22 +187,22 @@ def _tables(storage: InputStorage, folder: str) -> set[str]:
 
 
 def is_local(storage: Any) -> bool:
-    """Whether tables are opened where they are; elsewhere they are copied first."""
+    """Whether tables can be opened in place; of other storages they are copied first."""
     while isinstance(storage, ReadBy):
         storage = storage.storage
     return isinstance(storage, LocalStorage)
 
 
 def refuse_full_disk(error: Exception, path: str) -> None:
-    """Raise OSError where the library found no room. path: where it would have written."""
+    """Raise OSError if the library found no room. path: where it would have written."""
     if os.strerror(errno.ENOSPC) in str(error):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path) from None
 
 
 def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
-    """What the library says, on one line, of the database's own files by their names.
+    """The library's error on one line, with the database's files by their own names.
 
-    Raises OSError where it found no room for its own.
+    Raises OSError if the library found no room for its own files.
     """
     refuse_full_disk(error, ours)
     said = " ".join(str(error).split()).replace(f"{ours}/", "").replace(ours, folder)
@@ -213,7 +213,7 @@ def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
 
 
 def _remedy(folder: str) -> str:
-    """What to do where a database of a store cannot be read."""
+    """What to do if a database of a store cannot be read."""
     *_, above, name = ("", *folder.split("/"))
     if above == CONFIG:
         return "put back a copy of it, or move it away: then config/*.json counts"

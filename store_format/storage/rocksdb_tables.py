@@ -1,7 +1,7 @@
 """Tables (SST files) of a RocksDB, and a database made of them, by the library rocksdict.
 
-Their format is RocketMQ's own (RocksDBOptionsFactory): format_version 5, blocks of 32 KiB, a bloom
-filter of 16 bits a key. No two tables of a family may overlap: then they are put into the lowest
+Their format is that of RocketMQ (RocksDBOptionsFactory): format_version 5, blocks of 32 KiB, a
+bloom filter of 16 bits a key. No two tables of a family may overlap. Then they go into the lowest
 level, and a broker that opens the database has nothing to compact.
 """
 
@@ -15,12 +15,12 @@ from reput.store_format.storage.rocksdb import INSTALL, RocksDBMissing, refuse_f
 DEFAULT = "default"
 _BLOCK_BYTES, _METADATA_BLOCK_BYTES = 32 << 10, 4 << 10
 _BLOOM_BITS, _HASH_RATIO, _FORMAT_VERSION = 16, 0.75, 5
-# What the library leaves in a folder that is no part of a database, or is made anew at each start.
+# Files of the library that are no part of a database, or are made anew at each start.
 _NOT_OURS = ("rocksdict-config.json", "LOCK", "LOG", "IDENTITY")
 
 
 def require_library(folder: str) -> None:
-    """Raise RocksDBMissing where nothing can be written to a RocksDB. folder: is to have one."""
+    """Raise RocksDBMissing if no RocksDB can be written. folder: where it would be."""
     try:
         import rocksdict  # noqa: F401
     except ImportError:
@@ -28,7 +28,7 @@ def require_library(folder: str) -> None:
 
 
 def table_options(compressed: bool, universal: bool) -> Any:
-    """RocksDBOptionsFactory.createCQCFOptions, and createOffsetCFOptions where not compressed."""
+    """RocksDBOptionsFactory.createCQCFOptions, or createOffsetCFOptions if not compressed."""
     import rocksdict
 
     table = rocksdict.BlockBasedOptions()
@@ -71,7 +71,7 @@ class TableWriter:
             raise _failed(self._path, error) from None
 
     def finish(self) -> None:
-        """Raises StoreError: a table needs a row."""
+        """Raises StoreError if the table has no row."""
         try:
             self._writer.finish()
         except Exception as error:  # noqa: BLE001
@@ -79,10 +79,10 @@ class TableWriter:
 
 
 def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> list[str]:
-    """Make a database of tables that are on the same file system, in a local folder that is
-    empty; returns the names of its files. The tables are moved into it.
+    """Make a database in an empty local folder; returns the names of its files.
 
-    families: by name their options, and their tables, of which no two may overlap.
+    families: by name, the options and the paths of the tables, of which no two may overlap. The
+    tables must be on the same file system, and are moved into the database.
     """
     import rocksdict
 
@@ -111,7 +111,7 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
 
 
 def _failed(path: str, error: Exception) -> StoreError:
-    """Raises OSError where there was no room."""
+    """Raises OSError if there was no room."""
     refuse_full_disk(error, path)
     return StoreError(
         f"{path}: the RocksDB cannot be written: {' '.join(str(error).split())[:300]}"

@@ -1,7 +1,7 @@
-"""Objects of S3, or of what speaks its protocol, by `s3://bucket/key` URLs, through botocore.
+"""Objects of S3, or of a server with its protocol, by `s3://bucket/key` URLs, through botocore.
 
-A segment's state has its ETag, and each read of it asks for that version: another one is an
-error. Nothing is appended or renamed; a name is given by a copy within the store.
+A segment's state has its ETag, and each read asks for that version: another version is an error. S3
+can neither append nor rename: a new name is given by a copy within S3.
 """
 
 import errno
@@ -39,7 +39,7 @@ except ImportError as error:
         f"botocore on the driver and on all workers"
     ) from None
 
-_PART_BYTES = 8 << 20  # of a multipart upload: what a writer holds; 10,000 are 80 GB
+_PART_BYTES = 8 << 20  # of a multipart upload, held by a writer; 10,000 are 80 GB
 _DELETED_AT_ONCE = 1000  # objects, in one request
 _TRIES = 5  # of a read whose connection breaks
 _ATTEMPTS = 10  # of a request that is refused for now (503), with pauses of up to 20 s
@@ -48,14 +48,14 @@ _URL = re.compile(r"^s3[an]?://([^/@]+)(?:/+(.*?))?/*$", re.IGNORECASE)
 
 @cache
 def _client(process: int) -> Any:
-    """The client of a process, made from its environment as AWS's own tools do."""
-    # A server that is named by its address knows buckets by path, not by host name.
+    """The client of a process, made from its environment as by AWS's own tools."""
+    # A server that is given by its address finds buckets by path, not by host name.
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     chosen = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
     config = botocore.config.Config(
         max_pool_connections=AT_ONCE,
         s3={"addressing_style": "path"} if named else None,
-        # botocore's own 5 are soon over where many workers begin at once
+        # botocore's 5 attempts are soon used up if many workers start at once
         retries=None if chosen else {"mode": "standard", "total_max_attempts": _ATTEMPTS},
     )
     # botocore reads AWS_DEFAULT_REGION only; the other name is as common
@@ -71,7 +71,7 @@ def client() -> Any:
 
 @contextmanager
 def _in_words(url: str) -> Iterator[None]:
-    """Turn botocore's errors into ours, with the URL and without anything of the request."""
+    """Turn botocore's errors into ours, with the URL and nothing else of the request."""
     try:
         yield
     except ClientError as error:
@@ -116,7 +116,7 @@ def _state(about: dict[str, Any]) -> FileState:
 
 
 class S3Storage(ManifestLast):
-    """S3. Folders are prefixes of keys: they need no making and are gone with their objects."""
+    """S3. Folders are prefixes of keys: they appear and vanish with their objects."""
 
     reads_ahead = 4  # a connection gives some 100 MB a second
 
@@ -125,7 +125,7 @@ class S3Storage(ManifestLast):
         return f"s3://{place['Bucket']}/{place['Key']}".rstrip("/")
 
     def list(self, folder: str) -> list[Listed]:
-        """The names below a prefix. Raises FileNotFoundError where there are none."""
+        """The names below a prefix. Raises FileNotFoundError if there are none."""
         prefix = self._prefix(folder)
         listed = []
         for page in self._pages("list_objects_v2", folder, Delimiter="/"):
@@ -147,8 +147,8 @@ class S3Storage(ManifestLast):
             raise NotADirectoryError(errno.ENOTDIR, "is an object", folder)
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All below a prefix, in one listing: folders have no names of their own, but markers
-        that some tools write for them. Raises as list does.
+        """All below a prefix, in one listing; of folders only the markers that some tools write.
+        Raises as `list` does.
         """
         prefix, empty = self._prefix(folder), True
         for page in self._pages("list_objects_v2", folder):
@@ -161,16 +161,16 @@ class S3Storage(ManifestLast):
             self._explain_nothing(folder)
 
     def whereabouts(self, path: str) -> Whereabouts:
-        """By bucket and key, whichever of its names the protocol is called by."""
+        """By bucket and key, whichever scheme (s3, s3a, s3n) the URL has."""
         place = _place(path)
         return by_key(("s3", place["Bucket"].lower()), place["Key"])
 
     def open(self, path: str, state: FileState | None = None) -> "S3Reader":
-        """Nothing is asked yet: a reader that is given a state finds out as it reads."""
+        """No request is made yet: a reader with a state finds a changed object as it reads."""
         return S3Reader(path, state)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> "S3Writer":
-        """A new object, which is there when it is finished; one of that name goes then."""
+        """A new object, which appears when it is finished and replaces an older one of its name."""
         return S3Writer(path, digest)
 
     def read_bytes(self, path: str) -> bytes:
@@ -186,7 +186,7 @@ class S3Storage(ManifestLast):
         pass
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        """By copies within the store; the old names go with their folder."""
+        """By copies within S3; the old objects are removed with their folder."""
 
         def copy(move: tuple[str, str]) -> None:
             path, to = move
@@ -200,7 +200,7 @@ class S3Storage(ManifestLast):
             client().delete_object(**_place(path))
 
     def remove_all(self, paths: Iterable[str]) -> None:
-        """Remove objects, many in a request. Raises OSError where one stays."""
+        """Remove objects, many in a request. Raises OSError if one stays."""
         left = list(paths)
         for at in range(0, len(left), _DELETED_AT_ONCE):
             some = [_place(path) for path in left[at : at + _DELETED_AT_ONCE]]
@@ -211,13 +211,13 @@ class S3Storage(ManifestLast):
                 raise _of_code(f"s3://{some[0]['Bucket']}/{said.get('Key')}", said)
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder's marker; what is below it is not touched."""
+        """Remove a folder's marker; objects below it are not touched."""
         place = _place(path)
         with _in_words(path):
             client().delete_object(Bucket=place["Bucket"], Key=f"{place['Key']}/")
 
     def remove_tree(self, folder: str) -> None:
-        """Remove all below a prefix, and uploads to there that were never finished."""
+        """Remove all objects below a prefix, and unfinished uploads to it."""
         try:
             for page in self._pages("list_objects_v2", folder):
                 keys = [{"Key": about["Key"]} for about in page.get("Contents", ())]
@@ -257,14 +257,14 @@ class S3Reader:
 
     @property
     def state(self) -> FileState:
-        """What it is; later reads are of this version. Raises FileNotFoundError."""
+        """The object's state; later reads are of this version. Raises FileNotFoundError."""
         if self._state is None:
             with _in_words(self.path):
                 self._state = _state(client().head_object(**_place(self.path)))
         return self._state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        # An object that is too short answers what it has, then that the rest is out of range.
+        # A too short object first yields what it has; the next request is out of range.
         view = memoryview(buffer.data).cast("B")
         done = tries = 0
         while done < len(view):
@@ -275,7 +275,7 @@ class S3Reader:
                 raise OSError(f"{self.path}: the connection broke {tries} times at {offset + done}")
 
     def _read_some(self, offset: int, view: memoryview) -> int:
-        """As much as comes over one connection, at most all of it."""
+        """Read as many bytes as one connection gives. Returns how many."""
         wanted = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
         if self._state is not None:
             wanted["IfMatch"] = str(self._state.tag)
@@ -296,11 +296,11 @@ class S3Reader:
         return done
 
     def close(self) -> None:
-        """Nothing to look for: all reads were of one version."""
+        """No check is needed: all reads were of one version."""
 
 
 class S3Writer(SequentialWriter):
-    """An object in one request, or in parts where it is large."""
+    """Writes an object in one request, or a large one in parts."""
 
     def __init__(self, path: str, digest: bool) -> None:
         super().__init__(path, digest)

@@ -1,7 +1,7 @@
 """Databricks volumes, `/Volumes/...`: an object store that looks like a folder.
 
-Files are written from start to end and never opened again for writing; nothing is renamed, linked,
-synced or made with holes. Machines may see other inodes than the driver did.
+Files are written from start to end and never opened again for writing. No file is renamed, linked,
+synced or made with holes. Other machines may see other inodes than the driver.
 """
 
 import os
@@ -24,7 +24,7 @@ class VolumeReader(LocalReader):
 
 
 class VolumeWriter(SequentialWriter):
-    """Appears whole when it is closed; the mount uploads it then."""
+    """The file appears whole when it is closed, because the mount uploads it then."""
 
     def __init__(self, path: str, mode: int, digest: bool) -> None:
         super().__init__(path, digest)
@@ -50,11 +50,11 @@ class VolumeStorage(ManifestLast, LocalStorage):
 
     @staticmethod
     def is_for(path: str) -> bool:
-        """Whether a path is on such a mount."""
+        """Whether a path is on a Databricks mount."""
         return _plain(path).split("/")[1] in _MOUNTS
 
     def resolve(self, path: str) -> str:
-        """The mounted path: of dbfs:/Volumes/x it is /Volumes/x, of dbfs:/x it is /dbfs/x."""
+        """The mounted path: /Volumes/x for dbfs:/Volumes/x, /dbfs/x for dbfs:/x."""
         return _plain(path)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> VolumeWriter:

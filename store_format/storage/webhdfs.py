@@ -1,7 +1,7 @@
 """Files of HDFS over HTTP (WebHDFS), by `webhdfs://namenode:9870/path` URLs; swebhdfs is TLS.
 
 Simple authentication only: the user is the URL's, else HADOOP_USER_NAME, else the login's name.
-A file's state has its number (fileId) in HDFS, which a new file of the same name does not have.
+A file's state has its HDFS fileId, which differs for a new file of the same name.
 """
 
 import errno
@@ -48,7 +48,7 @@ def _connect(secure: bool, host: str) -> http.client.HTTPConnection:
 
 
 def _ask(url: str, method: str, operation: str, **parameters: object) -> http.client.HTTPResponse:
-    """One answer of the namenode, with its connection: not read yet. Raises OSError."""
+    """One answer of the namenode, whose body is not read yet. Raises OSError."""
     place = _place(url)
     query = urlencode({"op": operation, "user.name": place.user, **parameters})
     try:
@@ -65,7 +65,7 @@ def _ask(url: str, method: str, operation: str, **parameters: object) -> http.cl
 
 
 def _at_datanode(url: str, answer: http.client.HTTPResponse) -> tuple[Any, str]:
-    """A connection to the datanode that the namenode's answer names, and what to ask there."""
+    """(connection to the datanode that the namenode's answer names, the request's path there)."""
     answer.read()
     there = urlsplit(answer.headers["Location"] or "")
     if answer.status != 307 or not there.hostname:
@@ -104,7 +104,7 @@ def _root(url: str) -> str:
 
 
 def _folder_number(url: str) -> tuple[str, int, int] | None:
-    """What tells a folder or file from those of other clusters too; None where there is none."""
+    """A name of a folder or file that is unique among clusters; None if it does not exist."""
     try:
         about = _json(url, "GET", "GETFILESTATUS")["FileStatus"]
     except FileNotFoundError:
@@ -131,10 +131,10 @@ class WebHdfsStorage(ManifestLast):
         return sorted(listed, key=lambda one: one.name)
 
     def whereabouts(self, path: str) -> Whereabouts:
-        """By host and path, and by the numbers that HDFS gives to its folders.
+        """By host and path, and by the fileIds of the folders.
 
-        One cluster has several hosts, ports and schemes; the number and the time of change of a
-        folder tell that it is the same one. Raises StoreError, OSError.
+        A cluster may have several hosts, ports and schemes; a folder is the same if its fileId and
+        time of change are. Raises StoreError, OSError.
         """
         place = _place(path)
         parts = [part for part in place.path.split("/") if part]
@@ -156,7 +156,7 @@ class WebHdfsStorage(ManifestLast):
         return WebHdfsReader(path, state)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> "WebHdfsWriter":
-        """A new file; raises FileExistsError where there is one."""
+        """A new file. Raises FileExistsError."""
         return WebHdfsWriter(path, digest)
 
     def read_bytes(self, path: str) -> bytes:
@@ -192,7 +192,7 @@ class WebHdfsStorage(ManifestLast):
 
 
 def _read_into(url: str, view: memoryview, offset: int) -> None:
-    """Fill `view` from `offset`. Raises StoreChanged where the file is too short."""
+    """Fill `view` from `offset`. Raises StoreChanged if the file is too short."""
     connection, there = _at_datanode(url, _ask(url, "GET", "OPEN", offset=offset, length=len(view)))
     done = 0
     try:
@@ -226,7 +226,7 @@ class WebHdfsReader:
 
     @property
     def state(self) -> FileState:
-        """What it is, or was when first asked. Raises FileNotFoundError."""
+        """The file's state when it was listed or first asked for. Raises FileNotFoundError."""
         if self._state is None:
             self._state = self._now()
         return self._state
@@ -243,7 +243,7 @@ class WebHdfsReader:
 
 
 class WebHdfsWriter(SequentialWriter):
-    """Streams to a datanode; nothing is held but what the last write gave."""
+    """Streams to a datanode; holds only the bytes of the last write."""
 
     def __init__(self, path: str, digest: bool) -> None:
         super().__init__(path, digest)
@@ -274,6 +274,6 @@ class WebHdfsWriter(SequentialWriter):
             self._connection.close()
 
     def abandon(self) -> None:
-        # Ended first: a datanode that is still about to make the file would do so after DELETE.
+        # The stream is ended first: otherwise the datanode might make the file after DELETE.
         self._close()
         _json(self.path, "DELETE", "DELETE", recursive="false")

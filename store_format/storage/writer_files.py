@@ -10,7 +10,7 @@ from reput.store_format.storage.protocol import FileState, Listed, Reader
 
 
 class FilesRead:
-    """Paths are below the root of the files, with or without a slash before them."""
+    """Lists and reads a `Files`. Paths are below its root, with or without a leading slash."""
 
     def __init__(self, files: Files) -> None:
         self._files = files

@@ -99,7 +99,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
     RocksDB and writes nothing into the log; "asked": pending, and asked about at least once.
     """
     reported: dict[str, str] = {}
-    timers: dict[str, str] = {}
+    by_timer: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
     with Broker(version, store, **given) as broker:
@@ -109,8 +109,8 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         asked.send(messages(10))
         for seconds, said in ((2, "delivered"), (3600, "waiting")):
             for message in asked.send(timers(3, seconds, 50 + seconds)):
-                timers[message[3]] = said
-        timers[_recalled(asked)] = "deleted"
+                by_timer[message[3]] = said
+        by_timer[_recalled(asked)] = "deleted"
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
             for key in transactions(asked, [outcome] * 2, 100 + len(outcome)):
@@ -129,7 +129,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
-    return {"transactions": reported, "timers": timers}
+    return {"transactions": reported, "timers": by_timer}
 
 
 def again(version: str, store: Path, client: Driver) -> set[str]:

@@ -1,8 +1,8 @@
-"""Compares ranges of logs byte by byte: a task is given numbers of pieces, and yields a row for
-each log that differs from the first one there.
+"""Compares ranges of logs byte by byte.
 
-A piece is read once of each log, a window at a time, and not kept: a checksum of it would tell
-less, and comparing costs less than a checksum.
+A task is given numbers of groups of pieces, and yields a row for each log that differs from the
+first log in a piece. A piece of each log is read once, a window at a time, and not kept: a checksum
+would tell less and cost more than comparing.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from reput.udfs.table.log_parts import LogParts
 
 _WINDOW_MOST = 8 << 20
 
-# One row for each log that differs from the first one in a piece; physical offsets.
+# One row for each piece and log that differs from the first log; physical offsets.
 UNLIKE = schema(
     log=pa.int32(),  # its number among the logs
     start=pa.int64(),  # of the piece
@@ -32,7 +32,7 @@ Row = dict[str, int]
 
 
 class ComparedPiece(NamedTuple):
-    """The bytes [start, end) of one segment of each of these logs, which the first log has too."""
+    """The bytes [start, end) that lie in one segment of the first log and of each of `logs`."""
 
     start: int
     end: int

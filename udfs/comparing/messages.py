@@ -1,9 +1,9 @@
 """Finds the messages that only one of two logs has: three tasks, with fingerprints in staging.
 
-`ListPrints` writes those of the records in ranges that differ, in shares by fingerprint;
-`MatchPrints` looks for those of one log among those of the other, share by share;
-`DescribeMessages` reads the records again that have no partner, counts them by queue and writes
-what they are.
+`ListPrints` writes the fingerprints of the records in ranges that differ, in shares by fingerprint;
+`MatchPrints` looks for the fingerprints of one log among those of the other, share by share;
+`DescribeMessages` reads the records without a partner again, counts them by queue and writes where
+they are and what they are called.
 """
 
 import json
@@ -31,16 +31,16 @@ _PRINTS_HELD = 1 << 20
 LISTED = schema(
     share=pa.int64(), log=pa.int32(), name=pa.string(), at=pa.int64(), count=pa.int64(),
 )  # fmt: skip
-# What is said of a record of one log: the other log has it not at all; has the message, but at
-# another place in a queue; has the record whole, whose body is damaged here.
+# What is found of a record of one log. only: the other log lacks it. again: the other log has the
+# message, but at another place in a queue. damaged: its body is damaged here, not there.
 KINDS = ("only", "again", "damaged")
 ONLY, AGAIN, DAMAGED = range(len(KINDS))
-# One row for each log and share: `count` FOUND_PLACEs in a staging file; same: records that both
-# logs have, and that are whole here.
+# One row for each log and share. name, count: the staging file and how many FOUND_PLACEs it has.
+# same: records that both logs have and that are whole here.
 MATCHED = schema(log=pa.int32(), name=pa.string(), count=pa.int64(), same=pa.int64())
 FOUND_PLACE = np.dtype([("place", "<i8"), ("kind", "<i8")])
-# One row for each queue and kind; times in milliseconds. `first` has the first of these messages as
-# JSON, `lines` the name of a staging file that has all of a walk's (in the walk's first row).
+# One row for each walk, queue and kind; times in milliseconds. first: the first of these messages,
+# as JSON. lines: the staging file of all messages of the walk; only in the walk's first row.
 DESCRIBED = schema(
     log=pa.int32(), walk=pa.int64(), topic=pa.string(), queue_id=pa.int32(), kind=pa.int32(),
     messages=pa.int64(), bytes=pa.int64(), least=pa.int64(), greatest=pa.int64(),
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 
 
 class Walked(NamedTuple):
-    """Records of one segment of a log that reach into one of these spans."""
+    """The records of one segment of a log that reach into any of these spans."""
 
     log: int
     segment: int  # its number in the log
@@ -59,7 +59,7 @@ class Walked(NamedTuple):
 
 @dataclass(frozen=True)
 class Walks:
-    """What each of a number of walks goes through. A walk may be given up and done again."""
+    """Reads the records of each walk by its number. A walk may be given up and done again."""
 
     logs: tuple[LogParts, ...]
     walks: tuple[Walked, ...]
@@ -137,7 +137,7 @@ def _stage(staging: Staging, name: str, rows: npt.NDArray[Any]) -> None:
 
 @dataclass(frozen=True)
 class MatchPrints:
-    """LISTED rows, a share's together, to MATCHED rows. logs: the numbers of the two."""
+    """Turns LISTED rows, those of a share together, into MATCHED rows. logs: both logs' numbers."""
 
     staging: Staging
     logs: tuple[int, int]
@@ -184,8 +184,8 @@ class MatchPrints:
 class DescribeMessages:
     """Turns numbers of walks into DESCRIBED rows.
 
-    names: of the logs; found: of each log, the files of FOUND_PLACEs; first: so many messages of
-    each row are shown; lines: whether all are written as JSON lines.
+    names: the logs' names; found: for each log, its files of FOUND_PLACEs and their counts;
+    first: how many messages each row shows; lines: whether all are written as JSON lines.
     """
 
     walks: Walks
@@ -259,7 +259,7 @@ def _count(row: Row, message: StoredMessage) -> None:
 
 
 def message_line(message: StoredMessage) -> Row:
-    """What is said of one message: where it is and what it is called, and nothing that it says."""
+    """Where one message is and what it is called; nothing of its content."""
     return {
         "topic": message.topic,
         "queueId": message.queue_id,

@@ -1,5 +1,6 @@
-"""Measures splits before a log is written anew: walks and checks their records, and writes to
-staging how long each one that is taken becomes.
+"""Measures splits before a log is written anew.
+
+A task walks and checks a split's records, and writes to staging the new size of each that is taken.
 """
 
 from collections.abc import Generator, Iterator
@@ -31,12 +32,12 @@ RECORDS, QUEUES, ORDER = ".records", ".queues", ".order"
 MEASURED_RECORD = np.dtype(
     [
         ("offset", "<u4"),  # physicalOffset, counted from the split's start
-        ("size", "<u4"),  # bytes, as it becomes
+        ("size", "<u4"),  # its new size, bytes
     ]
 )
 
-# What decides about the same record's number in its queue, and about its place among the records of
-# several stores; only where that is asked for.
+# What decides the same record's new queueOffset, and its place among the records of several stores.
+# Written only if asked for.
 MEASURED_ORDER = np.dtype(
     [
         ("storeTimestamp", "<i8"),  # milliseconds
@@ -49,11 +50,11 @@ MEASURED_ORDER = np.dtype(
 MEASURED = SCANNED
 for _name, _kind in (
     ("taken", pa.int64()),  # records; they have a file of MEASURED_RECORD rows
-    ("longest", pa.int64()),  # bytes of the longest record, as it is or becomes
+    ("longest", pa.int64()),  # bytes of the longest record, old or new
 ):
     MEASURED = MEASURED.append(pa.field(_name, _kind))
 
-# What a split has of a queue, in a file beside. number: Looks.stable's.
+# What a split has of a queue; in a file of its own. number: as in Looks.stable.
 SPLIT_QUEUE = schema(
     number=pa.int64(), topic=pa.string(), queue_id=pa.int32(),
     **dict.fromkeys(Tally._fields, pa.int64()),
@@ -76,10 +77,10 @@ class MeasureSplits:
     groups: tuple[int, ...]
     firsts: dict[int, int]
     ordered: bool = False  # MEASURED_ORDER rows are wanted
-    # Physical offsets, in order, of the records that are taken of topics that are WHOLE, where some
-    # records are left out.
+    # Where some records are left out: physical offsets, in order, of those that are taken
+    # nevertheless of topics in WHOLE.
     waiting: tuple[int, ...] = ()
-    earlier: tuple[EarlierLog, ...] = ()  # what these have too is left out
+    earlier: tuple[EarlierLog, ...] = ()  # records that one of these logs has too are left out
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ends = (*self.groups[1:], len(self.numbers))
@@ -130,7 +131,7 @@ class MeasureSplits:
 
 
 class _Measured:
-    """Gets a scan's records instead of a dispatch."""
+    """Takes a scan's records in place of a dispatch."""
 
     def __init__(
         self, end: End, looks: Looks, output: "_Output", start: int, choice: "_Choice"
@@ -162,17 +163,17 @@ class _Measured:
 
 
 class _Choice:
-    """Which records are left out besides those that a look leaves out."""
+    """Leaves out records that Looks would take."""
 
     def __init__(self, changes: Changes, waiting: tuple[int, ...], shared: SharedRecords) -> None:
         self._selects, self._shared = changes.selects, shared
         self._whole = WHOLE - set(changes.topics)
-        self._is_whole = bytearray()  # by a queue's stable number, whether its topic is one of them
+        self._is_whole = bytearray()  # for each queue, by its stable number: topic in _whole?
         self._waiting = np.array(waiting, np.int64)
         self.close = shared.close
 
     def leave_out(self, window: Bytes, rows: Rows, looked: Looked, looks: Looks) -> Marks:
-        """Set the sizes of such rows to 0; says of each whether an earlier store has it too."""
+        """Set the sizes of such rows to 0. Returns whether an earlier store has each row too."""
         if not self._selects:
             return np.zeros(0, np.bool_)
         new = islice(looks.keys, len(self._is_whole), None)
@@ -221,13 +222,11 @@ def reaching_queues(sys_flags: np.ndarray) -> np.ndarray:
 
 
 def measured_records(staging: Staging, run: str, taken: int) -> Any:
-    """The MEASURED_RECORD rows of a split."""
     raw = read_range(staging, run + RECORDS, 0, taken * MEASURED_RECORD.itemsize)
     return raw.view(MEASURED_RECORD)
 
 
 def measured_order(staging: Staging, run: str, taken: int) -> Any:
-    """The MEASURED_ORDER rows of a split."""
     raw = read_range(staging, run + ORDER, 0, taken * MEASURED_ORDER.itemsize)
     return raw.view(MEASURED_ORDER)
 

@@ -1,5 +1,6 @@
-"""Dispatches the records of a new segment while they are in memory, so that what is derived of a
-new log needs no second reading of it.
+"""Dispatches the records of a new segment while they are in memory.
+
+So the files derived from the new log need no second reading of it.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ from reput.store_format.log.walk import most_rows
 from reput.udfs.rebuild.scan_splits import RunFiles, scan_buffers, scanned_row
 from reput.udfs.staging import Staging, scan_name
 
-_STRETCH_BYTES = 16 << 20  # no split is shorter by itself: a measuring task's buffers serve again
+_STRETCH_BYTES = 16 << 20  # no split is shorter by itself: a measuring task's buffers fit here
 
 
 class NewRecords:
@@ -24,7 +25,7 @@ class NewRecords:
         self, staging: Staging, rules: ScanRules, number: int, start: int, segment_bytes: int,
         window_bytes: int,
     ) -> None:  # fmt: skip
-        """number: of the segment, from 0 on; window_bytes: of the measuring tasks' buffers."""
+        """number: the segment's, from 0 on; window_bytes: as in the measuring tasks' buffers."""
         self._number, self._rules, self._segment_end = number, rules, start + segment_bytes
         self._run = scan_name(number)
         self._files = RunFiles(staging, self._run, number)
@@ -35,9 +36,9 @@ class NewRecords:
         self._sequence = np.full(4, -1, np.int64)
 
     def put(self, window: Bytes, at: int) -> None:
-        """Dispatch the records that fill a window; the first of them is at the place `at`.
+        """Dispatch the records that fill a window, which begins at the physical offset `at`.
 
-        As a scan would, it walks by what the bytes say, and stops at the first that it refuses.
+        It walks the bytes as a scan would, and stops at the first record that a scan would refuse.
         """
         if self._end.fault != Fault.NONE:
             return
@@ -73,7 +74,7 @@ class NewRecords:
             self._files.add_runs(part)
 
     def finish(self, last: bool) -> dict[str, Any]:
-        """Complete the files; the SCANNED row. last: no record follows in a later segment."""
+        """Complete the files; returns the SCANNED row. last: no later segment has a record."""
         end = self._end
         if end.fault == Fault.NONE:
             end.fault = Fault.ZEROS if last else Fault.BLANK

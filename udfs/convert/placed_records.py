@@ -15,8 +15,8 @@ from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.measure_splits import measured_records
 from reput.udfs.staging import Staging, read_range
 
-# Where records were ordered before: the places of a split's records and their queueOffsets, int64,
-# -1: it keeps its own.
+# Files of a split whose records were ordered before: the new physical offset of each record, and
+# its new queueOffset (-1: it keeps its own); int64.
 PLACES, NUMBERS = ".places", ".numbers"
 _SPLITS_HELD = 4
 
@@ -27,17 +27,17 @@ class Piece(NamedTuple):
     """A split of an old log, of which records are taken."""
 
     start: int  # the physical offset of the split in its log
-    first: int  # of its first record that is taken
+    first: int  # physical offset of its first record that is taken
     run: str  # the name of its files in staging
     taken: int  # records
-    at: int  # where the new log ends before the first of them
+    at: int  # where the new log ends before the first of these records
     segment: Segment  # that the split is in
     longest: int  # bytes of the longest record, before or after
 
 
 @dataclass(frozen=True)
 class OldLog:
-    """A log that is written anew: what of it is taken, and what changes. end: of its records."""
+    """A log that is written anew: which records are taken, what changes. end: of its records."""
 
     storage: Storage
     rules: RecordRules
@@ -50,8 +50,10 @@ class OldLog:
 
 
 class Placed(NamedTuple):
-    """The records of a piece: their old and their new physical offsets, their new sizes, and their
-    new queueOffsets, -1 where they keep theirs.
+    """The records of a piece.
+
+    offsets: old physical offsets; places: new ones; sizes: new sizes, in bytes;
+    numbers: new queueOffsets, -1 for a record that keeps its own.
     """
 
     offsets: Numbers
@@ -95,15 +97,15 @@ class PlacedRecords:
         return read_range(self._staging, piece.run + suffix, 0, 8 * piece.taken).view(np.int64)
 
     def links(self, offsets: Numbers) -> Numbers:
-        """The new places of the records at these old ones. 0 is no link, and stays.
+        """The new physical offsets for links, which are old physical offsets.
 
-        What points out of the log, as to a record that has expired, stays too; 0 for what points to
-        no record that is taken.
+        0 is no link, and stays. A link out of the log, as to an expired record, stays too. A link
+        to no record that is taken becomes 0.
         """
         return self.found(offsets)[0]
 
     def found(self, offsets: Numbers) -> tuple[Numbers, Numbers]:
-        """As links; and the new sizes of these records, 0 where none was found."""
+        """The same as `links`, and the new size of each linked record; 0 if none was found."""
         places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
         log = self._log
         asked = np.flatnonzero((offsets >= max(log.start, 1)) & (offsets < log.end))
@@ -120,9 +122,8 @@ class PlacedRecords:
 
 
 def placed(measured: Any, at: int, segment_bytes: int) -> tuple[Numbers, Numbers, int]:
-    """(places of MEASURED_RECORD rows, indices of those that begin a segment, where they end).
-
-    at: where the new log ends before.
+    """(new physical offsets of MEASURED_RECORD rows, indices of those that begin a segment, where
+    the last one ends). at: where the new log ends before the first.
     """
     places = np.empty(len(measured), np.int64)
     begins = np.empty(len(measured), np.int64)

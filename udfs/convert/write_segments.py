@@ -33,7 +33,7 @@ from reput.udfs.staging import Staging, attempt_name
 
 _CHUNK_BYTES = 1 << 20
 
-# One row for each segment of the new log: SCANNED, and its file.
+# One row for each segment of the new log: a SCANNED row with the segment's file.
 SEGMENT_WRITTEN = SCANNED
 for _name, _kind in (
     ("start", pa.int64()),
@@ -44,8 +44,8 @@ for _name, _kind in (
 
 
 class Part(NamedTuple):
-    """What a segment of the new log has of an old one: from record `first` of one piece to before
-    record `stop` of another.
+    """The records of an old log for one new segment: from record `first` of `first_piece` to before
+    record `stop` of `last_piece`.
     """
 
     log: int
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 class NewSegment(NamedTuple):
-    """A segment of the new log. last: no record follows in a later one."""
+    """A segment of the new log. last: no record follows in a later segment."""
 
     start: int
     parts: tuple[Part, ...]
@@ -99,7 +99,7 @@ class WriteSegments:
         }  # fmt: skip
 
     def _copy(self, streams: list["_Stream"], at: int, output: Writer, records: NewRecords) -> int:
-        """Write all records of the streams, in the order of their places; returns their end."""
+        """Write all records of the streams, by their new places. Returns where the last ends."""
         chunk = _Chunk(np.empty(_CHUNK_BYTES, np.uint8))
         while True:
             chunk.base = chunk.end = at
@@ -129,7 +129,7 @@ class _Chunk:
 
 
 class _Streams(NamedTuple):
-    """Closes all."""
+    """Streams to close together."""
 
     streams: list["_Stream"]
 
@@ -143,7 +143,7 @@ class _Rows(NamedTuple):
 
     window: Bytes
     rows: Rows
-    looked: Looked | None  # None where nothing but places changes
+    looked: Looked | None  # None if only places change
     placed: Placed
 
 
@@ -227,7 +227,7 @@ class _Stream:
             yield from self._steps(piece, placed, window, room)
 
     def _steps(self, piece: Piece, placed: Placed, window: Bytes, room: Rows) -> Iterator[_Rows]:
-        """The steps of records of one piece."""
+        """Walk the records of one piece that go into the segment."""
         segment = piece.segment
         head = head_bytes(segment.end, self.log.rules)
         at, stop = int(placed.offsets[0]) - head, int(placed.offsets[-1]) + 1
@@ -261,7 +261,7 @@ class _Stream:
     def _taken(
         self, window: Bytes, rows: Rows, offsets: Numbers
     ) -> Iterator[tuple[Rows, Looked | None]]:
-        """Those of the rows that are taken: they stand at these offsets."""
+        """The rows that are taken: those whose physicalOffset is among `offsets`."""
         if self._looks is None:
             yield rows, None
             return

@@ -24,20 +24,20 @@ from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, sc
 
 NOTED_EVERY_SECONDS = 2.0
 
-# One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
+# One row for each damaged segment: a SCANNED row of its scan, and what is damaged in it.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
 MAPPED = MAPPED.append(pa.field("live_end", pa.int64()))  # where its last live record ends
 MAPPED = MAPPED.append(pa.field("ranges", pa.int64()))
-# JSON, one array for each cause of damage: kind, fault, whether no live record of the segment
-# follows, how many ranges, and how many bytes.
+# JSON, an array for each cause of damage: kind, fault, whether no live record of the segment
+# follows, number of ranges, number of bytes.
 MAPPED = MAPPED.append(pa.field("causes", pa.string()))
-MAPPED = MAPPED.append(pa.field("lost_end", pa.int64()))  # of the last range lost before that
+MAPPED = MAPPED.append(pa.field("lost_end", pa.int64()))  # end of the last lost range before it
 MAPPED = MAPPED.append(pa.field("given_up", pa.bool_()))  # after MOST_RANGES the scan stopped
 
 
 @dataclass(frozen=True)
 class DamagedSegment:
-    """One segment to scan: its number, file, and what the log holds before it."""
+    """One segment to scan. last_timestamp: storeTimestamp of the last record before it."""
 
     number: int
     segment: Segment
@@ -49,9 +49,9 @@ class DamagedSegment:
 class MapSegments:
     """Scans those of `segments` whose indices arrive in the column `id`.
 
-    runs: (split, run name) of all sound splits. The runs before a segment say how far each queue
-    had come there; a record whose queueOffset its queue had already is stale. unread: (split,
-    bytes) of what stands behind the sound records of a split, and was not scanned yet.
+    runs: (split, run name) of all sound splits. Those before a segment give each queue's last
+    queueOffset there; a record of the segment whose queueOffset is not above it is stale.
+    unread: (split, bytes) that follow the sound records of a split and were not scanned yet.
     """
 
     storage: InputStorage  # that the store is on
@@ -134,7 +134,7 @@ class _Progress:
         self._at = time.monotonic()
 
     def reads(self, read: Read) -> Read:
-        """A function that reads as `read` does, and notes now and then how far it is."""
+        """A function that reads as `read` does, and notes now and then how far it has come."""
 
         def noting(offset: int, buffer: np.ndarray) -> None:
             read(offset, buffer)
@@ -147,7 +147,7 @@ class _Progress:
     def note(self, done: int) -> None:
         self._at = time.monotonic()
         if self._noted == (done, self._ranges()):
-            return  # the file is there
+            return  # this file exists already
         self._noted = done, self._ranges()
         path = self._staging.path(past_name(self._run, *self._noted))
         self._staging.storage.create(path).finish(0)
@@ -155,7 +155,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Before:
-    """The last queueOffset of each queue in the sound runs; these are read when first asked."""
+    """The last queueOffset of each queue in the sound runs, which are read when first needed."""
 
     staging: Staging
     runs: tuple[tuple[int, str], ...]

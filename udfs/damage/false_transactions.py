@@ -1,7 +1,7 @@
-"""Finds the records that their transaction type keeps out of a queue which misses just them.
+"""Finds records that only their transaction type keeps out of a queue that lacks them.
 
-No checksum covers sysFlag: one flipped bit of it makes a plain message a prepared or a rolled back
-one, which no queue takes, and all later messages of its queue would move up.
+No checksum covers sysFlag. One flipped bit makes a plain message a prepared or a rolled back one.
+No queue takes those, and all later messages of its queue would move up.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from reput.udfs.schemas import ids_of, in_batches, schema
 
 _WINDOW_BYTES = 1 << 20
 
-# One row for each record that its transaction type keeps out of its queue. size: its bytes.
+# One row for each such record. place: its physical offset; size: its bytes.
 FALSE_TRANSACTION = schema(place=pa.int64(), size=pa.int64(), sys_flag=pa.int64())
 
 
 class Missed(NamedTuple):
-    """A message that a queue misses where nothing is lost, between two offsets of the log."""
+    """A message that a queue lacks although the log lost nothing between two physical offsets."""
 
     topic: str
     queue_id: int

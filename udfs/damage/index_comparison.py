@@ -1,8 +1,8 @@
 """The store's own IndexFiles as witnesses: they were written from the sound records.
 
-An entry says of one record its place, the hash of its topic with one of its keys, and the second
-when it was stored. Where the record has no such key now, or another time, the record or the entry
-is damaged.
+An entry holds a record's physical offset, the hash of its topic with one of its keys, and the
+second at which it was stored. If the record now has no such key or another time, then either the
+record or the entry is damaged.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from reput.udfs.rebuild.build_index import IndexFiles, Puts
 from reput.udfs.schemas import ids_of, in_batches, schema
 
 _ENTRIES_A_READ = 1 << 16
-_MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: eight, and one more for each eight entries
+_MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: 8, and one more for every 8 entries
 _MOST_LISTED = 1000  # of a file
 
-# One row for each record that an index file contradicts: where it stands, and the Fault.
+# One row for each record that an index file contradicts: its physical offset, and the Fault.
 CONTRADICTED = schema(place=pa.int64(), fault=pa.int32())
 
 Entries = npt.NDArray[Any]  # INDEX_ENTRY
@@ -33,7 +33,7 @@ Entries = npt.NDArray[Any]  # INDEX_ENTRY
 
 @dataclass(frozen=True)
 class CompareIndex:
-    """Yields CONTRADICTED rows of the log's puts and the index files in `id`, 0 the newest."""
+    """Compares the log's puts with the index files in `id` (0: the newest); CONTRADICTED rows."""
 
     storage: InputStorage  # that the store is on
     store: str
@@ -50,10 +50,10 @@ class CompareIndex:
         try:
             file = files.open(number)
         except BadIndex:
-            return  # of another size than the settings say: it speaks of nothing
+            return  # its size is not that of the settings: it is no witness
         with file:
             found, looked = self._compare(file)
-        # A file that disagrees so often is not of this log, or was written by other settings.
+        # A file that disagrees more often belongs to another log, or was written by other settings.
         if len(found) <= _MOST_UNLIKE + looked // _ENTRIES_AN_UNLIKE:
             for place in sorted(found)[:_MOST_LISTED]:
                 yield {"place": place, "fault": found[place]}
@@ -84,13 +84,13 @@ class CompareIndex:
         return found, looked
 
     def _puts_from(self, place: int) -> Iterator[Puts]:
-        """The log's puts, from the run on that holds a place; a bounded number at a time."""
+        """The log's puts, from the run that holds `place` on; a bounded number at a time."""
         run = max(int(np.searchsorted(self.firsts, place, side="right")) - 1, 0)
         return self.puts.puts(self.puts.ends[run - 1] if run else 0, self.puts.total)
 
 
 class _Pieces:
-    """Pieces of the log's puts; each begins and ends with all puts of a record."""
+    """Pieces of the log's puts. All puts of a record are in one piece."""
 
     def __init__(self, puts: Iterator[Puts]) -> None:
         self._more = puts
@@ -99,7 +99,7 @@ class _Pieces:
         self.go_on()
 
     def go_on(self) -> None:
-        """To the next piece; puts is None behind the last one."""
+        """Go to the next piece; after the last one, `puts` is None."""
         puts, more = self._rest, next(self._more, None)
         if more is None:
             self.puts, self._rest = puts, None

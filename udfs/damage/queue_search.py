@@ -1,4 +1,4 @@
-"""Searches queues for lost positions and foreign records; the rows in which findings meet."""
+"""Searches queues for lost positions and foreign records, and joins the findings of all tasks."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ def joined(rows: Iterable[Row]) -> QueueFindings:
 
 @dataclass(frozen=True)
 class SearchQueues:
-    """Turns RUN rows of whole queues, in order, into a FINDINGS row; it lists the first `most` gaps
-    by offset, and as many other findings.
+    """Turns RUN rows of whole queues, in order, into a FINDINGS row.
 
+    most: how many gaps are listed, the first by offset; and of other findings as many.
     lines: also write all gaps as JSON lines into a file in staging.
     """
 
@@ -93,7 +93,7 @@ class SearchQueues:
     def _findings(self, rows: Iterator[Row]) -> Iterator[Finding]:
         lost = loss_reader(self.losses, self.files.staging)
         for (topic, queue_id, batch), runs in groupby(rows, key_of(QUEUE_KEY)):
-            # an LMQ's messages are another queue's too
+            # messages of an LMQ belong to another queue too
             asks = self.old and not batch and not topic.startswith(LMQ_PREFIX)
             old = self.old.of(topic, queue_id) if self.old and asks else None
             yield from QueueSearch(self.files, lost, old, self.most).findings(runs)

@@ -33,7 +33,7 @@ from reput.udfs.staging import Staging, attempt_name
 
 _PIECE_BYTES = 1 << 20
 
-# One row for each segment of the repaired log. Names are those in staging, '' where there is none.
+# One row for each segment of the repaired log. name, saved, listing: files in staging, '' for none.
 REPAIRED = schema(
     start=pa.int64(),
     name=pa.string(),
@@ -43,7 +43,7 @@ REPAIRED = schema(
     saved_bytes=pa.int64(),
     listing=pa.string(),  # JSON: where each range stands in `saved`
     fillers=pa.int64(),
-    corrected=pa.int64(),  # records that were given the CRC of what they hold
+    corrected=pa.int64(),  # records whose CRC was set to that of their bytes
 )
 
 
@@ -51,10 +51,12 @@ REPAIRED = schema(
 class SegmentRepair:
     """How to write one segment of the repaired log.
 
-    source: the old segment, None where its file is missing. run: names its file of damaged ranges
-    in staging, None where it is sound. zeros_from: the offset from which on it has only zeros
-    although live records follow in later segments, or -1. lost: for a range, by its offset, the
-    positions that fillers in it must keep. timestamp: that of fillers which no record follows.
+    source: the old segment; None if its file is missing.
+    run: names its file of damaged ranges in staging; None if it is sound.
+    zeros_from: the offset from which it has only zeros although live records follow in later
+    segments, or -1.
+    lost: for each range, by its offset, the positions that its fillers must keep.
+    timestamp: storeTimestamp of fillers that no record follows.
     strays: records that have no place in the queue that they name; they are replaced too.
     """
 
@@ -68,7 +70,7 @@ class SegmentRepair:
 
 
 class Edit(NamedTuple):
-    """[start, end) of the log is replaced: by fillers, or by `raw` where that is given."""
+    """Replace [start, end) of the log by `raw`, or by fillers if `raw` is None."""
 
     start: int
     end: int
@@ -80,7 +82,7 @@ class Edit(NamedTuple):
 class RepairSegments:
     """Writes those of `segments` whose indices arrive in the column `id`.
 
-    live_end: where the log ends. What follows is replaced by zeros, and saved as damage is.
+    live_end: where the log ends. What follows becomes zeros; its bytes are saved like damaged ones.
     """
 
     storage: InputStorage  # that the store is on
@@ -143,7 +145,7 @@ class RepairSegments:
         if repair.source is None:
             return [Damage(repair.start, end, DamageKind.MISSING, Fault.MISSING, 0, None, "record")]
         ranges = list(read_ranges(self.staging, repair.run)) if repair.run else []
-        replaced = {stray.offset for stray in repair.strays}  # whatever else is wrong with them
+        replaced = {stray.offset for stray in repair.strays}  # strays, even if they are damaged too
         ranges = sorted([*(r for r in ranges if r.offset not in replaced), *repair.strays])
         if repair.zeros_from >= 0:
             rest = min(end, repair.source.end)
@@ -155,10 +157,10 @@ class RepairSegments:
     def _widened(
         self, ranges: list[Damage], prover: Prover, segment_end: int
     ) -> list[tuple[Damage, tuple[LostPositions, ...]]]:
-        """The ranges, each with the positions that it keeps of itself.
+        """The ranges, each with the queue positions of records that it takes in.
 
-        A range that is too short for any record takes in the damaged record beside it, whose
-        position it keeps: better one damaged message less than no copy of the store.
+        A range too short for any filler takes in the damaged record beside it, and keeps that
+        record's position: losing one damaged message is better than not repairing the store.
         """
         least = own_least_bytes(self.crc_property)
         widened: list[tuple[Damage, tuple[LostPositions, ...]]] = [(each, ()) for each in ranges]
@@ -205,7 +207,7 @@ class RepairSegments:
 
 
 def _position_of(record: Damage, prover: Prover) -> tuple[LostPositions, ...]:
-    """The position of a record that is given up; none where no queue has it."""
+    """The queue position of a record that is given up; empty if no queue has the record."""
     parts = prover.lengths(record.offset)
     assert parts is not None
     head = np.frombuffer(prover.bytes_at(record.offset, RECORD_HEAD.itemsize), RECORD_HEAD)[0]
@@ -249,7 +251,7 @@ def _copy(read: Read, at: int, end: int, output: Writer) -> None:
 
 
 class _Saved:
-    """The damaged bytes of one segment, and where each range of them is."""
+    """Saves the damaged bytes of one segment, and a list of where each range is."""
 
     def __init__(self, staging: Staging, names: dict[str, str]) -> None:
         self._staging, self._names = staging, names

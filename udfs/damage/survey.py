@@ -1,4 +1,4 @@
-"""Looks behind a fault in the log for records that may be live: a task of jobs/salvaging.
+"""Looks for records after a fault in the log that may be live: a task of jobs/salvaging.
 
 Yields a row for each queue of each stretch.
 """
@@ -18,13 +18,13 @@ from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.schemas import ids_of, schema
 
-_BUFFERED_BYTES = 1 << 16  # a scan may be of one record: little is read ahead
+_BUFFERED_BYTES = 1 << 16  # a scan may cover just one record: so little is read ahead
 
 SURVEYED = schema(
     topic=pa.string(),
     queue_id=pa.int32(),
     batch=pa.bool_(),
-    greatest=pa.int64(),  # the greatest queueOffset that the stretch has of this queue
+    greatest=pa.int64(),  # the queue's greatest queueOffset in the stretch
     offset=pa.int64(),  # the physical offset of the queue's first record there
 )
 

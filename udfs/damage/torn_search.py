@@ -1,4 +1,4 @@
-"""Finds records of which a crash has lost a sector of topic or properties, which no CRC covers."""
+"""Finds records that lost a sector of topic or properties in a crash: no CRC covers these."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from reput.udfs.schemas import ids_of, schema
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000
 
-# One row for each such record. sure: a sector of it is certainly lost; otherwise it is the log's
-# last record and its text has a NUL, which may have been sent so.
+# One row for each such record. sure: it certainly lost a sector. Otherwise it is the log's last
+# record and has a NUL in its text, which the producer may have sent.
 TORN = schema(offset=pa.int64(), size=pa.int64(), sure=pa.bool_())
 
 
 @dataclass(frozen=True)
 class FindTorn:
-    """Yields TORN rows of the records from `start` to `end`, which is where the log ends.
+    """Yields TORN rows of the records from `start` to `end`, where the log ends.
 
-    durable: records stored before this time (milliseconds) were durable and cannot be torn. The
-    search ends at the first fault, and yields at most a thousand rows.
+    durable: records stored before this time (milliseconds) were durable and cannot be torn.
+    The search ends at the first fault. It yields at most a thousand rows.
     """
 
     storage: InputStorage

@@ -44,8 +44,8 @@ _PUTS_A_READ = 1 << 16
 class IndexFiles:
     """What the index stages need: staging, where the puts are, and the sizes of the files.
 
-    runs: the names of the splits' run files, in the log's order; ends: how many puts there are up
-    to the end of each, by which put number g is found with a bisection.
+    runs: the names of the splits' run files, in the log's order.
+    ends: for each run, how many puts there are up to its end; a put's run is found by bisection.
     """
 
     staging: Staging
@@ -102,8 +102,9 @@ class IndexFiles:
         return self.staging.storage.open(self.staging.path(run + kind))
 
     def counted_besides(self, start: int, stop: int) -> int:
-        """Of the puts [start, stop) how many hashSlotCount counts though their slot was in use:
-        those that a release up to 4.7.0 put.
+        """How many of the puts [start, stop) hashSlotCount counts although their slot was in use.
+
+        Releases up to 4.7.0 count such puts too.
         """
         every = start
         if start < stop and self.put(start).physical_offset < self.every_put_up_to:
@@ -119,7 +120,7 @@ class IndexFiles:
         return every - start - int(np.count_nonzero(newest))
 
     def put(self, number: int) -> IndexedMessage:
-        """The message of one put; NO_MESSAGE if number is negative."""
+        """The message of put `number`; NO_MESSAGE if it is negative."""
         if number < 0:
             return NO_MESSAGE
         (puts,) = self.puts(number, number + 1)
@@ -140,7 +141,7 @@ def _pieces(reader: Reader, at: int, end: int) -> Iterator[Int32s]:
 
 
 class Chain(NamedTuple):
-    """What `chain` found for one file and one range of its slots."""
+    """The chains of one range of a file's slots."""
 
     number: int  # of the range
     previous: Int32s  # in native byte order, in the order of the range's puts
@@ -166,7 +167,7 @@ def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
 
 @dataclass(frozen=True)
 class ChainRanges:
-    """Chains of one range for each `id` = file * ranges + range; yields CHAINED rows."""
+    """Finds the chains of one range for each `id` = file * ranges + range; yields CHAINED rows."""
 
     files: IndexFiles
 
@@ -188,7 +189,7 @@ class ChainRanges:
 
 @dataclass(frozen=True)
 class MergeRanges:
-    """Writes files from CHAINED rows, all of a file in order; yields BUILT rows."""
+    """Writes files from CHAINED rows, which come file by file and in order; yields BUILT rows."""
 
     files: IndexFiles
 
@@ -217,7 +218,7 @@ class BuildWhole:
 
 
 def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
-    """Write one file into staging, the chains of all its ranges given in order; a BUILT row."""
+    """Write one file into staging; returns its BUILT row. chains: of all its ranges, in order."""
     staging = files.staging
     start, stop = files.bounds(file)
     before = files.put(start - 1)
@@ -254,8 +255,8 @@ def _entries(
 ) -> Iterator[np.ndarray]:
     """The file's entries as on disk, with the chains of all ranges merged.
 
-    The timeDiff of the first one counts from the time `before`, all others from `begin`. Each
-    array is valid until the next one.
+    The first entry's timeDiff counts from the time `before`, all others from `begin`. Each array is
+    valid until the next one.
     """
     lows = np.array(
         [slot_range(each.number, files.ranges, files.slots)[0] for each in chains], np.int64

@@ -34,14 +34,14 @@ _ENTRIES_A_WRITE = 1 << 16
 
 @dataclass(frozen=True)
 class NumberRuns:
-    """Turns RUN rows of whole queues, in order, into PLACED rows: one for each file of a run."""
+    """Turns RUN rows of whole queues, in order, into PLACED rows: one for each run and file."""
 
     files: StagedRuns
     losses: Losses = NO_LOSSES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         small = SmallQueues(self.files)
-        # where the log is damaged, neighbours decide what a queueOffset is
+        # in a damaged log neighbours decide queueOffsets, and SmallQueues asks none
         if not self._keeps_gaps and self.files.firsts != SALVAGE:
             batches = small.others(batches)
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
@@ -114,7 +114,7 @@ def refuse_first(files: StagedRuns, row: Row) -> None:
 
 
 class GapFile:
-    """Writes the gaps of a task's runs to a staging file, which is made for the first gap."""
+    """Writes the gaps of a task's runs to a staging file, which the first gap creates."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
@@ -122,7 +122,7 @@ class GapFile:
         self._name, self._bytes = "", 0
 
     def add(self, gaps: np.ndarray) -> Row:
-        """Write the gaps of a run. Returns the columns of PLACED that say where they are."""
+        """Write the gaps of a run. Returns their place, as columns of PLACED."""
         found = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
         if len(gaps):
             if self._output is None:
@@ -139,7 +139,7 @@ class GapFile:
 
 @dataclass(frozen=True)
 class BuildQueueFiles:
-    """Writes queue files from PLACED rows, of which it gets all of a file in order; BUILT rows."""
+    """Writes queue files from PLACED rows, which come file by file, in order; yields BUILT rows."""
 
     files: StagedRuns
 
@@ -153,7 +153,7 @@ class BuildQueueFiles:
                 yield from in_batches(some, BUILT)
 
     def _built(self, placed: Iterator[Row]) -> Iterator[Any]:
-        """A row for each file; of those that were built already, streams of rows."""
+        """A BUILT row for each file; for files that were built already, streams of such rows."""
         for key, rows in groupby(placed, key_of(SEGMENT_KEY)):
             topic, queue_id, batch, segment = key
             if not topic:
@@ -180,7 +180,7 @@ class BuildQueueFiles:
                 if output:
                     output.write(pre_blank(blank))
             entries += self._append(row, numbered.copies, low, high, output)
-            # the skipped entries of a run that reaches into several files count in the first one
+            # skipped entries of a run in several files count in the first file
             if low <= row["position"] < high:
                 skipped += numbered.skipped
         written = output.finish(self.files.file_bytes(batch)) if output else None
@@ -200,7 +200,7 @@ class BuildQueueFiles:
     def _append(
         self, row: Row, copies: np.ndarray | None, low: int, high: int, output: Writer | None
     ) -> int:
-        """Write those of the run's entries whose positions are in [low, high), the segment's."""
+        """Write the run's entries at positions [low, high), the segment's. Returns how many."""
         if copies is None:
             start: int = max(low - row["position"], 0)
             stop: int = min(high - row["position"], row["count"])
@@ -216,7 +216,7 @@ class BuildQueueFiles:
             start, stop = int(chosen[0]), int(chosen[-1]) + 1
             size = entry_bytes(row["batch"])
             entries = self.files.entries(row, start, stop)
-            if (here[start:stop] != 1).any():  # some are skipped, or written for lost ones too
+            if (here[start:stop] != 1).any():  # some are skipped, or also fill lost positions
                 times = np.maximum(here[start:stop], 0)
                 for numbers in _with_copies(times):
                     output.write(entries.reshape(-1, size)[numbers].reshape(-1))
@@ -226,12 +226,12 @@ class BuildQueueFiles:
 
 
 def can_be_named(segment: int, file_bytes: int) -> bool:
-    """Whether the offset that names a segment's file is a Java long, and not below zero."""
+    """Whether the byte offset that names a segment's file fits a Java long and is not negative."""
     return 0 <= segment * file_bytes < 1 << 63
 
 
 def _with_copies(times: np.ndarray) -> Iterator[np.ndarray]:
-    """The indices of entries, each as often as the entry is written, in bounded pieces."""
+    """The index of each entry, repeated as often as the entry is written; in bounded pieces."""
     ends = np.cumsum(times)
     for at in range(0, int(ends[-1]), _ENTRIES_A_WRITE):
         places = np.arange(at, min(at + _ENTRIES_A_WRITE, int(ends[-1])))

@@ -1,8 +1,8 @@
-"""Builds the tables of queues in RocksDB from runs: each is a range of keys, made by one task.
+"""Builds the tables of queues in RocksDB from runs. One task makes each table, a range of keys.
 
-Keys are as RocksDBConsumeQueueTable has them: an entry's is its record's own queueOffset, so that
-what the log lacks is a hole, and of two records with one queueOffset the later one counts. Runs and
-queues are columns, as small ones are many (table_ranges).
+Keys are as in RocksDBConsumeQueueTable: an entry's key has its record's own queueOffset. So a
+message that the log lacks leaves a hole, and of two records with one queueOffset the later one
+counts. Runs and queues are columns, because there may be very many small ones (table_ranges).
 """
 
 from collections.abc import Iterator
@@ -40,8 +40,8 @@ TABLE = schema(
     topic=pa.string(),
     queue_id=pa.int32(),
     entries=pa.int64(),
-    place=pa.int64(),  # physicalOffset of the entry that the log has last
-    position=pa.int64(),  # its queueOffset
+    place=pa.int64(),  # physicalOffset of the queue's last entry in the log's order
+    position=pa.int64(),  # that entry's queueOffset
     end=pa.int64(),  # where its record ends
 )
 
@@ -53,7 +53,7 @@ _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
 
 @dataclass(frozen=True)
 class BuildTables:
-    """Writes the table of each range from its SHARED rows, all of which it gets; TABLE rows."""
+    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows."""
 
     files: StagedRuns
     cuts: tuple[RangeStart, ...]
@@ -94,7 +94,7 @@ class BuildTables:
         return pa.RecordBatch.from_arrays(arrays, schema=TABLE)
 
     def _decided(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Runs whose queueOffsets are decided, where the log is damaged: whole queues come in."""
+        """The runs; in salvage with decided queueOffsets, for which a range holds whole queues."""
         if self.files.firsts != SALVAGE:
             return rows
         lost, key = loss_reader(self.losses, self.files.staging), key_of(QUEUE_KEY)
@@ -129,8 +129,9 @@ def _joined(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _by_queue(runs: pa.RecordBatch) -> tuple[list[bytes], Int64s, pa.RecordBatch]:
-    """(what the keys of each queue begin with, the number of each run's queue, the runs), all in
-    the order of their keys, and a queue's runs in the log's.
+    """(key prefix of each queue, number of each run's queue, runs).
+
+    All are in the order of the queues' keys; the runs of a queue are in the log's order.
     """
     keys = queue_keys(runs)
     begins = sorted(set(keys))
@@ -143,7 +144,7 @@ def _by_queue(runs: pa.RecordBatch) -> tuple[list[bytes], Int64s, pa.RecordBatch
 
 @dataclass(frozen=True)
 class _Entries:
-    """Entries of a range. queue: each one's number; keys: queueOffsets; rows: ROCKSDB_ENTRY."""
+    """Entries of a range. queue: each entry's queue; keys: queueOffsets; rows: ROCKSDB_ENTRY."""
 
     queue: Int64s
     keys: npt.NDArray[np.uint64]
@@ -153,11 +154,11 @@ class _Entries:
         return _Entries(self.queue[which], self.keys[which], self.rows[which])
 
     def in_order(self) -> "_Entries":
-        """By key; of those with one key that which was put last."""
+        """The entries by key; of entries with one key, only the one that was put last."""
         goes_on = (self.queue[1:] > self.queue[:-1]) | (self.keys[1:] > self.keys[:-1])
         if goes_on.all():
             return self
-        order = np.lexsort((self.keys, self.queue))  # which keeps the log's order
+        order = np.lexsort((self.keys, self.queue))  # keeps the log's order among equal keys
         queue, keys = self.queue[order], self.keys[order]
         last = np.append((queue[1:] != queue[:-1]) | (keys[1:] != keys[:-1]), True)
         return self.some(order[last])
@@ -188,10 +189,7 @@ def _entries_of(files: StagedRuns, queue: Int64s, runs: pa.RecordBatch) -> _Entr
 
 
 def _rows_of(begins: list[bytes], entries: _Entries) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """(keys, values) of entries, which are in the order of their keys, some at a time.
-
-    begins: what the keys of each queue begin with.
-    """
+    """(keys, values) of entries, some at a time. entries: by key; begins: queues' key prefixes."""
     lengths = np.array([len(queue) for queue in begins], np.int64)[entries.queue]
     ends = np.flatnonzero(np.append(lengths[1:] != lengths[:-1], len(lengths) > 0)) + 1
     at = 0
@@ -206,7 +204,7 @@ def _rows_of(begins: list[bytes], entries: _Entries) -> Iterator[tuple[list[byte
 def _rows_of_one_length(
     begins: list[bytes], entries: _Entries
 ) -> tuple[list[bytes], list[bytes]]:  # fmt: skip
-    """The same of queues whose keys have one length."""
+    """The same for queues whose keys have one length."""
     first, last = int(entries.queue[0]), int(entries.queue[-1])
     heads = np.frombuffer(b"".join(begins[first : last + 1]), np.uint8)
     heads = heads.reshape(last + 1 - first, -1)[entries.queue - first]

@@ -1,4 +1,4 @@
-"""A table of a RocksDB in staging, which the library writes on a local disk."""
+"""A table of a RocksDB in staging. The RocksDB library writes it on a local disk."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ _COPIED_BYTES = 1 << 20
 
 
 class NewTable:
-    """A table in staging, which is made for its first row."""
+    """A table in staging, which its first rows create."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging, self.name = staging, table_file_name()
@@ -26,7 +26,7 @@ class NewTable:
             self._temporary.cleanup()
 
     def put_rows(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Write some rows, whose keys are behind those before."""
+        """Write some rows, whose keys are above all earlier ones."""
         if self._writer is None:
             self._path = self._local_path()
             self._writer = TableWriter(self._path, table_options(True, True))
@@ -40,7 +40,7 @@ class NewTable:
             copy_in(self._staging, self._path, self.name)
 
     def _local_path(self) -> str:
-        """Where the library may write it: it knows local files alone."""
+        """A path for the library, which can write local files only."""
         folder = local_folder(self._staging)
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="reput-table-")

@@ -1,7 +1,7 @@
 """Builds the queues of a store with few runs: each task takes its share of the queues.
 
-Where the lists of runs are short, every task may as well read all of them. Then no row goes
-through Spark between listing, numbering and building, and its query is as plain as a scan's.
+If the lists of runs are short, every task can read all of them. Then no row goes through Spark
+between listing, numbering and building, and its query is as plain as a scan's.
 """
 
 import zlib
@@ -27,8 +27,8 @@ class BuildShares:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         build = BuildQueueFiles(self.number.files)
         for share in ids_of(batches):
-            # All are numbered before any file is built: what `number` writes is read by then. A
-            # queue's rows come with its segments in order, as that is how runs are numbered.
+            # All runs are numbered before a file is built, because building reads what `number`
+            # writes to staging. Runs are numbered by segment, so a queue's rows come in order.
             placed = list(self.number(self._runs(share)))
             yield from build(iter(placed))
 
@@ -44,7 +44,7 @@ class BuildShares:
 
 
 def _shares(rows: pa.RecordBatch, shares: int) -> Any:
-    """The share of each row, by its queue: a topic's queues in turn."""
+    """The share of each row, by its queue. A topic's queues go to the shares in turn."""
     topics = rows.column("topic").dictionary_encode()
     first = np.array([zlib.crc32(topic.encode()) for topic in topics.dictionary.to_pylist()])
     queues = np.asarray(rows.column("queue_id"))

@@ -1,4 +1,4 @@
-"""Reads what many runs have in the splits' entries files, with few reads."""
+"""Reads items of many runs from the splits' entries files, with few reads."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from reput.udfs.staging import ENTRIES
 
 Int64s = npt.NDArray[np.int64]
 
-_GAP_BYTES = 1 << 10  # so much that is not wanted is read to save a read
+_GAP_BYTES = 1 << 10  # up to so many unwanted bytes are read to save a read
 
 
 def read_runs(files: StagedRuns, split: Int64s, at: Int64s, count: Int64s, size: int) -> Any:
     """The items of runs, one run after the other, as uint8 rows of `size` bytes.
 
-    split: of each run; at: where its items begin in the split's file; count: how many they are, at
-    least 1. Holds what is read, and the rows.
+    For each run: split; at: where its items begin in the split's file; count: of items, at least 1.
+    Both the bytes read and the rows are held in memory.
     """
     order = np.lexsort((at, split))
     ends = at + count * size

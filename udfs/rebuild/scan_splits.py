@@ -1,4 +1,4 @@
-"""Scans splits in tasks: SCANNED rows for their numbers, entries and puts to staging."""
+"""Scans splits in tasks: yields SCANNED rows, and writes entries and puts to staging."""
 
 import threading
 from collections.abc import Iterator
@@ -44,9 +44,8 @@ class ScanSplits:
             yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
-        """A row for each split. A split without a record stages no files, because to make a file
-        can take longer than to scan the split. The next split's list of runs counts it too, and the
-        last split always has a list.
+        """A row for each split. A split without a record stages no files, because making a file can
+        take longer than the scan. The next .runs file counts it too; the last split always has one.
         """
         rows, splits = [], 0
         for number in numbers:
@@ -63,7 +62,7 @@ class ScanSplits:
         segment = self.splits.segment(number)
         stretch = self.splits.stretch(number, self.firsts.get(number))
         begin = stretch.start - segment.start
-        until = stretch.end - segment.start + self.storage.window_bytes  # of the last record
+        until = stretch.end - segment.start + self.storage.window_bytes  # for the last record
         whole = self.splits.total * self.splits.split_bytes
         reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
@@ -105,7 +104,7 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
 
 
 class _Kept(threading.local):
-    """Of the scan before in this thread: an engine may run tasks in several of one process."""
+    """Kept by each thread: an engine may run tasks in several threads of a process."""
 
     buffers: Buffers | None = None
 
@@ -114,7 +113,7 @@ _kept = _Kept()
 
 
 def scan_buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
-    """The buffers of the scan before, if they suffice: a thread scans one stretch at a time."""
+    """The thread's last buffers if they suffice, else new ones: it scans one stretch at a time."""
     kept = _kept.buffers
     if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:
         kept = _kept.buffers = Buffers(stretch_bytes, window_bytes=window_bytes)
@@ -122,7 +121,7 @@ def scan_buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
 
 
 class RunFiles:
-    """The files of one scanned split: entries, puts (packed), and the RUN rows that say where."""
+    """The files of one scanned split: entries, packed puts, and RUN rows that point to entries."""
 
     def __init__(self, staging: Staging, run: str, split: int) -> None:
         self._entries = RunFile(staging, run + ENTRIES)
@@ -168,7 +167,7 @@ class RunFiles:
         self._parts += 1
 
     def _safe(self, part: Runs) -> np.ndarray:
-        """Which queues have a topic that can be a folder's name; others are noted."""
+        """One bool for each queue: whether its topic can name a folder. Notes the others."""
         safe = np.ones(len(part.queues), np.bool_)
         for i, queue in enumerate(part.queues):
             try:
@@ -180,8 +179,8 @@ class RunFiles:
         return safe
 
     def finish(self, records: int, splits: int = 1) -> None:
-        """Complete the files. For the progress line, the list's metadata say how many records are
-        in them, and how many splits are done since the task's list before.
+        """Complete the files. For the progress line, the metadata of the .runs file have the number
+        of records in the files, and of splits done since the task's previous .runs file.
         """
         sink = pa.BufferOutputStream()
         described = RUN.with_metadata({RECORDS: str(records), SPLITS: str(splits)})
@@ -196,7 +195,7 @@ class RunFiles:
 
 
 class RunFile:
-    """A file of staging, made when there is something to write: mostly there is not."""
+    """A file of staging that the first bytes create: mostly there are none."""
 
     def __init__(self, staging: Staging, name: str) -> None:
         self._staging, self._name = staging, name

@@ -1,10 +1,10 @@
 """Builds the files of small queues right where their runs are numbered, thousands at a time.
 
-A store may have hundred thousands of queues with a few entries each. There a row, an open and a
-rename for each run and file are what a rebuild costs. So a queue is taken here whose runs simply
-go on from each other and are few entries: its runs are columns, the entries of many queues are
-read at once, and its files are made where the set will have them (`StagingStorage.place`). All
-other queues are handed on.
+A store may have hundred thousands of queues with a few entries each. Then a rebuild's time goes
+into a row, an open and a rename for each run and file. So this module takes the queues with few
+entries whose runs simply follow each other: their runs are columns, entries of many queues are read
+at once, and the files are made where the output will have them (`StagingStorage.place`). All other
+queues are handed on.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from reput.udfs.schemas import BUILT, RUN
 from reput.udfs.staged_runs import QUEUE_KEY, StagedRuns
 from reput.udfs.staging import PLACED_TREE, queue_file_name
 
-MOST_ENTRIES = 1 << 12  # of a small queue, pre-blank ones of its first file with them
+MOST_ENTRIES = 1 << 12  # of a small queue, with the pre-blanks of its first file
 _RUNS_AT_ONCE = 1 << 15
 _ENTRIES_AT_ONCE = 1 << 18
 
@@ -39,7 +39,7 @@ class SmallQueues:
         self._file_bytes = files.file_bytes(False)
         self._in_file = files.entries_a_file(False)
         self._zeros = memoryview(bytes(self._file_bytes))
-        self._large: tuple[Any, ...] | None = None  # the queue that is handed on, not yet all of it
+        self._large: tuple[Any, ...] | None = None  # the queue that is being handed on
         self.built: list[pa.RecordBatch] = []  # BUILT rows, to be fetched by `take`
 
     def others(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,7 +62,7 @@ class SmallQueues:
             yield from self._others(rows, _queue_starts(rows))
 
     def take(self) -> Iterator[bytes]:
-        """BUILT rows of what was built since, as Arrow streams."""
+        """BUILT rows of the files built since the last call, as Arrow streams."""
         for batch in self.built:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, BUILT) as stream:
@@ -80,8 +80,8 @@ class SmallQueues:
             yield rows.filter(pa.array(~mask))
 
     def _small(self, rows: pa.RecordBatch, starts: Int64s) -> npt.NDArray[np.bool_]:
-        """For each queue: whether each of its runs goes on by one where the one before ended, from
-        a first queueOffset that can be, and there are few entries.
+        """One bool for each queue: whether it has few entries, and its queueOffsets go on by one
+        through all runs from a possible first one.
 
         Each entry then stands at its queueOffset, whatever the release (`queue_runs.number_run`).
         """
@@ -90,7 +90,7 @@ class SmallQueues:
         plain[1:] &= first[1:] == first[:-1] + count[:-1]
         begins = first[starts]
         total = np.add.reduceat(count, starts)
-        # the first run of a queue goes on from nothing
+        # no run comes before the first one of a queue
         plain[starts] = (
             (_numbers(rows, "offsets_at")[starts] < 0)
             & ~np.asarray(rows.column("batch"))[starts]
@@ -144,7 +144,7 @@ class SmallQueues:
     def _file(
         self, folder: str, segment: int, blank: bytes, entries: memoryview, count: int
     ) -> tuple[Any, ...]:
-        """Make a file; the values of its BUILT row."""
+        """Make a file. Returns the values of its BUILT row."""
         path = f"{folder}/{segment_name(segment * self._file_bytes)}"
         content = bytes(entries) if not blank else blank + bytes(entries)
         digest = hashlib.sha256(content)

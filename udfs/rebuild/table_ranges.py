@@ -1,8 +1,8 @@
 """Where the tables of queues in RocksDB begin and end: each has a range of keys.
 
-`CountRuns` says what queues there are, `cuts_of` where ranges begin, and `ShareRuns` gives each run
-to the ranges that it reaches into. A store may have hundred thousands of queues with a few entries
-each, so runs are columns here.
+`CountRuns` counts the entries of each queue, `cuts_of` returns where ranges begin, and `ShareRuns`
+gives each run to the ranges that it reaches into. A store may have hundred thousands of queues with
+a few entries each, so runs are columns here.
 """
 
 from bisect import bisect_right
@@ -22,8 +22,8 @@ from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
 _ROWS_AT_ONCE = 1 << 17
 _SIGN = np.int64(-1 << 63)
 
-# A row for each queue of a task: how many entries it has there, its first run, and its
-# least and greatest queueOffset, as unsigned numbers (which are a key's order) less 1 << 63.
+# A row for each queue of a task: its entries there, its first run, and its least and greatest
+# queueOffset. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
 COUNTED = schema(
     topic=pa.string(), queue_id=pa.int32(), batch=pa.bool_(),
     split=pa.int64(), part=pa.int32(), entries_at=pa.int64(),
@@ -36,14 +36,14 @@ SHARED = RUN.append(pa.field("range", pa.int64()))
 
 
 class RangeStart(NamedTuple):
-    """A key at which a range begins: what the queue's keys begin with, an unsigned queueOffset."""
+    """A key at which a range begins: the queue's key prefix, and an unsigned queueOffset."""
 
     queue: bytes
     position: int
 
 
 def unsigned(offsets: Int64s) -> npt.NDArray[np.uint64]:
-    """As numbers of the order that their big-endian bytes have."""
+    """The offsets as unsigned numbers, whose order is that of their big-endian bytes."""
     return offsets.view(np.uint64)
 
 
@@ -52,14 +52,14 @@ def numbers(rows: pa.RecordBatch, name: str) -> Int64s:
 
 
 def listed_offsets(files: StagedRuns, rows: pa.RecordBatch) -> Int64s:
-    """The queueOffsets of RUN rows of which each lists them, one run after the other."""
+    """The queueOffsets of RUN rows that all have `offsets_at`, one run after the other."""
     split, at, count = (numbers(rows, name) for name in ("split", "offsets_at", "count"))
     found: Int64s = read_runs(files, split, at, count, 8).reshape(-1).view(np.int64)
     return found
 
 
 def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
-    """What the keys of each row's queue begin with."""
+    """The key prefix of each row's queue."""
     topics = rows.column("topic").dictionary_encode()
     known = [topic_key(topic) for topic in topics.dictionary.to_pylist()]
     ids = np.asarray(rows.column("queue_id")).astype(">i4").view("V4").tolist()
@@ -81,7 +81,7 @@ class CountRuns:
             if not batch.num_rows:
                 continue
             held.append(self._counted(batch))
-            # merging costs as much as there are queues, so the new rows are no fewer
+            # a merge costs a step for each queue: so it waits for as many new rows
             if sum(each.num_rows for each in held[1:]) >= max(_ROWS_AT_ONCE, held[0].num_rows):
                 held = [_merged(held)]
         if held:
@@ -109,7 +109,7 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def merged(one: Row, other: Row) -> Row:
-    """What two COUNTED rows say of one queue."""
+    """Two COUNTED rows of one queue as one."""
     first = min(one, other, key=key_of(LOG_ORDER))
     return {
         **first,
@@ -135,10 +135,10 @@ def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
 
 
 def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
-    """Where ranges begin but the first, so that there are about so many, of about as many entries.
+    """The start of each range but the first; ranges have about as many entries each.
 
-    queues: COUNTED rows, one a queue. most: entries of a range at most, where its keys are even;
-    whole: each queue is in one range.
+    queues: COUNTED rows, one for each queue. ranges: about how many are wanted.
+    most: entries in a range, if its keys are evenly spread; whole: no queue is split.
     """
     rows = sorted(((queue_key(row["topic"], row["queue_id"]), row) for row in queues),
                   key=lambda each: each[0])  # fmt: skip

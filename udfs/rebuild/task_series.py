@@ -10,9 +10,9 @@ from reput.udfs.schemas import Task, ids_of
 
 @dataclass(frozen=True)
 class InTurn:
-    """Gives the first numbers that arrive in `id` to the first task, counted from 0 for each.
+    """Gives the numbers that arrive in `id` to several tasks: the first ones to the first task.
 
-    tasks: with how many numbers each gets; all yield rows of one kind.
+    tasks: each with how many numbers it gets, counted from 0 for it. All yield one kind of row.
     """
 
     tasks: tuple[tuple[int, Task], ...]

@@ -15,15 +15,15 @@ from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging
 from reput.udfs.table.index_rows import merged_rows
 
-# A row for each range. Places are physical offsets of messages that the log still has, of `first_`
-# the least one, or -1.
+# A row for each range. Places are physical offsets of messages that the log still has; first_: the
+# least such place, -1 for none.
 COMPARED = schema(
     rows=pa.int64(),  # that the log gives
-    begin=pa.int64(),  # the least place of a row in RocksDB; -1 without one
+    begin=pa.int64(),  # the least place of a row in RocksDB; -1 for none
     lost=pa.binary(),  # the place of each row that is missing in RocksDB, as int64
     extra=pa.int64(), first_extra=pa.int64(),  # rows in RocksDB that the log does not give
     other=pa.int64(), first_other=pa.int64(),  # rows that have another value
-    unread=pa.string(),  # why RocksDB cannot be read; then there is nothing else
+    unread=pa.string(),  # why RocksDB cannot be read; all else is then null
 )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class CompareIndexRows:
     runs: tuple[dict[str, Any], ...]  # RUN_OF_ROWS
     cuts: tuple[bytes, ...]
     log_start: int
-    again_from: int  # a broker writes the rows of messages from there on again
+    again_from: int  # a broker writes the rows of messages from here on again
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:

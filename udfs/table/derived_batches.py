@@ -40,7 +40,7 @@ INDEX: dict[str, MessageColumn] = {each.field.name: each for each in INDEX_COLUM
 
 
 class QueueRange(NamedTuple):
-    """One queue of a store, and which of its entries are meant: positions [first, stop)."""
+    """The entries at positions [first, stop) of one queue."""
 
     folder: str
     topic: str
@@ -64,7 +64,7 @@ class IndexPart(NamedTuple):
 def queue_batches(
     storage: InputStorage, queues: tuple[QueueRange, ...], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of queues, without what only fills a file. Raises BadQueue, OSError."""
+    """The entries of queues, without pre-blanks. Raises BadQueue, OSError."""
     for queue in queues:
         files = QueueFiles(storage, queue.folder, queue.batch)
         for file in files.all:
@@ -126,7 +126,7 @@ def index_batches(
 
 
 def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of the schema's columns; files have big-endian numbers, Arrow has none."""
+    """A batch of the schema's columns. Arrow has no big-endian numbers, as the files have."""
     arrays = []
     for field in schema:
         values = columns[field.name]

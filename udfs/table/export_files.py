@@ -12,19 +12,18 @@ from reput.store_format.storage.protocol import StagingStorage, Writer, Written
 
 PARQUET, JSONL = "parquet", "jsonl"
 BODY_BASE64 = "bodyBase64"  # a body in JSON lines
-# In JSON a time is milliseconds, by RocketMQ's name for it, as in what all other commands print.
+# In JSON a time is in milliseconds under RocketMQ's own name, as all other commands print it.
 MILLISECONDS = {f"{name}Millis": name for name in ("storeTimestamp", "bornTimestamp")}
 
 _ROWS_A_GROUP = 1 << 17
 _BYTES_A_GROUP = 64 << 20
-# Columns with few different values, which Parquet keeps once; to look for them in others is lost
-# time.
+# Columns with few different values, which Parquet keeps once. In others looking only costs time.
 _FEW_VALUES = [
     "topic", "queueId", "storeHost", "bornHost", "tags", "flag", "sysFlag", "reconsumeTimes",
     "preparedTransactionOffset", "properties.key_value.key",
 ]  # fmt: skip
-# Columns of which each row group has the least and greatest value: those that somebody looks for.
-# In those of all columns a fourth of the time goes, and values of messages stand in them.
+# Columns of which each row group has the least and greatest value: those that readers search by.
+# Such values of all columns would take a fourth of the time, and show values of messages.
 _WITH_STATISTICS = [
     "topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "storeTimestampMillis",
     "bornTimestamp", "bornTimestampMillis", "size",
@@ -42,7 +41,7 @@ class ExportFile(Protocol):
 
 
 class _Sink:
-    """A Writer as the file that pyarrow writes to."""
+    """Makes a Writer a file for pyarrow."""
 
     closed = False
 
@@ -64,7 +63,7 @@ class _Sink:
 
 
 class ParquetFile:
-    """Holds the rows of one row group."""
+    """A Parquet file. Holds the rows of one row group in memory."""
 
     def __init__(self, writer: Writer, schema: pa.Schema) -> None:
         self._writer, self._sink = writer, _Sink(writer)
@@ -77,7 +76,7 @@ class ParquetFile:
         self._rows = self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; they are written when they are enough for a row group."""
+        """Add rows, which are written once they fill a row group."""
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -90,7 +89,7 @@ class ParquetFile:
         self._held, self._rows, self._bytes = [], 0, 0
 
     def finish(self) -> Written:
-        """Write what is left, and the file's end."""
+        """Write the remaining rows, and the file's end."""
         self._write()
         self._file.close()
         return self._writer.finish(self._sink.length)
@@ -100,9 +99,9 @@ class ParquetFile:
 
 
 class JsonLinesFile:
-    """A JSON object a message: the columns' names, times in milliseconds, the body as base64.
+    """A JSON object for each message: columns by name, times in milliseconds, the body as base64.
 
-    `storeTimestamp` is here what the column storeTimestampMillis is.
+    `storeTimestamp` in JSON is the column storeTimestampMillis.
     """
 
     def __init__(self, writer: Writer, schema: pa.Schema) -> None:
@@ -110,7 +109,6 @@ class JsonLinesFile:
         self._names = [field.name for field in schema if not pa.types.is_timestamp(field.type)]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write the rows."""
         lines = []
         columns = batch.select(self._names)
         names = [MILLISECONDS.get(name, name) for name in self._names]
@@ -124,7 +122,6 @@ class JsonLinesFile:
         self._length += len(raw)
 
     def finish(self) -> Written:
-        """Complete the file."""
         return self._writer.finish(self._length)
 
     def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""Exports parts of a log in tasks: each becomes a file in staging, and a row says what is in it."""
+"""Exports parts of a log in tasks: each part becomes a file in staging and a row."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
 _CRC_MASK = 0x7FFFFFFF  # of a bodyCRC
-NOTES_MOST = 100  # lines that a task tells of what was left out; more are counted
+NOTES_MOST = 100  # most lines of a task about what was left out; more are only counted
 
 # One row for each part.
 EXPORTED = schema(
     part=pa.int64(),
-    name=pa.string(),  # its file in staging; empty where no message is wanted
+    name=pa.string(),  # its file in staging; '' if it has no wanted message
     length=pa.int64(),
     sha256=pa.string(),
     messages=pa.int64(),
-    places=pa.int64(),  # sum of the physicalOffsets, in 64 bits that wrap
+    places=pa.int64(),  # sum of the physicalOffsets, modulo 2^64
     crcs=pa.int64(),  # sum of the bodyCRCs
     sizes=pa.int64(),  # sum of the records' sizes
     first=pa.int64(),  # physicalOffset of the first message, -1 for none
     last=pa.int64(),
-    end=pa.int64(),  # where the part's last record ends, chosen or not; -1 for none
+    end=pa.int64(),  # where the part's last record ends, wanted or not; -1 for none
     left_out=pa.int64(),  # places at which something was left out
     system=pa.int64(),  # messages of system topics that were left out
-    notes=pa.list_(pa.string()),  # the first of them
+    notes=pa.list_(pa.string()),  # the first lines about what was left out
 )
 # The Sums of a task's rows.
 SUMMED = schema(
@@ -51,7 +51,7 @@ WRONG = schema(line=pa.string())
 
 @dataclass
 class MessageSums:
-    """What is added up of messages, so that two ways of reading them can be compared."""
+    """Sums over messages, by which two ways of reading them are compared."""
 
     messages: int = 0
     places: int = 0
@@ -74,7 +74,7 @@ class MessageSums:
         )
 
     def join(self, other: "MessageSums") -> None:
-        """Add what was added up elsewhere."""
+        """Add the sums of other messages."""
         if not other.messages:
             return
         self.messages += other.messages
@@ -87,10 +87,10 @@ class MessageSums:
 
 @dataclass(frozen=True)
 class ChosenMessages:
-    """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
+    """Yields the chosen messages of those of `parts` whose indices arrive in the column `id`.
 
-    decompress: bodies as their producers gave them; system_topics: those of brokers too; redaction:
-    what is taken out.
+    decompress: yield bodies as their producers gave them; system_topics: also yield messages of
+    brokers' own topics; redaction: what is taken out of the messages.
     """
 
     log: LogParts
@@ -125,7 +125,7 @@ class ChosenMessages:
 class ExportParts:
     """Exports those parts of `messages` whose indices arrive in the column `id`.
 
-    kind: PARQUET or JSONL, or empty where nothing is written and all is only added up.
+    kind: PARQUET or JSONL; '' to write nothing and only sum up.
     """
 
     messages: ChosenMessages
@@ -172,7 +172,7 @@ class ExportParts:
 
 
 def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: one SUMMED row of the rows that arrive."""
+    """In a task: the rows that arrive as one SUMMED row."""
     sums = MessageSums()
     for batch in batches:
         sums.add(batch)
@@ -180,7 +180,7 @@ def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def compare_bodies(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: a WRONG row for each of the rows that arrive whose body its CRC does not fit."""
+    """In a task: a WRONG row for each arriving row whose body does not fit its bodyCRC."""
     for batch in batches:
         lines = list(wrong_bodies(path, batch))
         if lines:
@@ -188,7 +188,7 @@ def compare_bodies(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
-    """A line for each body that its CRC does not fit."""
+    """A line for each body that does not fit its bodyCRC."""
     if "body" not in batch.schema.names:
         return
     bodies, crcs = batch["body"], batch["bodyCRC"].to_pylist()
@@ -200,9 +200,9 @@ def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
 
 
 def decompress(batch: pa.RecordBatch, most: int) -> pa.RecordBatch:
-    """The batch with bodies as their producers gave them, and sysFlag and bodyCRC of those.
+    """The batch with bodies as their producers gave them, and the sysFlag and bodyCRC of these.
 
-    A body that is not what its flags say, or longer than `most`, stays as it is.
+    A body that contradicts its sysFlag, or is longer than `most` bytes, stays as it is.
     """
     if "body" not in batch.schema.names:
         return batch

@@ -1,8 +1,8 @@
 """The rows of an index in RocksDB (indexRocksDBEnable), from the records of splits.
 
 `ListIndexRows` writes each split's rows to staging, sorted, some hundred thousand to a file, and
-says which keys they have; `index_cuts` says where ranges of keys begin, and `merged_rows` gives all
-rows of a range in their order. Rows are as IndexRocksDBStore.buildIndex has them.
+lists their keys; `index_cuts` returns where ranges of keys begin, and `merged_rows` all rows of a
+range in order. Rows are as IndexRocksDBStore.buildIndex makes them.
 """
 
 from bisect import bisect_right
@@ -34,8 +34,8 @@ _ROWS_A_RUN = 1 << 19
 _ROWS_A_BATCH = 1 << 14  # rows of a run that are read at a time; the first key of each is known
 
 ROW = schema(key=pa.binary(), value=pa.binary())
-# A row for each file of sorted rows. firsts: the key of each of its batches' first row; ends: where
-# each batch ends in the file.
+# A row for each file of sorted rows. firsts: the first key of each batch in it; ends: where each
+# batch ends in the file.
 RUN_OF_ROWS = schema(
     name=pa.string(), rows=pa.int64(), firsts=pa.list_(pa.binary()), ends=pa.list_(pa.int64()),
     first_offset=pa.int64(), last_offset=pa.int64(), last_time=pa.int64(),
@@ -52,7 +52,7 @@ class ListIndexRows:
     splits: Splits
     rules: RecordRules
     split_properties: bool
-    stretches: tuple[tuple[int, int, int], ...]  # split, its first record, where the next one is
+    stretches: tuple[tuple[int, int, int], ...]  # split, its first record, the next split's
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
@@ -105,11 +105,11 @@ class ListIndexRows:
 
 
 def _no_body(place: int, length: int) -> bytes:
-    raise AssertionError  # an index has nothing of a body
+    raise AssertionError  # no index key comes from a body
 
 
 def index_rows(rows: StepRows) -> pa.Table:
-    """The rows of some records: key and value, and of whom they are (place, time)."""
+    """The index rows of some records: key, value, and the record's place and time."""
     places = np.ascontiguousarray(rows.rows["physicalOffset"])
     times = np.ascontiguousarray(rows.rows["storeTimestamp"])
     topics, unique, tags = (rows.column(name) for name in ("topic", "uniqueKey", "tags"))
@@ -145,7 +145,7 @@ def index_rows(rows: StepRows) -> pa.Table:
 
 
 def _there(texts: pa.Array) -> np.ndarray:
-    """Which texts there are, and not empty."""
+    """One bool for each text: whether it is neither null nor empty."""
     lengths = pc.fill_null(pc.binary_length(texts), 0)
     return np.asarray(lengths) > 0
 
@@ -156,9 +156,9 @@ def _longs(numbers: np.ndarray) -> pa.Array:
 
 
 def index_cuts(runs: list[dict[str, Any]], ranges: int, most: int) -> tuple[bytes, ...]:
-    """The keys at which ranges begin but the first, so that each has about as many rows.
+    """The first key of each range but the first; ranges have about as many rows each.
 
-    runs: RUN_OF_ROWS; most: rows of a range at most, about.
+    runs: RUN_OF_ROWS; most: rows in a range, about.
     """
     firsts = sorted(key for run in runs for key in run["firsts"])
     total = sum(run["rows"] for run in runs)
@@ -195,7 +195,7 @@ def merged_rows(
 def _batches(
     staging: Staging, run: dict[str, Any], low: int, high: int
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a run from number `low` up to `high`; no more of its file is read."""
+    """The batches [low, high) of a run; no more of its file is read."""
     bounds = [0, *run["ends"]][low : high + 1]
     raw = np.empty(bounds[-1] - bounds[0], np.uint8)
     with closing(staging.storage.open(staging.path(run["name"]))) as reader:

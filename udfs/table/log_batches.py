@@ -1,4 +1,4 @@
-"""A part of a log as Arrow batches: what a task of the Spark source, or of an export, yields."""
+"""A part of a log as Arrow batches, which a task of the Spark source or of an export yields."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,10 +30,11 @@ def batches_of(  # noqa: PLR0913 (a filter, and who is told what)
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The wanted rows of a part, with the columns of `schema`, a batch a window.
 
-    wanted: only messages that it wants; tell: called with a line for each thing that is left out,
-    by default the task's log has it; reached: again and again with the place up to which the log
-    was read; system_topics: those of brokers too, else `left` is called with how many stay out.
-    Raises DamageFound, StoreChanged, OSError.
+    wanted: a filter; None takes all messages.
+    tell: called with a line for each thing that is left out; by default the task's log gets it.
+    reached: called again and again with the offset up to which the log was read.
+    system_topics: also yield messages of brokers' own topics; else `left` is called with how many
+    of them are left out. Raises DamageFound, StoreChanged, OSError.
     """
     rules, split = log.rules.records, log.rules.dispatch.split_properties
     for step in log.steps(part) if tell is None else log.steps(part, tell):
@@ -62,7 +63,7 @@ def _of_system_topics(topics: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _wanted(log: LogParts, step: Step, wanted: "Filter") -> npt.NDArray[np.bool_]:
-    """One bool for each row: whether a filter wants it."""
+    """One bool for each row: whether the filter wants it."""
     split = log.rules.dispatch.split_properties
     verdicts = wanted.judge(step, split)
     asked = np.flatnonzero(verdicts == Match.ASK)

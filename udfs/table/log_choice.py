@@ -34,7 +34,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """The rows that are wanted; all of them where nothing is said.
+    """Which rows are wanted; by default all.
 
     topics: any of these; pattern: a regular expression that a whole topic matches; since: stored at
     that time or later, in milliseconds; conditions: all of them hold.
@@ -46,7 +46,7 @@ class Choice:
     conditions: tuple[Condition, ...] = ()
 
     def numbers(self, rows: StepRows) -> npt.NDArray[np.int64] | None:
-        """The numbers of the wanted rows; None where all are."""
+        """The numbers of the wanted rows; None for all."""
         mask = _all_of(self._masks(rows))
         if mask is None:
             return None
@@ -54,7 +54,7 @@ class Choice:
 
     @property
     def only_topics(self) -> tuple[str, ...] | None:
-        """The topics that any wanted row has one of, as far as they are named; None: any topic."""
+        """The named topics that a wanted row may have; None: any topic."""
         found = self.topics
         for column, operation, value in self.conditions:
             if column == "topic" and operation in (EQUAL, IS_IN):
@@ -63,7 +63,7 @@ class Choice:
         return found
 
     def of_topics(self, topics: list[str]) -> list[str]:
-        """Those of these topics that are wanted."""
+        """The wanted ones of these topics."""
         there = pa.array(topics, pa.string())
         mask = _all_of(self._topic_masks(lambda: there))
         wanted: list[str] = topics if mask is None else there.filter(mask).to_pylist()
@@ -104,7 +104,7 @@ class Choice:
 
 
 def _all_of(masks: Iterator[pa.Array]) -> pa.Array | None:
-    """The masks as one; None where there is none."""
+    """All masks joined by `and`; None without a mask."""
     found = next(masks, None)
     for more in masks:
         found = pc.and_(found, more)

@@ -1,7 +1,7 @@
 """A window's rows as Arrow: the columns of `message_columns`.
 
-`store_format.log.columns` has the kernels. Only what they leave aside (an address of IPv6, a record
-with dozens of properties or with two of one name) goes through Python record by record.
+`store_format.log.columns` has the kernels. Only records that they leave aside go through Python one
+by one: with an IPv6 address, with dozens of properties, or with two properties of one name.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from reput.udfs.table.message_columns import PAIRS, TEXTS, TIME
 Numbers = npt.NDArray[np.int64]
 ReadBody = Callable[[int, int], bytes]  # physical offset and length -> the bytes
 
-# What a TIMESTAMP can be: 0001-01-01 to 9999-12-31, in milliseconds. Others are null.
+# The limits of a TIMESTAMP, 0001-01-01 to 9999-12-31, in milliseconds. Other times become null.
 TIME_LEAST, TIME_MOST = -62_135_596_800_000, 253_402_300_799_999
 
 
@@ -74,7 +74,6 @@ class StepRows:
         return pa.array(micros, mask=wrong if some else None).cast(TIME)
 
     def topics(self) -> pa.Array:
-        """The topics."""
         starts = np.ascontiguousarray(self.rows["topicAt"])
         return _texts(self.window, starts, starts + self.rows["topicLength"])
 
@@ -95,7 +94,7 @@ class StepRows:
                                          children=[words])  # fmt: skip
 
     def hosts(self, stored: bool) -> pa.Array:
-        """BornHost, or storeHost."""
+        """The bornHosts, or the storeHosts if `stored`."""
         ends = _room(len(self) + 1, np.int32)
         data = _room(len(self) * kernels.HOST_ROOM, np.uint8)
         hard = np.zeros(len(self), np.uint8)
@@ -132,7 +131,7 @@ class StepRows:
         return list(parse_properties(raw, self._split).items())
 
     def bodies(self) -> pa.Array:
-        """The bodies; one that is longer than a window is read on its own."""
+        """The bodies. A body longer than a window is read on its own."""
         if len(self) == 1 and self.rows["bodyElided"][0]:
             row = self.rows[0]
             at = int(row["physicalOffset"] + row["bodyAt"] - row["at"])
@@ -170,7 +169,7 @@ _MADE: dict[str, Callable[[StepRows], pa.Array]] = {
 
 
 def batch_of(rows: StepRows, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows as a batch of exactly this schema, whose names are of COLUMNS."""
+    """The rows as a batch of exactly this schema, with names from COLUMNS."""
     arrays = [
         column if column.type.equals(field.type) else column.cast(field.type)
         for field in schema
@@ -180,13 +179,13 @@ def batch_of(rows: StepRows, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _room(count: int, kind: Any) -> Any:
-    """New memory of Arrow's, which takes it from a pool: quicker than new pages each time."""
+    """New memory from Arrow's pool, which is quicker than new pages each time."""
     kind = np.dtype(kind)
     return np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind)
 
 
 def _total(starts: Numbers, stops: Numbers) -> int:
-    """Bytes of all texts; one that starts at -1 is none."""
+    """Bytes of all texts. A start of -1 means that there is no text."""
     return int((stops - starts)[starts >= 0].sum())
 
 
@@ -208,7 +207,7 @@ def _texts(window: Any, starts: Numbers, stops: Numbers, nullable: bool = False)
 
 
 def _patched(column: pa.Array, hard: Any, value: Callable[[int], Any]) -> pa.Array:
-    """The column with values by `value` for the rows that are marked."""
+    """The column with values from `value` in the rows that `hard` marks."""
     numbers = np.flatnonzero(hard)
     if not len(numbers):
         return column

@@ -1,9 +1,10 @@
-"""What a task of the Spark source reads: the records of one part of a log, as the walk gives them.
+"""What a task of the Spark source reads: the records of one part of a log.
 
-A part is a stretch of one segment. Which records start in it only the walk from the segment's
-first record can tell. So each task goes that way, from size to size, and makes rows where its part
-begins. That costs little beside making rows, needs no word from another task, and takes no bytes in
-a body for a record: the rows are the same however the log is cut (docs/decisions/0015).
+A part is a stretch of one segment. Only a walk from the segment's first record can tell which
+records start in it. So each task walks from there, from size to size, and makes rows once its part
+begins. The walk costs little beside making rows, and needs nothing from another task. It never
+takes bytes within a body for a record, so the rows are the same however the log is cut
+(docs/decisions/0015).
 """
 
 import logging
@@ -40,7 +41,7 @@ End = tuple[int, Fault]  # where a walk ended, and why
 
 
 class LogPart(NamedTuple):
-    """Records that start in [start, stop) of a segment; known: a record before, or there."""
+    """Records that start in [start, stop) of a segment. known: a record at or before `start`."""
 
     segment: int  # its number
     known: int
@@ -53,7 +54,7 @@ class LogParts:
     """A log as tasks read it.
 
     on_damage: one of ON_DAMAGE; check_body: compare the bodies' CRCs; may_miss: a segment whose
-    file has gone has no records, where it would be an error otherwise.
+    file is gone counts as without records, and is no error.
     """
 
     storage: InputStorage
@@ -62,20 +63,19 @@ class LogParts:
     on_damage: str = FAIL
     check_body: bool = False
     may_miss: bool = False
-    # what a DLedger group has agreed on ends at this physical offset; None where nothing limits it
+    # where the committed part of a DLedger log ends, a physical offset; None: no limit
     agreed_to: int | None = None
 
     @property
     def back_to_back(self) -> bool:
-        """As `is_back_to_back` says it of the storage."""
+        """`is_back_to_back` of the storage."""
         return is_back_to_back(self.storage)
 
     def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
-        tell: called with a line for each thing that is left out.
-
-        Raises DamageFound where records may follow damage, and damage is not passed over.
+        tell: called with a line for each thing that is left out. Raises DamageFound if records may
+        follow damage and on_damage is FAIL.
         """
         segment = self.segments[part.segment]
         try:
@@ -91,9 +91,9 @@ class LogParts:
             reader.close()
 
     def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
-        """All that a task needs of the log for one part: what is sent to it is small."""
+        """The segments and the part that one task needs: little is sent to it."""
         if self.on_damage == SALVAGE:
-            return self, part  # the segments before show what is live
+            return self, part  # earlier segments show which records are live
         n = part.segment
         return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
 
@@ -108,7 +108,7 @@ class LogParts:
         return body.tobytes()
 
     def is_written_from(self, number: int) -> bool:
-        """Whether a segment from that number on begins with anything but zeros."""
+        """Whether any segment from `number` on begins with something other than zeros."""
         return any(
             self._reading(n, lambda read, s: bool(_head(read, s.start, s.end).any()))
             for n in range(number, len(self.segments))
@@ -120,7 +120,7 @@ class LogParts:
             return what(padded(reader, segment), segment)
 
     def last_time(self, number: int) -> int | None:
-        """StoreTimestamp of the last record before segment `number`; None where there is none."""
+        """StoreTimestamp of the last record before segment `number`; None without such a record."""
 
         def last(read: Read, segment: Segment) -> int | None:
             found = None
@@ -153,7 +153,7 @@ class LogParts:
 
 
 def new_walk(read: Read, segment: Segment, rules: ScanRules, checks: Checks) -> Walk:
-    """A walk of a segment, in windows as the source has them."""
+    """A walk of a segment in windows of WINDOW_BYTES."""
     buffer = np.empty(min(WINDOW_BYTES, segment.end - segment.start), np.uint8)
     return Walk(read, segment.end, rules.records, checks, buffer)
 
@@ -174,7 +174,7 @@ class PartReader:
         self.segment = log.segments[part.segment]
         passes = log.on_damage == SALVAGE
         self.read = padded(reader, self.segment) if passes else self.segment.read_by(reader)
-        # salvage keeps a record of which the body's CRC alone is wrong: it has its place in a queue
+        # salvage keeps a record with nothing but a wrong bodyCRC: it has its place in a queue
         self.checks = Checks(body=log.check_body and not passes)
         self.last_time: int | None = None
 
@@ -185,9 +185,9 @@ class PartReader:
             return
         at, fault = yield from self._records(part.known, part.start, part.stop)
         if at < part.start:
-            return  # the log breaks off before this part: the part where it does has the word
+            return  # the log breaks off before this part: the earlier part reports that
         if fault == Fault.NONE and at == self.segment.end and not self.log.back_to_back:
-            fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
+            fault = Fault.SHORT_TAIL  # RocketMQ ends every full segment with a BLANK
         if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
             return
         if self.log.on_damage == SKIP:
@@ -196,7 +196,7 @@ class PartReader:
             self._refuse_if_live(at, fault)
 
     def live_end(self) -> int:
-        """Where the last record ends that is whole, in the last segment of a log that may grow."""
+        """Where the last whole record ends in the last segment of a log that may grow."""
         at, fault, last = self.part.known, Fault.NONE, None
         for step in self._walk(NO_CHECKS).steps(at, self.part.stop):
             if len(step.rows):
@@ -217,7 +217,7 @@ class PartReader:
         return at
 
     def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, End]:
-        """The records from `known` on that are in [start, stop); returns where it ended and why."""
+        """Walk from `known` and yield the records in [start, stop); returns the walk's End."""
         at, fault = known, Fault.NONE
         for step in self._walk(NO_CHECKS).steps(at, start):
             at, fault = step.next, step.fault
@@ -246,7 +246,7 @@ class PartReader:
 
     def _is_whole_blank(self, at: int) -> bool:
         head = _head(self.read, at, self.segment.end)
-        size = 4 if head_bytes(self.segment.end, self.log.rules.records) else 0  # where it stands
+        size = 4 if head_bytes(self.segment.end, self.log.rules.records) else 0  # the size's place
         raw = head[size : size + 4].tobytes()
         return int.from_bytes(raw, "big", signed=True) == self.segment.end - at
 
@@ -257,7 +257,7 @@ class PartReader:
         return f"{self.segment.path}: offset {offset} (physical {at}): {name} {reason}"
 
     def _refuse_if_live(self, at: int, fault: Fault) -> None:
-        """Raise DamageFound unless the log ends here: nothing that may be live follows."""
+        """Raise DamageFound if anything that may be live follows, so the log goes on."""
         if fault == Fault.ZEROS and not self._is_written(at):
             if not self.log.is_written_from(self.part.segment + 1):
                 return
@@ -311,9 +311,11 @@ class PartReader:
                 yield from self._records(start, max(start, part.start), min(stop, part.stop))
 
     def _is_sound(self) -> bool:
-        """Whether the segment has nothing to salvage: one answer for all its parts, so that the
-        rows do not depend on the cuts. A stream's part, which begins within a segment, asks up to
-        its own end: what follows is being written.
+        """Whether the segment has nothing to salvage.
+
+        All parts of a segment get the same answer, so the rows do not depend on the cuts. A part of
+        a stream, which begins within a segment, asks only up to its own end: what follows is still
+        being written.
         """
         part, segment = self.part, self.segment
         stop = segment.end if part.known == segment.start else part.stop

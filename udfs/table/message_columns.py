@@ -1,4 +1,4 @@
-"""The columns of a message as a table has them: names, types, and comments, which Spark shows."""
+"""The columns of a message in a table: names, types, and the comments that Spark shows."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,13 @@ PAIRS = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
 
 
 class MessageColumn(NamedTuple):
-    """One column: its field, and what it is, as Spark shows it."""
+    """One column: its field, and the comment that Spark shows."""
 
     field: pa.Field
     comment: str
 
 
 def column(name: str, kind: pa.DataType, comment: str, nullable: bool = False) -> MessageColumn:
-    """A column's declaration."""
     return MessageColumn(pa.field(name, kind, nullable=nullable), comment)
 
 

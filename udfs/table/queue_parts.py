@@ -1,9 +1,9 @@
-"""Parts of a log of which one topic is wanted: its ConsumeQueues say where the records are.
+"""Parts of a log of which one topic is wanted: its ConsumeQueues point to the records.
 
-Nothing is believed: each record that an entry points to is read and must be of that topic, queue
-and position, and so must those that the entries before and behind the part point to. Where anything
-is not so, the log is walked from there on, as `LogParts` does. So is a part of which the topic has
-much: to read every record by itself takes longer then.
+Every entry is checked. The record that it points to is read, and must have this topic, queue and
+position; so must the records of the entries just before and after the part. If any of this fails,
+the log is walked from there on, as `LogParts` does. A part with much of the topic is walked too,
+because reading every record by itself would take longer.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from reput.udfs.table import log_parts
 from reput.udfs.table.log_columns import StepRows
 from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 
-WORTH_BYTES = 8 << 10  # a walk goes over so much of a log while one record is read by itself
+WORTH_BYTES = 8 << 10  # a walk covers so much while one record is read by itself
 FOUND = np.dtype([("place", "<i8"), ("size", "<i4"), ("queueId", "<i4"), ("position", "<i8")])
 
 
@@ -37,18 +37,18 @@ class TopicQueue(NamedTuple):
 
 
 class Doubt(StoreError):
-    """What a queue says is not what the log has, or not enough to go by."""
+    """A queue's entries contradict the log, or are too many to read records one by one."""
 
 
 @dataclass(frozen=True)
 class QueuedParts(LogParts):
-    """As LogParts, of one topic alone."""
+    """LogParts for one topic."""
 
     topic: str = ""
     queues: tuple[TopicQueue, ...] = ()
 
     def steps(self, part: LogPart, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
-        """The topic's records of a part; where the log is walked, all others as well."""
+        """The topic's records in a part; where the log is walked, those of other topics too."""
         known, start = part.known, part.start
         try:
             for step in self._gathered(part):
@@ -59,7 +59,7 @@ class QueuedParts(LogParts):
             yield from super().steps(part._replace(known=known, start=start), tell)
 
     def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
-        """All of it: entries before and behind the part may point anywhere."""
+        """The whole log: the entries before and after the part may point anywhere."""
         return self, part
 
     def _gathered(self, part: LogPart) -> Iterator[Step]:
@@ -86,7 +86,7 @@ class QueuedParts(LogParts):
     def _entries(
         self, storage: InputStorage, log: LogReader, queue: TopicQueue, part: LogPart
     ) -> np.ndarray[Any, Any]:
-        """Where the records of a queue are that start in a part (FOUND). Raises StoreError."""
+        """FOUND rows of a queue's records that start in a part. Raises StoreError."""
         files, taken = QueueFiles(storage, queue.folder), [np.zeros(0, FOUND)]
         for file in files.all:
             with files.open(file) as entries:
@@ -113,7 +113,7 @@ class QueuedParts(LogParts):
         return whole
 
     def check(self, log: LogReader, queue: TopicQueue, entry: Any, position: int) -> int:
-        """Where the record of an entry ends; it may have expired. Raises StoreError."""
+        """Check an entry's record, unless that has expired; returns its end. Raises StoreError."""
         place, size = int(entry["physicalOffset"]), int(entry["size"])
         if place >= log.start:
             record = log.record_at(place)
@@ -123,7 +123,7 @@ class QueuedParts(LogParts):
         return place + size
 
     def _step(self, log: LogReader, found: np.ndarray[Any, Any]) -> Step:
-        """The records of these entries, one behind the other in a window. Raises StoreError."""
+        """The records of these entries, one after the other in a window. Raises StoreError."""
         sizes = found["size"].astype(np.int64)
         window = np.empty(int(sizes.sum()), np.uint8)
         rows = np.zeros(len(found), RECORD_ROW)

@@ -1,9 +1,9 @@
 """Takes out of messages what nobody is to see, wherever it stands in them.
 
-What is redacted is a body, or a property by its name. Brokers and clients copy a property's value
+A redaction takes out bodies, or properties by name. Brokers and clients copy a property's value
 into others (`__transactionId__` of UNIQ_KEY: TransactionalMessageBridge.parseHalfMessageInner;
-ORIGIN_MESSAGE_ID: SendMessageProcessor), and producers into bodies. A property that repeats it goes
-too. A body, a topic or a host that repeats it cannot be mended, and is counted.
+ORIGIN_MESSAGE_ID: SendMessageProcessor), and producers copy it into bodies. A property that repeats
+a redacted value is taken out too. A body, topic or host that repeats it is only counted.
 """
 
 import hashlib
@@ -39,13 +39,13 @@ from reput.udfs.table.log_parts import LogPart, LogParts
 BODY, BODY_HASH, PROPERTY = "body", "body:hash", "property:"
 BODY_MOST = 64 << 20  # bytes of one decompressed body
 _COMPRESSED = SYS_COMPRESSED | SYS_COMPRESSION_MASK
-# what says that a body is packed in some way, which one that was put in its place is not
+# flags of a packed body; the text put in a body's place is not packed
 _PACKED = _COMPRESSED | SYS_INNER_BATCH | SYS_NEED_UNWRAP
 _CRC_MASK = 0x7FFFFFFF
-_CRC = "__CRC32#"  # of the whole record as it was: of what is redacted, too
-_WHOLE = ("topic", "bornHost", "storeHost")  # they are as they are
+_CRC = "__CRC32#"  # a CRC over the whole old record, and so over redacted values too
+_WHOLE = ("topic", "bornHost", "storeHost")  # columns that are never changed
 
-# What is looked for, or where it is repeated: a text, and how many messages.
+# A redacted value and how often it stands, or a column that repeats one and in how many messages.
 FOUND = schema(text=pa.binary(), messages=pa.int64())
 
 Pairs = list[tuple[str, str]]
@@ -53,8 +53,10 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Redaction:
-    """What is taken out. body: `body`, `body:hash`, or None to keep it; repeats: the values of
-    redacted properties, of all messages, which go wherever they stand.
+    """What is taken out of messages.
+
+    body: BODY, BODY_HASH, or None to keep bodies; properties: names of redacted properties;
+    repeats: the values of redacted properties in all messages, which go wherever they are.
     """
 
     body: str | None = None
@@ -76,8 +78,8 @@ class Redaction:
                 yield value.encode("utf-8", "replace")
 
     def cannot_clear(self, batch: pa.RecordBatch) -> Counter[str]:
-        """Where values stand that are not taken out with a property: how many messages' `body`,
-        `topic`, `bornHost`, `storeHost`.
+        """In how many messages `body`, `topic`, `bornHost` or `storeHost` repeats a redacted value,
+        which cannot be taken out there.
         """
         found: Counter[str] = Counter()
         for name in _WHOLE:
@@ -117,7 +119,7 @@ class Redaction:
         )  # fmt: skip
 
     def _kept(self, many: list[Pairs]) -> list[Pairs]:
-        """The properties of many messages without those that are, or repeat, what is redacted."""
+        """The properties of many messages without redacted ones and repeats of their values."""
         kept = [[p for p in pairs if p[0] not in self.properties and p[0] != _CRC]
                 for pairs in many]  # fmt: skip
         places = [(i, k) for i, pairs in enumerate(kept) for k in range(len(pairs))]
@@ -127,7 +129,7 @@ class Redaction:
                 for i, pairs in enumerate(kept)]  # fmt: skip
 
     def _without_body(self, pairs: Pairs, body: bytes) -> Pairs:
-        """The properties but those that repeat a body which is redacted."""
+        """The properties without those that repeat the redacted body."""
         if len(body) < LEAST:
             return pairs
         texts = [value.encode("utf-8", "replace") for _, value in pairs]
@@ -137,7 +139,7 @@ class Redaction:
         ]  # fmt: skip
 
     def _redacted(self, body: bytes, flag: int) -> tuple[bytes, int]:
-        """A body as it may be seen, and its sysFlag; the same object where nothing is taken out."""
+        """The redacted body and its sysFlag; the same object if nothing is taken out."""
         if self.body is not None:
             hashed = hashlib.sha256(body).hexdigest().encode()
             return hashed if self.body == BODY_HASH else b"", flag & ~_PACKED
@@ -157,7 +159,7 @@ def _bodies(batch: pa.RecordBatch) -> tuple[list[bytes], list[int]]:
 
 
 def _searched(body: bytes, flag: int) -> bytes:
-    """A body as its producer gave it; one that is not what its flags say as it stands."""
+    """A body as its producer gave it; unchanged if it contradicts its sysFlag."""
     try:
         return decompressed(body, flag, BODY_MOST)
     except BodyError:
@@ -165,7 +167,7 @@ def _searched(body: bytes, flag: int) -> bytes:
 
 
 def _inner(body: bytes, flag: int) -> list[InnerMessage] | None:
-    """The messages of an inner batch; None where there is none, or none that can be read."""
+    """The messages of an inner batch; None for another body, or an unreadable one."""
     if not is_batch(flag):
         return None
     try:
@@ -186,7 +188,7 @@ def _text(pairs: Pairs) -> bytes:
 class LookThrough:
     """In tasks: FOUND rows of those of `parts` whose indices arrive in the column `id`.
 
-    Without `repeats` each value that is redacted; with them, where they cannot be cleared.
+    Without `repeats` they list each redacted value; with them, the columns that cannot be cleared.
     """
 
     log: LogParts
@@ -205,7 +207,7 @@ class LookThrough:
             )
 
     def found(self, part: LogPart) -> Counter[bytes]:
-        """Of one part: how often each value stands there, or how many messages repeat some."""
+        """In one part: how often each value stands, or how many messages repeat one."""
         found: Counter[bytes] = Counter()
         for batch in batches_of(
             self.log, part, self.choice, self.columns, self.wanted, _nobody,

@@ -1,6 +1,6 @@
 """Messages that a query found as an Arrow table, with the columns of the Spark source.
 
-Times are in milliseconds, once; the source has them twice.
+Times are in one column each, in milliseconds; the source has two.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ MESSAGE_SCHEMA = pa.schema(
 
 
 def messages_table(rows: Iterable[Mapping[str, Any]], body: bool) -> pa.Table:
-    """Rows as `StoredMessage.row` gives them, with `body` where bodies are wanted."""
+    """A table of `StoredMessage.row` rows. body: whether they have bodies."""
     schema = MESSAGE_SCHEMA.append(BODY) if body else MESSAGE_SCHEMA
     listed = [{**row, "properties": list(row["properties"].items())} for row in rows]
     return pa.Table.from_pylist(listed, schema)

@@ -45,10 +45,7 @@ _BODY = SCHEMA.get_field_index("body")
 
 @dataclass(frozen=True)
 class Chosen:
-    """The options that choose messages and columns.
-
-    since, until: storeTimestamps in ms; `until` is exclusive.
-    """
+    """The options that choose messages and columns. since, until: storeTimestamps in ms."""
 
     topics: tuple[str, ...] = ()
     tags: str | None = None

@@ -194,7 +194,7 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
 
 
 def _java_variables(java: Java) -> dict[str, str]:
-    """What the environment of a session's processes has besides."""
+    """Further environment variables of a session's processes."""
     variables = {
         **our_packages(os.environ),
         "PYSPARK_PYTHON": sys.executable,  # not PATH's
@@ -208,7 +208,7 @@ def _java_variables(java: Java) -> dict[str, str]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Have processes that are started meanwhile write standard error to a file; with -v, not."""
+    """Let processes started in the block write standard error to a file; not with -v."""
     if os.environ.get("REPUT_TRACEBACK"):
         yield
         return
@@ -234,7 +234,7 @@ def _said(log: Path) -> str:
 
 @contextmanager
 def _death_in_words() -> Iterator[None]:
-    """Say that the JVM was killed, where that is why Spark failed."""
+    """Raise SparkFailed with the cause if Spark failed because the JVM was killed."""
     from pyspark import SparkContext
 
     try:
@@ -249,7 +249,7 @@ def _death_in_words() -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Where the JVM is gone already, PySpark and py4j warn, log and raise as they close."""
+    """Silence PySpark and py4j, which warn, log and raise on closing if the JVM is gone already."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -306,7 +306,7 @@ def retrying(master: str) -> str:
 
 
 def local_cores(master: str) -> int:
-    """How many tasks a local master runs at once."""
+    """The number of tasks that a local master runs at once."""
     found = re.match(r"local\[(\*|\d+)", master)
     if not found:
         return 1

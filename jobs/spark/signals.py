@@ -63,7 +63,7 @@ def ending_by_signals() -> Iterator[None]:
 
 
 def _silence(on: bool) -> None:
-    """Whether nothing is logged: py4j would log the traces of all connections that break."""
+    """Switch logging off or on again: py4j would log the traces of all broken connections."""
     logging = sys.modules.get("logging")  # else nobody logs
     if logging is not None:
         logging.disable(logging.CRITICAL if on else logging.NOTSET)

@@ -51,7 +51,7 @@ class Chosen:
     tags: str | None = None
     sql: str | None = None
     since: int | None = None
-    until: int | None = None
+    until: int | None = None  # exclusive
     bodies: bool = True
     decompress: bool = False
     on_damage: str = "fail"

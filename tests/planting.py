@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.ledger import budget, records, sources
+from tests.rocketmq.build import cache_folder
 
 ROOT = Path(__file__).parents[1]
 PAGE = records.FOLDER / "planted_bugs.md"  # what the last runs here found
@@ -36,13 +36,12 @@ _STORES = (
     "/tests/store_format/rocksdb/stores", "/tests/store_format/storage/stores",
     "/tests/jobs/serve/answers",
 )  # fmt: skip
-_COMPILED = Path(os.environ.get("REPUT_CACHE", Path.home() / ".cache" / "reput")) / "pyc"
 _HEAD = """\
 # Planted bugs
 
 A line each time `make mutants` broke one rule in a copy of the tree: what was broken, where, and
 the first test that turned red. Written by that command; a run of some of the bugs writes their
-lines anew. The bugs themselves are in `tests/mutants.py` and the four tables that it joins.
+lines anew. The bugs themselves are in the tables that `tests/mutants.py` joins.
 
 | rule or promise | broken in | caught by |
 |---|---|---|
@@ -119,9 +118,9 @@ def plant(bug: Bug) -> str | None:
 def _tree() -> Iterator[Path]:
     """A copy of the tree that nobody else has now; it stays, and what Python compiles of it."""
     for number in itertools.count():
-        name = f"reput-mutants-{hashlib.sha1(bytes(ROOT)).hexdigest()[:8]}-{number}"
-        folder = Path(tempfile.gettempdir()) / name
-        folder.mkdir(mode=0o700, exist_ok=True)
+        name = f"{hashlib.sha1(bytes(ROOT)).hexdigest()[:8]}-{number}"
+        folder = cache_folder() / "mutants" / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,22 +138,25 @@ def same_tree(root: Path, copy: Path) -> None:
     """
     copy.mkdir(exist_ok=True)
     names = {entry.name: entry for entry in os.scandir(root)}
-    left_out = _LEFT_OUT(str(root), list(names))
-    for entry in os.scandir(copy):
-        if entry.name not in names or entry.name in left_out:
-            _remove(entry)
+    for name in _LEFT_OUT(str(root), list(names)):
+        del names[name]
+    for there in os.scandir(copy):
+        if there.name not in names or _kind(there) != _kind(names[there.name]):
+            _remove(there)
     for name, entry in names.items():
-        to = copy / name
-        linked = entry.is_symlink() or entry.path.endswith(_STORES)
-        if name in left_out or (to.is_symlink() and linked):
-            continue
-        if linked:
-            target = os.readlink(entry) if entry.is_symlink() else entry.path
-            to.symlink_to(target)
-        elif entry.is_dir():
+        to, kind = copy / name, _kind(entry)
+        if kind == "folder":
             same_tree(Path(entry), to)
-        elif not to.exists() or _stamp(to) != _stamp(Path(entry)):
+        elif kind == "link" and not to.is_symlink():
+            to.symlink_to(os.readlink(entry) if entry.is_symlink() else entry.path)
+        elif kind == "file" and not (to.exists() and _stamp(to) == _stamp(Path(entry))):
             shutil.copy2(entry, to)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink() or entry.path.endswith(_STORES):
+        return "link"
+    return "folder" if entry.is_dir() else "file"
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -171,7 +173,8 @@ def _remove(entry: os.DirEntry[str]) -> None:
 
 def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-rf", *words]
-    env = {**os.environ, "HYPOTHESIS_PROFILE": "planted", "PYTHONPYCACHEPREFIX": str(_COMPILED)}
+    compiled = {"PYTHONPYCACHEPREFIX": str(cache_folder() / "pyc")}  # as `make test` keeps it
+    env = {**os.environ, "HYPOTHESIS_PROFILE": "planted", **compiled}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
 

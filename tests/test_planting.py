@@ -83,6 +83,8 @@ def test_a_copy_of_the_tree_is_made_once_and_then_kept_the_same(tmp_path: Path) 
     (copy / "a/c.py").write_text("a bug")
     (root / "gone.py").unlink()
     (root / "a/d.py").write_text("new")
+    (copy / "link").unlink()
+    (copy / "link").write_text("no link any more")
     same_tree(root, copy)
     assert (copy / "a/b.py").stat().st_ino == kept
     assert [(copy / "a" / name).read_text() for name in ("c.py", "d.py")] == ["a/c.py", "new"]

@@ -53,6 +53,8 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
         assert given.field in MOVES_OTHERS, f"{given.field}, {given.what}: {found}"
         assert not given.covered
         assert outcome.reported, f"{given.field}, {given.what}: lost in silence"
+    if given.field in MOVES_ITSELF and outcome.reported and not said:
+        assert found == Class.NAMED_WRONG, f"{given.field}, {given.what}: {found}"
     if given.field and given.covered:
         assert outcome.reported, f"{given.field}, {given.what}: unseen"
         assert found in (Class.LOST, Class.SAME)

@@ -23,15 +23,10 @@ from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.rocketmq.replicas import SLAVE, until
-from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, two_brokers
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 _ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
-
-
-def large(count: int, first: int) -> list[dict[str, Any]]:
-    """More bytes than the sockets between two brokers hold."""
-    return [{**each, "b": 100_000} for each in messages(count, first=first)]
 
 
 def patiently(ask: Callable[[], list[list[Any]]]) -> list[str]:
@@ -101,8 +96,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     with master_and_slave(tmp_path) as (first, second, client):
         both = acknowledged(client, messages(3000))
         assert until(lambda: ends(second) == ends(first))
-        with killed_behind(first, second, client, large(300, 3000)) as sent:
-            pass
+        sent = killed_behind(first, second, client, large(300, 3000))
         late = {each[_ID] for each in sent}
         second.driver.kill()
     report, lines = found_by(master, slave)
@@ -138,8 +132,7 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
         (master_store,) = {tmp_path / "0", tmp_path / "1"} - {slave_store}
         both = acknowledged(client, messages(3000))
         assert until(lambda: ends(slave) == ends(master))
-        with killed_behind(master, slave, client, large(300, 3000)) as sent:
-            pass
+        sent = killed_behind(master, slave, client, large(300, 3000))
         late = {each[_ID] for each in sent}
         assert until(lambda: is_master(slave), 120)
         after = acknowledged(client, messages(1500, first=5000))

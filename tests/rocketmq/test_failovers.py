@@ -12,7 +12,7 @@ from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
 from tests.rocketmq.live import Broker, messages
 from tests.rocketmq.replicas import consumed, log_of, until
-from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, two_brokers
+from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -33,10 +33,11 @@ def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(
         assert copied(master, replica).records == 3000
         assert until(lambda: ends(slave) == ends(master))
         if lost:
-            # more than what the sockets between the two hold
-            late = [{**each, "b": 100_000} for each in messages(300, first=3000)]
-            with killed_behind(master, slave, client, late):
+
+            def copy_them() -> None:
                 assert copied(master, replica).records == 300
+
+            killed_behind(master, slave, client, large(300, 3000), copy_them)
         master.driver.kill()
         assert until(lambda: is_master(slave), 120)
         if lost:
@@ -44,7 +45,7 @@ def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(
                 copied(slave, replica)
         client.send(messages(1500, first=5000))
         if lost:
-            client.send([{**each, "b": 100_000} for each in messages(300, first=7000)])
+            client.send(large(300, 7000))
             with pytest.raises(ReplicaDiffers, match="is no beginning of that log"):
                 copied(slave, replica)
             replica = tmp_path / "another"

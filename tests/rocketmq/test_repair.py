@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,7 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
         return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
-def _cases() -> list[tuple[str, str]]:
-    return [(version, field) for version in VERSIONS for field in BYTES]
-
-
-@pytest.mark.parametrize(("version", "field"), _cases())
+@pytest.mark.parametrize(("version", "field"), product(VERSIONS, BYTES))
 def test_one_flipped_bit_costs_one_message(
     version: str, field: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
 ) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, Broker, Client
+from tests.rocketmq.live import QUEUES, Broker, Client, messages
 from tests.rocketmq.replicas import until
 
 VERSION = "5.3.3"
@@ -33,24 +33,32 @@ def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
             yield master, slave, Client(driver, there["namesrv"]), folder / str(both.index(slave))
 
 
-@contextmanager
 def killed_behind(
-    master: Broker, slave: Broker, client: Client, some: list[dict[str, Any]]
-) -> Iterator[list[list[Any]]]:
-    """Messages that the master acknowledges while its slave does nothing; then it is killed.
+    master: Broker,
+    slave: Broker,
+    client: Client,
+    some: list[dict[str, Any]],
+    before_the_kill: Callable[[], None] = lambda: None,
+) -> list[list[Any]]:
+    """Kill a master that has acknowledged messages while its slave did nothing; these as sent.
 
-    The list has what was sent once this has ended. Until then the client, whose end asks each
-    broker to forget it, waits for the slave, for longer than the controller waits for it.
+    The client ends after the kill: its end asks each broker to forget it, and waits for a slave
+    that does nothing for longer than the controller waits for it.
     """
-    sent: list[list[Any]] = []
     with _stopped(slave):
         before = _dispatched(master)
         client.driver.tell("send", namesrv=client.namesrv, messages=some, queues=QUEUES)
         assert until(lambda: _dispatched(master) == before + len(some))
         time.sleep(1)  # the last acknowledgement is on its way
-        yield sent
+        before_the_kill()
         master.driver.kill()
-    sent += client.driver.answer("send", timeout=300)["sent"]
+    sent: list[list[Any]] = client.driver.answer("send", timeout=300)["sent"]
+    return sent
+
+
+def large(count: int, first: int) -> list[dict[str, Any]]:
+    """More bytes than the sockets between two brokers hold."""
+    return [{**each, "b": 100_000} for each in messages(count, first=first)]
 
 
 @contextmanager

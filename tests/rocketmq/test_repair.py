@@ -44,7 +44,7 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
         return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
-@pytest.mark.parametrize(("version", "field"), product(VERSIONS, BYTES))
+@pytest.mark.parametrize(("version", "field"), [*product(VERSIONS, BYTES)])
 def test_one_flipped_bit_costs_one_message(
     version: str, field: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
 ) -> None:

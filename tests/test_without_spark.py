@@ -102,6 +102,7 @@ def run(tmp_path: Path, **env: str) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_every_command_but_sparks(tmp_path: Path) -> None:
     pytest.importorskip("argcomplete")
     done = run(tmp_path)

@@ -136,10 +136,8 @@ def test_the_planted_pickle_would_have_run(tmp_path: Path) -> None:
     assert (tmp_path / "marker").exists()
 
 
-@pytest.mark.parametrize(
-    ("kind", "share"),
-    [("nbi", 0), *(pytest.param(*more, marks=pytest.mark.long) for more in CUTS)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "share"), [("nbi", 0), *CUTS])
 def test_a_cut_kernel_is_compiled_anew(tmp_path: Path, kind: str, share: float) -> None:
     cache = tmp_path / "cache"
     folder = Path(run_kernel(REPUT_CACHE=str(cache)))

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "stage",
-    [s if s == "queues" else pytest.param(s, marks=pytest.mark.long) for s in STAGES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     (tmp_path / "sets").mkdir()

@@ -35,6 +35,7 @@ def test_the_demo_proves_damages_and_repairs(
     assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
+@pytest.mark.long
 def test_the_demo_in_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--json", "--engine", "local"]) == 0
     whole = json.loads(capsys.readouterr().out)

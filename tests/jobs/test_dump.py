@@ -506,6 +506,7 @@ def test_wrong_use_is_named(
     assert captured.out == ""
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "commitlog" / f"{0:020d}"
     path.parent.mkdir()

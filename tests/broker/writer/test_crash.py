@@ -56,14 +56,14 @@ def test_crash_states_by_the_ten_thousand(mode: str) -> None:
         checked += check_all(work(number, 40, **MODES[mode]), number, 6)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_crash_while_recovering_changes_nothing_of_what_is_recovered(seed: int) -> None:
     check_recovery(seed, 2)
 
 
 @pytest.mark.long
 @pytest.mark.explore
-@pytest.mark.parametrize("seed", seeds(range(3, 23)))
+@pytest.mark.parametrize("seed", seeds([0, *range(3, 22)]))
 def test_more_crashes_while_recovering(seed: int) -> None:
     check_recovery(seed, 6)
 

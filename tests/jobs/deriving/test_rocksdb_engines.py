@@ -38,7 +38,7 @@ def built(
 @pytest.mark.parametrize(
     ("name", "on_damage"),
     [
-        pytest.param("small_all_5.5.0", REFUSE, marks=pytest.mark.both),
+        ("small_all_5.5.0", REFUSE),
         ("many_queues_5.3.3", REFUSE),
         ("one_queue_5.3.3", REFUSE),
         ("middle_magic_5.3.3", SALVAGE),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
+@pytest.mark.long
 def test_all_columns_arrive_as_they_are(spark: "SparkSession") -> None:
     store = golden_stores.unpack("small_odd_5.5.0").input
     reput.register(spark)
@@ -86,8 +87,13 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
         run(tmp_path / "early")
 
 
-@pytest.mark.parametrize(("kind", "ordered"), [("consumequeue", "topic, queueId, queueOffset"),
-                                               ("indexfile", "file, entry")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "ordered"),
+    [
+        pytest.param("consumequeue", "topic, queueId, queueOffset", marks=pytest.mark.long),
+        ("indexfile", "file, entry"),
+    ],
+)
 def test_queues_and_index_are_streams(
     kind: str, ordered: str, spark: "SparkSession", tmp_path: Path
 ) -> None:

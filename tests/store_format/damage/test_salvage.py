@@ -244,7 +244,6 @@ def test_the_end_of_a_crc_that_became_a_zero_is_a_digit_as_for_rocketmq() -> Non
     assert salvage(log.log).summary.messages == 4
 
 
-@pytest.mark.both
 def test_a_golden_store_is_salvaged_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     """One record of 1,500 is damaged; RocketMQ's own recovery keeps 745 of them."""
     store = golden_stores.unpack("middle_size_5.3.3")

@@ -53,6 +53,7 @@ def copies(tmp_path: Path) -> list[Path]:
     return [*made, Path(archive)]
 
 
+@pytest.mark.long
 def test_another_place_compiles_nothing_anew(copies: list[Path], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert run_at(copies[0], cache).startswith(str(copies[0]))
@@ -63,6 +64,7 @@ def test_another_place_compiles_nothing_anew(copies: list[Path], tmp_path: Path)
         assert kept(cache) == compiled
 
 
+@pytest.mark.long
 def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     run_at(copies[0], cache)
@@ -73,6 +75,7 @@ def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> 
     assert len(list(cache.rglob("*.nbi"))) == 2 * sum(name.endswith(".nbi") for name in compiled)
 
 
+@pytest.mark.long
 def test_sources_that_a_kernel_does_not_import_change_nothing(
     copies: list[Path], tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def test_changes_are_seen_within_a_second() -> None:
     battery.check_changes(S3Storage(), f"{URL}/changes")
 
 
+@pytest.mark.long
 def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
     before = set(s3_server.object_keys())
     summary = battery.rebuild(f"{URL}/store", output)
@@ -169,6 +170,7 @@ def test_between_s3_and_a_disk(output: str, tmp_path: Path) -> None:
     assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
 
 
+@pytest.mark.long
 def test_verify_names_a_difference_by_its_url(output: str) -> None:
     battery.rebuild(f"{URL}/store", output)
     key = next(
@@ -187,6 +189,7 @@ def test_an_unfinished_set_is_not_verified(output: str) -> None:
         battery.look(f"{URL}/store", output)
 
 
+@pytest.mark.long
 def test_a_killed_driver_leaves_no_set(output: str, tmp_path: Path) -> None:
     battery.check_kills(f"{URL}/store", output, tmp_path)
     assert s3_server.unfinished_uploads() == 0
@@ -236,6 +239,7 @@ class Stuck(S3Storage):
         raise OSError("stuck")
 
 
+@pytest.mark.long
 def test_half_of_an_old_set_has_no_manifest(output: str, tmp_path: Path) -> None:
     battery.rebuild(f"{URL}/store", output)
     with pytest.raises(OSError, match="stuck"):

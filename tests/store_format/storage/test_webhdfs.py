@@ -44,6 +44,7 @@ def test_changes_are_seen(url: str) -> None:
     battery.check_changes(WebHdfsStorage(), f"{url}/changes")
 
 
+@pytest.mark.long
 def test_from_hdfs_to_hdfs(store: str, url: str, tmp_path: Path) -> None:
     output = f"{url}/deep/er/out"
     battery.rebuild(store, output)
@@ -53,6 +54,7 @@ def test_from_hdfs_to_hdfs(store: str, url: str, tmp_path: Path) -> None:
     assert battery.look(store, output, staging_folder=url).same
 
 
+@pytest.mark.long
 def test_an_output_that_overlaps_the_store_is_refused(store: str, url: str) -> None:
     spellings = [
         store, f"{store}/", url, f"{store}/x", f"{store}/commitlog", f"{url}//store",

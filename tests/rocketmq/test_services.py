@@ -232,7 +232,10 @@ def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None
 
 
 def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
-    """5.3.3: with one buffer, the second segment has none until the first is in its file."""
+    """5.3.3: with one buffer, the second segment has none until the first is in its file.
+
+    RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
+    """
     if reason := build.missing("5.3.3"):
         pytest.skip(reason)
     pool: dict[str, object] = {
@@ -254,4 +257,6 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
                 ours[writer.append(Message("T", bytes(400), properties=b"")).status] += 1
             except Unavailable as error:
                 ours[error.status] += 1
-    assert theirs["statuses"] == ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}
+    assert ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}
+    assert theirs["statuses"].keys() == ours.keys()
+    assert theirs["statuses"]["PUT_OK"] in (8, 16, 24)  # whole segments of 8

@@ -19,7 +19,7 @@ from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
-from reput.store_format.names import CONFIG, MANIFEST
+from reput.store_format.names import CONFIG
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore
@@ -75,7 +75,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     """
     from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.opening.queue_kind import FILES, kind_of_index, kind_of_queues
-    from reput.jobs.outputs.manifest import manifest_text
+    from reput.jobs.outputs.publish import begin_set, end_set
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
@@ -112,13 +112,11 @@ def repair(  # noqa: PLR0913 (a user's options)
         summary.on_damage = SALVAGE if damage.renumberings else REFUSE
         rows = repair_segments(job, damage, summary)
         check_unchanged(plan)
-        folder = job.staging.path("set")
-        target = place.storage.begin_set(folder, place.path, place.may_go)
+        target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
         _derive(found, job.staging, place.storage, target, summary, kinds)
-        raw = manifest_text(summary.manifest())
-        place.storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
+        end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
     return summary
 

@@ -121,7 +121,10 @@ class DamageFound(StoreError):
 
 
 class StoreChanged(StoreError):
-    """An input file changed while it was read."""
+    """An input file changed, or went, while it was read."""
+
+
+IS_GONE = ": is gone; it was there when the work began"  # after the path of such a file
 
 
 class PeerFailed(StoreError):

@@ -191,7 +191,7 @@ BUGS = (
     Bug("a late task makes no staging folder anew", "store_format/storage/local.py::LocalStorage._make_below",
         "            if not above:\n                raise\n", "            if not above:\n                self.make_folders(folder)\n",
         only(_WRITERS, "place")),
-    Bug("another attempt's file takes the place of the one that is there", _PUBLISH + "::_move_in",
+    Bug("another attempt's file takes the place of the one that is there", _PUBLISH + "::move_in",
         "moved = [(name, path) for name, path in files if name not in placed]", "moved = []",
         only("tests/test_cuts.py", "all_cuts")),
     Bug("ranges of slots are joined in order", _PIPELINE + "::Pipeline._index_rows",

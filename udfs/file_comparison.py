@@ -216,13 +216,39 @@ class CompareFiles:
             live = len(more) and int(more[0]["physicalOffset"]) >= self.log_end
             return None if self.growing and live else found
         if count == whole:
-            return None if self.growing else found
+            if self.growing:
+                return None
+            cut = self._last_put_was_cut(pair, there, derived)
+            return {**found, "behind": True} if cut else found
         missing = index_entries(derived, self.slots, 1 + count, 1)[0]
         if int(missing["physicalOffset"]) < self.again_from:
             return found
         if not self.growing and not self._consistent(there, count):
             return found
         return {**found, "behind": True}
+
+    def _last_put_was_cut(self, pair: Row, there: Reader, derived: Reader) -> bool:
+        """Whether the broker was killed after it had put the last entry into the index file, and
+        before it had noted that in the header.
+
+        RocketMQ's IndexFile.putKey counts an entry, then sets endPhyOffset, and endTimestamp last.
+        The entry before the last knows its time in whole seconds only.
+        """
+        head, wanted = read_header(there), read_header(derived)
+        if wanted.entries < 2 or self._differs(
+            pair, there, derived, _AFTER_END_OFFSET, pair["used"]
+        ):
+            return False
+        before, last = index_entries(derived, self.slots, wanted.entries - 1, 2)
+        offset, seconds = int(before["physicalOffset"]), int(before["timeDiff"])
+        passed = head.end_timestamp - wanted.begin_timestamp
+        return (
+            int(last["physicalOffset"]) >= self.again_from
+            and head._replace(end_timestamp=wanted.end_timestamp, end_offset=0)
+            == wanted._replace(end_offset=0)
+            and head.end_offset in (offset, wanted.end_offset)
+            and (passed // 1000 == seconds or wanted.entries == 2)
+        )
 
     def _consistent(self, file: Reader, count: int) -> bool:
         """Whether a file's slots and header are those of its first `count` entries."""

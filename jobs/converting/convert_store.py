@@ -32,7 +32,7 @@ from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
-from reput.jobs.outputs.publish import SET, end_set, put_derived
+from reput.jobs.outputs.publish import begin_set, end_set, put_derived
 from reput.jobs.outputs.summary import OutputFile, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
@@ -129,7 +129,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         rows = write_log(job, looked.log, to.segment_bytes, rules)
         for each in stores:
             check_unchanged(each.plan)
-        target = storage.begin_set(job.staging.path(SET), place.path, place.may_go)
+        target = begin_set(job.staging, place)
         storage.make_folders(f"{target}/{COMMIT_LOG}")
         moves = []
         for row in rows:

@@ -101,6 +101,8 @@ def _raised(error: BaseException) -> Raised:
     kind, trace = type(error).__name__, traceback.format_exc()
     if isinstance(error, faults.StoreError):
         return Raised(kind if hasattr(faults, kind) else "", str(error), trace)
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return Raised(faults.StoreChanged.__name__, f"{error.filename}{faults.IS_GONE}", trace)
     return Raised("", str(error) if isinstance(error, OSError) else f"{kind}: {error}", trace)
 
 

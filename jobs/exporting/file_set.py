@@ -15,7 +15,7 @@ from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.output import Output
-from reput.jobs.outputs.publish import begin_set, end_set
+from reput.jobs.outputs.publish import begin_set, end_set, move_in
 from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET
 from reput.jobs.outputs.sets import parse_manifest
 from reput.jobs.pipeline.job import FoundStore
@@ -145,7 +145,7 @@ def export_set(
             for path, row in zip(paths, written, strict=True)
         ]
         names = [row["name"] for row in written]
-        begin_set(job.staging, list(zip(names, paths, strict=True)), target)
+        move_in(job.staging, list(zip(names, paths, strict=True)), begin_set(job.staging, target))
         end_set(job.staging, done.manifest(), target)
         done.seconds = found.seconds()
         return done

@@ -83,12 +83,12 @@ def export_store(
         if isinstance(job.target, ManifestLast):
             with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as there:
                 made = _make(job, there.path("store"), configured, done)
-                target = begin_set(staging, [], output)
+                target = begin_set(staging, output)
                 done.files = [_copied(job.target, made, path, target) for path in _paths(made)]
         else:
             made = _make(job, staging.path("store"), configured, done)
             done.files = [_looked_at(made, path) for path in _paths(made)]
-            target = begin_set(staging, [], output)
+            target = begin_set(staging, output)
             local.move_all((f"{made}/{name}", f"{target}/{name}") for name in os.listdir(made))
         end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
     done.seconds = time.monotonic() - began

@@ -22,7 +22,7 @@ from reput.udfs.staging import PLACED_TREE, Staging
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
 
-SET = "set"
+_SET = "set"
 _UNNAMED_SHOWN = 20
 
 
@@ -80,7 +80,7 @@ def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
 ) -> None:
     """Move the accepted files into one folder, add the checkpoint, and publish it."""
-    target = output.storage.begin_set(staging.path(SET), output.path, output.may_go)
+    target = begin_set(staging, output)
     summary.files = put_derived(staging, built, checkpoint, target)
     end_set(staging, summary.manifest(), output)
 
@@ -89,19 +89,17 @@ def put_derived(
     staging: Staging, built: list[Built], checkpoint: bytes, target: str
 ) -> list[OutputFile]:
     """Move the accepted files into a set's folder, and add the checkpoint."""
-    _move_in(staging, [(row["name"], row["path"]) for row in built], target)
+    move_in(staging, [(row["name"], row["path"]) for row in built], target)
     files = [OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built]
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
 
 
-def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
-    """Move files (name in staging, path below the output) into a new folder; its path."""
-    target = output.storage.begin_set(staging.path(SET), output.path, output.may_go)
-    _move_in(staging, files, target)
-    return target
+def begin_set(staging: Staging, output: Output) -> str:
+    """Begin the set that takes the output's place; the path of the folder for its files."""
+    return output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
 
 
-def _move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None:
+def move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None:
     """Move files (name in staging, path in the set) into a set's folder.
 
     Files that were made at their paths (`StagingStorage.place`) move with their folders. If two
@@ -127,7 +125,7 @@ def _move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> Non
 def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     """Add the manifest, and put the folder in its place at once."""
     text = manifest_text(manifest)
-    output.storage.publish(staging.path(SET), output.path, output.may_go, (MANIFEST, text))
+    output.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
 
 
 def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> OutputFile:

@@ -23,12 +23,10 @@ def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterato
 
     After NotDurable it stays, as it may hold the old set while the new set may not last.
     """
-    while True:
-        folder = f"{parent}/{attempt_name(prefix)}"
-        release = storage.claim(folder)
-        if release is not None:
-            break
-    try:
+    folder, release = f"{parent}/{attempt_name(prefix)}", None
+    try:  # a signal may end the claim when the folder is there already
+        while (release := storage.claim(folder)) is None:
+            folder = f"{parent}/{attempt_name(prefix)}"
         yield Staging(storage, folder)
     except NotDurable:
         raise
@@ -38,7 +36,8 @@ def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterato
     else:
         storage.remove_tree(folder)
     finally:
-        release()
+        if release is not None:
+            release()
 
 
 def beside(storage: StagingStorage, output: str) -> tuple[str, str]:

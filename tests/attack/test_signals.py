@@ -70,11 +70,8 @@ def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:
 
 
 def wait_for_staging(process: subprocess.Popen[str], folder: Path) -> None:
-    """Until it has written beside its output: processes of this machine are about to run tasks.
-
-    A signal between the making of its folder there and the claim leaves that to the next job.
-    """
-    wait_for(process, lambda: list(folder.glob("*/*")))
+    """Until its staging folder is there: processes of this machine are about to run tasks."""
+    wait_for(process, lambda: list(folder.iterdir()))
 
 
 def without_progress(errors: str) -> list[str]:

@@ -20,15 +20,6 @@ from tests.jobs.sources.reading import table, up_to, write
 KINDS = ["parquet", "jsonl", "delta", "rocketmq"]
 
 
-@pytest.fixture
-def writing(tmp_path: Path) -> Iterator[Writing]:
-    process = Writing(tmp_path / "store")
-    try:
-        yield process
-    finally:
-        process.stop()
-
-
 def grows(patch: pytest.MonkeyPatch, grow: Callable[[], Any]) -> None:
     """Let the log grow whenever a part of it is read, before and between its batches."""
     found = export_tasks.batches_of

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,6 @@ from tests.broker.writer.stores import open_writer
 from tests.in_process import run
 from tests.jobs.opening.writing import SEGMENT, SETTINGS, Writing
 from tests.rocketmq.judge import difference
-
-
-@pytest.fixture
-def writing(tmp_path: Path) -> Iterator[Writing]:
-    process = Writing(tmp_path / "store")
-    try:
-        yield process
-    finally:
-        process.stop()
 
 
 class Busy(LocalStorage):

@@ -1,0 +1,67 @@
+"""An index file of a broker that was killed within its last put."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.check import check
+from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.judging.check_report import CheckReport
+from reput.store_format.derived.expiry import index_entries
+from reput.store_format.derived.index_header import IndexHeader, encode_header, read_header
+from reput.store_format.storage.local import LocalStorage
+from tests import golden_stores
+
+NAME = "mixed_5.3.3"
+
+
+class Killed:
+    """A store whose broker was killed, and the header of its newest index file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.golden = golden_stores.unpack(NAME)
+        self.store = golden_stores.as_left(NAME, folder / "store")
+        (self.store / "abort").touch()
+        self.index = max((self.store / "index").iterdir())
+        file = LocalStorage().open(str(self.index))
+        self.head = read_header(file)
+        slots = int(str(self.golden.settings["maxHashSlotNum"]))
+        before, last = index_entries(file, slots, self.head.entries - 1, 2)
+        file.close()
+        assert before["physicalOffset"] < last["physicalOffset"]
+        self.offset = int(before["physicalOffset"])
+        self.time = self.head.begin_timestamp + int(before["timeDiff"]) * 1000
+
+    def check(self, **changed: int) -> CheckReport:
+        with self.index.open("r+b") as file:
+            file.write(encode_header(self.head._replace(**changed)))
+        settings: dict[str, Any] = {n: str(v) for n, v in self.golden.settings.items()}
+        with local_engine(1) as engine:
+            return check(engine, str(self.store), rocketmq=self.golden.version, settings=settings)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Killed:
+    return Killed(tmp_path)
+
+
+def test_a_header_that_ends_with_the_entry_before_the_last_is_only_behind(killed: Killed) -> None:
+    """IndexFile.putKey counts the entry, then sets endPhyOffset, and endTimestamp last."""
+    for offset in (killed.head.end_offset, killed.offset):
+        report = killed.check(end_timestamp=killed.time, end_offset=offset)
+        assert report.sound, report.differences
+        assert [each.path for each in report.behind] == [str(killed.index)]
+
+
+@pytest.mark.parametrize("changed", ["end_timestamp", "end_offset", "begin_offset", "slots_used"])
+def test_another_header_is_a_difference(killed: Killed, changed: str) -> None:
+    wrong = {changed: getattr(killed.head, changed) + 70_000}
+    report = killed.check(**{"end_timestamp": killed.time, **wrong})
+    assert len(report.differences) == 1
+
+
+def test_after_a_clean_stop_it_is_a_difference(killed: Killed) -> None:
+    (killed.store / "abort").unlink()
+    report = killed.check(end_timestamp=killed.time - 1)
+    assert len(report.differences) == 1

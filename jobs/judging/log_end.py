@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from reput.jobs.judging.differences import NO_SUCH_FILE, Difference
@@ -114,7 +115,7 @@ def _checkpoint(
     path = f"{job.plan.store}/{CHECKPOINT}"
     last = max((row["last_timestamp"] for row in linked.accepted if row["records"]), default=0)
     stored = max(known.physic_msg_timestamp, known.logics_msg_timestamp)
-    if stored > last and stored > (last := max(last, _newest(job, linked))):
+    if stored > last and stored > (last := max(last, _newest(job, linked, stored))):
         of = _time(last) if last else "none"
         yield path, f"knows of a message of {_time(stored)}, the log's last one is of {of}"
     place = max(known.confirm_phy_offset, known.logics_physical_offset)
@@ -122,20 +123,34 @@ def _checkpoint(
         yield path, f"knows of a message at {place:,}, the log ends at {linked.end:,}"
 
 
-def _newest(job: "Pipeline", linked: Linked) -> int:
-    """The greatest storeTimestamp in the last segment in use.
+def _newest(job: "Pipeline", linked: Linked, wanted: int) -> int:
+    """The greatest storeTimestamp in the last segment in use, and where that is less than `wanted`
+    also in those within which a clock was set back.
 
     It is searched only if the last record of every split is older than the checkpoint: then a
-    clock was set back, or records are gone. The last segment is enough, as a checkpoint's times
-    are those of the last messages before it was written.
+    clock was set back, or records are gone.
     """
-    segments = job.plan.segments
-    segment = next((s for s in reversed(segments) if s.start < linked.end), segments[0])
-    look = FindTorn(
-        job.plan.storage, segment, segment.start, min(linked.end, segment.end), job.rules.records, 0
-    )
-    rows = job.ids(1).run(FindNewest(look), NEWEST).collect()
-    return max((row["timestamp"] for row in rows), default=0)
+    segments, newest = job.plan.segments, 0
+    last = next((n for n in reversed(range(len(segments))) if segments[n].start < linked.end), 0)
+    for number in sorted({last, *_set_back(job, linked)}, reverse=True):
+        segment, end = segments[number], min(linked.end, segments[number].end)
+        look = FindTorn(job.plan.storage, segment, segment.start, end, job.rules.records, 0)
+        rows = job.ids(1).run(FindNewest(look), NEWEST).collect()
+        newest = max([newest, *(row["timestamp"] for row in rows)])
+        if newest >= wanted:
+            break
+    return newest
+
+
+def _set_back(job: "Pipeline", linked: Linked) -> Iterator[int]:
+    """The first segment, and those with a split that ends in an earlier time than the split
+    before it.
+    """
+    yield 0
+    rows = [row for row in linked.accepted if row["records"]]
+    for before, row in pairwise(rows):
+        if row["last_timestamp"] < before["last_timestamp"]:
+            yield row["split"] // job.plan.splits.in_segment
 
 
 def _time(milliseconds: int) -> str:

@@ -484,7 +484,7 @@ BUGS = (
         "if own and (self.growing or ABORT in dict(listed(there, against))):", "if own:",
         quiet("clean_stop")),
     Bug("a clock may have been set back", "jobs/judging/log_end.py::_checkpoint",
-        "stored > (last := max(last, _newest(job, linked)))", "True",
+        "stored > (last := max(last, _newest(job, linked, stored)))", "True",
         ("tests/jobs/judging/test_log_end.py", "-k", "clock")),
     Bug("a deleted topic is no fault", "jobs/judging/verdict.py::_Judging._missing",
         'if row["folder"] != INDEX and self._deleted(topic):', "if False:", quiet("deleted")),

@@ -1,6 +1,7 @@
 """check at the end of a log: a segment that is gone, and records torn where nothing covers them."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,6 +183,23 @@ def test_a_record_longer_than_a_window_does_not_end_the_look(
     log = ending_in({"body": bytes([1]) * 400}, {})
     place = tear(log, 11, True)
     assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]
+
+
+@pytest.mark.parametrize("newest", [25, 50])
+def test_a_clock_that_was_set_back_a_segment_ago(newest: int) -> None:
+    """The checkpoint knows of a message before that; its splits and the last segment are older."""
+    made = messages(newest + 1)
+    made += [
+        replace(each, store_timestamp=each.store_timestamp - 3_600_000)
+        for each in messages(120)[newest + 1 :]
+    ]
+    log = damaged(made)
+    time = made[newest].store_timestamp
+    assert log.places[newest] // SEGMENT == log.places[newest + 1] // SEGMENT
+    storage = storage_of(log.log)
+    for knows, says in ((time, False), (time + 1, True)):
+        storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(knows, knows))
+        assert bool(lost(checked(log, storage=storage))) == says
 
 
 def test_a_clock_that_was_set_back_is_no_lost_end() -> None:

@@ -131,6 +131,12 @@ BUGS = (
         only(_RECOVER, "only_what")),
     Bug("a lost sector ends the log", "jobs/in_place/recover_store.py::_without_torn", "if end >= linked.end:", "if True:",
         only(_RECOVER, "sector")),
+    Bug("a put that a kill cut is no difference", "udfs/file_comparison.py::CompareFiles._goes_on",
+        "{**found, \"behind\": True} if cut else found", "found", ("tests/udfs/test_file_comparison.py",)),
+    Bug("a cut put left the time of the entry before", "udfs/file_comparison.py::CompareFiles._last_put_was_cut",
+        "(passed // 1000 == seconds or wanted.entries == 2)", "True", ("tests/udfs/test_file_comparison.py",)),
+    Bug("a claim that a signal ends leaves no folder", "jobs/outputs/staging_folder.py::staging_folder",
+        "    except BaseException:\n        storage.remove_tree(folder)\n        raise\n", "", only(_LEFTOVERS, "claimed")),
     Bug("entries of expired messages are no fault", "udfs/file_comparison.py::CompareFiles._expired",
         "if expired.all() else 0", "if False else 0", only(_RECOVER, "expired")),
     # The same bytes however the work is cut

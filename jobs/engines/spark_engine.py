@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
-_GONE = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:\n]*: '([^'\n]+)'", re.M)
+_GONE = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:\n]*: (['\"])(.+)\1$", re.M)
 # A cluster may have more cores than its settings show, and these need tasks too.
 _CORES_THERE_MAY_BE = 128
 
@@ -135,7 +135,7 @@ def raised_in_tasks() -> Iterator[None]:
         yield
     except PySparkException as error:
         if gone := _GONE.search(str(error)):
-            raise faults.StoreChanged(f"{gone[1]}{faults.IS_GONE}") from None
+            raise faults.StoreChanged(f"{gone[2]}{faults.IS_GONE}") from None
         raised = _RAISED.search(str(error))
         kind = getattr(faults, raised[1], None) if raised else None
         if raised is None or kind is None:

@@ -483,6 +483,8 @@ BUGS = (
     Bug("after a clean stop nothing may be missing", "jobs/judging/verdict.py::_Judging.__init__",
         "if own and (self.growing or ABORT in dict(listed(there, against))):", "if own:",
         quiet("clean_stop")),
+    Bug("a clock may have been set back a segment ago", "jobs/judging/log_end.py::_newest",
+        "{last, *_set_back(job, linked)}", "{last}", ("tests/jobs/judging/test_log_end.py", "-k", "clock")),
     Bug("a clock may have been set back", "jobs/judging/log_end.py::_checkpoint",
         "stored > (last := max(last, _newest(job, linked, stored)))", "True",
         ("tests/jobs/judging/test_log_end.py", "-k", "clock")),

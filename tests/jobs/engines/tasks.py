@@ -60,6 +60,9 @@ class Fail:
             getattr(self, self.how)()
         return "done"
 
+    def gone(self) -> None:
+        Path("a/b it's gone").read_bytes()
+
     def store_error(self) -> NoReturn:
         raise StoreError("a/b: offset 7: what it is")
 

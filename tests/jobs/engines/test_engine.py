@@ -127,6 +127,7 @@ def test_numbers_and_tables_in_parts(engine: Engine) -> None:
         ("store_error", StoreError, "a/b: offset 7: what it is"),
         ("damage", DamageFound, "a/b: offset 7: it's 'damaged', \u2013 so: 100%"),
         ("changed", StoreChanged, "a/b changed"),
+        ("gone", StoreChanged, "a/b it's gone: is gone; it was there when the work began"),
     ],
 )
 def test_what_a_task_says_of_a_store_stays(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,16 @@ def test_tasks_of_other_machines_sync_what_is_to_be_published(
             file.write(b"x")
             file.finish(1)
             assert len(synced) == (shared and digest)
+
+
+def test_a_signal_while_the_folder_is_claimed_leaves_nothing(tmp_path: Path) -> None:
+    class Interrupted(LocalStorage):
+        def claim(self, folder: str) -> Callable[[], None] | None:
+            release = super().claim(folder)
+            assert release is not None
+            release()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), staging_folder(Interrupted(), str(tmp_path), ".x.reput"):
+        pass
+    assert list(tmp_path.iterdir()) == []

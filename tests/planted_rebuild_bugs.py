@@ -133,6 +133,8 @@ BUGS = (
         only(_RECOVER, "sector")),
     Bug("a put that a kill cut is no difference", "udfs/file_comparison.py::CompareFiles._goes_on",
         "{**found, \"behind\": True} if cut else found", "found", ("tests/udfs/test_file_comparison.py",)),
+    Bug("an entry that was put and not counted is no difference", "udfs/file_comparison.py::CompareFiles._consistent",
+        "written[0] == following", "False", ("tests/udfs/test_file_comparison.py",)),
     Bug("a cut put left the time of the entry before", "udfs/file_comparison.py::CompareFiles._last_put_was_cut",
         "(passed // 1000 == seconds or wanted.entries == 2)", "True", ("tests/udfs/test_file_comparison.py",)),
     Bug("a claim that a signal ends leaves no folder", "jobs/outputs/staging_folder.py::staging_folder",

@@ -223,7 +223,7 @@ class CompareFiles:
         missing = index_entries(derived, self.slots, 1 + count, 1)[0]
         if int(missing["physicalOffset"]) < self.again_from:
             return found
-        if not self.growing and not self._consistent(there, count):
+        if not self.growing and not self._consistent(there, count, missing):
             return found
         return {**found, "behind": True}
 
@@ -250,27 +250,41 @@ class CompareFiles:
             and (passed // 1000 == seconds or wanted.entries == 2)
         )
 
-    def _consistent(self, file: Reader, count: int) -> bool:
-        """Whether a file's slots and header are those of its first `count` entries."""
+    def _consistent(self, file: Reader, count: int, following: np.void) -> bool:
+        """Whether a file's slots and header are those of its first `count` entries.
+
+        A broker that was killed within IndexFile.putKey may have written the entry after these
+        (`following`) and its slot, and not have counted it; or have counted the last of them, and
+        not have noted its place as endPhyOffset.
+        """
         head = read_header(file)
-        newest, done, last, besides = np.zeros(self.slots, np.int32), 0, 0, 0
+        newest, done, besides = np.zeros(self.slots, np.int32), 0, 0
+        ends = [head.end_offset] if not count else []  # without entries: the previous file's
         while done < count:
             some = index_entries(file, self.slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
-            hashes = some["keyHash"].astype(np.int32)
-            previous = np.empty(len(some), np.int32)
-            chain(hashes, 1 + done, self.slots, 0, newest, previous)
-            every = some["physicalOffset"] < self.every_put_up_to
-            besides += int(np.count_nonzero(previous[every]))
+            besides += self._chained(some, 1 + done, newest)
             done += len(some)
-            last = int(some[-1]["physicalOffset"])
+            ends = [*ends, *(int(each) for each in some["physicalOffset"][-2:])][-2:]
         slots = _read(file, INDEX_HEADER_BYTES, self.slots * INDEX_SLOT_BYTES).view(INDEX_SLOT)
-        used = int(np.count_nonzero(newest)) + besides
+        used = [int(np.count_nonzero(newest)) + besides]
+        written = index_entries(file, self.slots, 1 + count, 1)
+        if not (slots == newest).all() and len(written) and written[0] == following:
+            besides += self._chained(written, 1 + count, newest)
+            used.append(int(np.count_nonzero(newest)) + besides)
         return (
             bool((slots == newest).all())
-            and head.slots_used == used
-            # last + 1: a writer's mark. Without entries, endPhyOffset is the previous file's.
-            and (not count or head.end_offset in (last, last + 1))
+            and head.slots_used in used
+            # last + 1: a writer's mark
+            and head.end_offset in (*ends, ends[-1] + 1)
         )
+
+    def _chained(self, some: np.ndarray, number: int, newest: np.ndarray) -> int:
+        """Put the entries from `number` on into the slots; by how many more than the slots in use
+        they raise hashSlotCount.
+        """
+        previous = np.empty(len(some), np.int32)
+        chain(some["keyHash"].astype(np.int32), number, self.slots, 0, newest, previous)
+        return int(np.count_nonzero(previous[some["physicalOffset"] < self.every_put_up_to]))
 
 
 def _is_mark(found: Row) -> bool:

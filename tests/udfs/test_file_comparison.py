@@ -30,6 +30,7 @@ class Killed:
         before, last = index_entries(file, slots, self.head.entries - 1, 2)
         file.close()
         assert before["physicalOffset"] < last["physicalOffset"]
+        self.opens_a_slot = int(last["previous"]) == 0
         self.offset = int(before["physicalOffset"])
         self.time = self.head.begin_timestamp + int(before["timeDiff"]) * 1000
 
@@ -52,6 +53,17 @@ def test_a_header_that_ends_with_the_entry_before_the_last_is_only_behind(killed
         report = killed.check(end_timestamp=killed.time, end_offset=offset)
         assert report.sound, report.differences
         assert [each.path for each in report.behind] == [str(killed.index)]
+
+
+def test_an_entry_that_was_put_and_not_counted_is_behind(killed: Killed) -> None:
+    """IndexFile.putKey writes the entry, its slot and hashSlotCount, and then counts it."""
+    changed = {"end_offset": killed.offset, "end_timestamp": killed.time}
+    changed["next_entry"] = killed.head.next_entry - 1
+    for slots_used in range(killed.head.slots_used - 2, killed.head.slots_used + 2):
+        report = killed.check(**changed, slots_used=slots_used)
+        may_be = (killed.head.slots_used, killed.head.slots_used - killed.opens_a_slot)
+        assert report.sound == (slots_used in may_be), report.differences
+        assert len(report.behind) + len(report.differences) == 1
 
 
 @pytest.mark.parametrize("changed", ["end_timestamp", "end_offset", "begin_offset", "slots_used"])

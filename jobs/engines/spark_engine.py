@@ -134,13 +134,13 @@ def raised_in_tasks() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if gone := _GONE.search(str(error)):
-            raise faults.StoreChanged(f"{gone[2]}{faults.IS_GONE}") from None
         raised = _RAISED.search(str(error))
         kind = getattr(faults, raised[1], None) if raised else None
-        if raised is None or kind is None:
-            raise
-        raise kind(raised[2]) from None
+        if raised is not None and kind is not None:
+            raise kind(raised[2]) from None
+        if gone := _GONE.search(str(error)):
+            raise faults.StoreChanged(f"{gone[2]}{faults.IS_GONE}") from None
+        raise
 
 
 @contextmanager

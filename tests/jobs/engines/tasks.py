@@ -63,6 +63,13 @@ class Fail:
     def gone(self) -> None:
         Path("a/b it's gone").read_bytes()
 
+    def gone_and_named(self) -> NoReturn:
+        try:
+            self.gone()
+        except FileNotFoundError as error:
+            raise StoreError("a/b: names a file that is not there") from error
+        raise AssertionError
+
     def store_error(self) -> NoReturn:
         raise StoreError("a/b: offset 7: what it is")
 

@@ -127,6 +127,7 @@ def test_numbers_and_tables_in_parts(engine: Engine) -> None:
         ("store_error", StoreError, "a/b: offset 7: what it is"),
         ("damage", DamageFound, "a/b: offset 7: it's 'damaged', \u2013 so: 100%"),
         ("changed", StoreChanged, "a/b changed"),
+        ("gone_and_named", StoreError, "a/b: names a file that is not there"),
         ("gone", StoreChanged, "a/b it's gone: is gone; it was there when the work began"),
     ],
 )

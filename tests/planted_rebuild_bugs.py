@@ -226,7 +226,7 @@ BUGS = (
         "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
         only("tests/test_golden.py", "refused_by_name")),
     Bug("what a task says comes out as it was", "jobs/engines/spark_engine.py::raised_in_tasks",
-        "if raised is None or kind is None:", "if True:", only("tests/test_golden.py", "task_says")),
+        "if raised is not None and kind is not None:", "if False:", only("tests/jobs/engines/test_engine.py", "task_says")),
     # Wrong input
     Bug("a segment of a wrong size", _SEGMENTS + "::_check_sizes", "if segment.state.size != configured:", "if False:",
         only(_WRONG, "short")),

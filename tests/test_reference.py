@@ -56,7 +56,17 @@ def index_entries(derivation: Derivation, number: int) -> list[tuple[int, ...]]:
     return list(struct.iter_unpack(">iqii", data.ljust(-(-len(data) // 20) * 20, b"\0")))
 
 
-@pytest.mark.parametrize("name", golden_stores.names())
+# of many or large segments, which the reference goes through a record at a time
+SLOW = ("broker_crash_5.3.3", "default_sizes_5.3.3")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] * (name in SLOW))
+        for name in golden_stores.names()
+    ],
+)
 def test_agrees_with_what_rocketmq_wrote(name: str) -> None:
     store = golden_stores.unpack(name)
     with store.segments() as segments:

@@ -10,6 +10,7 @@ import pytest
 from reput.jobs.cli import main
 
 
+@pytest.mark.long
 def test_the_demo_proves_damages_and_repairs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,7 +36,6 @@ def test_the_demo_proves_damages_and_repairs(
     assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
-@pytest.mark.long
 def test_the_demo_in_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--json", "--engine", "local"]) == 0
     whole = json.loads(capsys.readouterr().out)

@@ -27,6 +27,7 @@ def main() -> int:
         command = commands.add_parser(name)
         command.add_argument("--cores", type=int, default=os.cpu_count() or 1)
         command.add_argument("--only", default="", help="tests whose ids hold these words")
+        command.add_argument("--under", type=budget.seconds, metavar="30s", help="no slower tests")
         if name != "tested":
             command.add_argument("--budget", type=budget.seconds, required=True, metavar="30m")
         if name != "explore":
@@ -52,6 +53,8 @@ def main() -> int:
     runs = records.fold(known)
     tests = due.look(known, runs, Tree(), args.commits)
     tests = [each for each in tests if args.only in each.test and each.long >= args.long]
+    if args.under:
+        tests = [each for each in tests if each.seconds < args.under]
     if args.command == "tested":
         not_red = len(planting.due(mutants.ALL))
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make tested | head`

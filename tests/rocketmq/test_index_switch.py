@@ -31,9 +31,8 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "version", ["5.4.0", pytest.param("5.5.0", marks=pytest.mark.long)]
-)  # fmt: skip
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["5.4.0", "5.5.0"])
 def test_without_index_files(
     version: str, folder: Path, drivers: Drivers, reput: Reput,
     needs_rocketmq: Callable[[str], None],

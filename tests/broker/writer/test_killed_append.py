@@ -129,6 +129,7 @@ def _kill_and_ask(
     assert grown
 
 
+@pytest.mark.long
 def test_rocketmq_finds_each_key_once_after_a_kill(tmp_path: Path, lines: Path) -> None:
     """Before, it found less than half of them, or some twice."""
     _kill_and_ask(tmp_path, lines, "5.3.3", "rollovers", 2, "quick")

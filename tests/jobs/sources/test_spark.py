@@ -87,12 +87,10 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
         run(tmp_path / "early")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "ordered"),
-    [
-        pytest.param("consumequeue", "topic, queueId, queueOffset", marks=pytest.mark.long),
-        ("indexfile", "file, entry"),
-    ],
+    [("consumequeue", "topic, queueId, queueOffset"), ("indexfile", "file, entry")],
 )
 def test_queues_and_index_are_streams(
     kind: str, ordered: str, spark: "SparkSession", tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -51,8 +52,15 @@ class Life:
     def copy(self, name: str) -> Path:
         """The store as its files are now: a running broker's, as a kill would leave them."""
         target = self.folder / name
-        subprocess.run(["cp", "-r", "--sparse=always", self.store, target], check=True)
-        return target
+        command = ["cp", "-r", "--sparse=always", str(self.store), str(target)]
+        for _ in range(10):
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode == 0:
+                return target
+            # the broker looks for what has expired every ten seconds: a file went meanwhile
+            assert "No such file" in done.stderr, done.stderr
+            shutil.rmtree(target)
+        raise AssertionError(f"no copy in ten: {done.stderr}")
 
 
 def caught_up(broker: Broker) -> None:

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.java import find_java_home
+from reput.store_format.disk.cache_folder import cache_folder
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.staging import ENTRIES, PLACED_TREE
@@ -158,13 +159,20 @@ spark.stop()
 """
 
 
+def kept_kernels() -> Path:
+    """The folder of this process' compiled kernels: to compile them took most of a job's time."""
+    path = cache_folder().path
+    assert path
+    return Path(path).parent
+
+
 def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]") -> None:
     """A job on two executors, each a JVM of its own."""
     (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(folder / "numba"), master],
+        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(kept_kernels()), master],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
         env={
             **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),

@@ -159,6 +159,9 @@ def fails_at(work: Work, number: int, how: Failure, for_ever: bool) -> None:
         # the step's own fsync: either set may be there after a power cut, so both must be whole
         for crash in crash_states(work.before, done, number, 2, every=len(done)):
             assert published(crash.files) in (work.old, work.new), crash.how
+        # and neither was removed: what was exchanged keeps its names when the exchange is undone
+        kept = {p.partition("/set/")[2]: c for p, c in files.tree().items() if ".reput-" in p}
+        assert kept == {p.removeprefix(f"{OUTPUT}/"): c for p, c in work.old.items()}
     rebuild(files, "new", bool(found_set))
     assert published(files) == work.new
     assert work.leftovers(files) == []

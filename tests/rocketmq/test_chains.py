@@ -80,17 +80,31 @@ def test_a_store_of_several_releases(
 
 def lost_keys(store: Path, settings: Mapping[str, Any]) -> int:
     """How many keys of the log the index lacks; those of tags do not count."""
+    there, lost = indexed(store, settings), 0
+    for record in stored_records(store / "commitlog"):
+        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
+        lost += sum(max(count - there[key], 0) for key, count in wanted.items())
+    return lost
+
+
+def messages_indexed_twice(store: Path, settings: Mapping[str, Any]) -> int:
+    """How many messages have more entries of a key in the index than they have such keys."""
+    there, twice = indexed(store, settings), 0
+    for record in stored_records(store / "commitlog"):
+        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
+        twice += any(there[key] > count for key, count in wanted.items())
+    return twice
+
+
+def indexed(store: Path, settings: Mapping[str, Any]) -> Counter[tuple[int, int]]:
+    """(physicalOffset, keyHash) of each entry in the index files."""
     there: Counter[tuple[int, int]] = Counter()
     for path in sorted((store / "index").iterdir()):
         slots, most = settings["maxHashSlotNum"], settings["maxIndexNum"]
         with IndexFileReader(LocalStorage(), str(path), slots, most) as file:
             for entry in (file.entry(n) for n in range(1, file.header.next_entry)):
                 there[entry.physical_offset, entry.key_hash] += 1
-    lost = 0
-    for record in stored_records(store / "commitlog"):
-        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
-        lost += sum(max(count - there[key], 0) for key, count in wanted.items())
-    return lost
+    return there
 
 
 def keys_of(record: Record) -> list[int]:
@@ -114,7 +128,11 @@ def test_a_killed_store_of_several_releases(
         pytest.skip("killed while it made a queue's file")
     stopped = len(releases) - 1 not in kills
     checked = run_check(store, None, {})  # type: ignore[arg-type]
-    assert checked.sound == (not stopped or not lost_keys(store, SETTINGS)), checked.differences
+    lost, twice = lost_keys(store, SETTINGS), messages_indexed_twice(store, SETTINGS)
+    # Of each kill one message may be there twice. Rarely a 5.5.0 has put a whole file's keys again
+    # (docs/formats/learned.md), which no rule of the index explains: a rebuild alone mends it.
+    sound = not stopped or (not lost and twice <= len(kills))
+    assert checked.sound == sound, (lost, twice, checked.differences)
     if stopped:
         return
     copy(store, theirs)

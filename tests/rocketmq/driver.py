@@ -18,11 +18,10 @@ from tests.rocketmq.build import java_command
 Answer = dict[str, Any]
 # A test's JVM lives for seconds: it earns nothing back of what an optimizing compiler costs, nor of
 # the two RSA keys that a broker and its name server make for TLS, which no client of ours speaks.
-SHORT_LIVED = (
-    ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dtls.server.mode=disabled")
-    if "PYTEST_VERSION" in os.environ
-    else ()
+QUICK_TO_START = (
+    ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if "PYTEST_VERSION" in os.environ else ()
 )
+SHORT_LIVED = (*QUICK_TO_START, "-Dtls.server.mode=disabled") if QUICK_TO_START else ()
 DERIVED = ("consumequeue", "batchconsumequeue", "index", "checkpoint", "abort", "lock")
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, cache_folder, java
+from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.live import free_port
 from tests.rocketmq.served import NAME
 
@@ -56,7 +57,8 @@ def proxy(version: str, namesrv: str, folder: Path) -> Iterator[str]:
     }  # fmt: skip
     (home / "conf" / "rmq-proxy.json").write_text(json.dumps(config))
     command = [
-        *(java(), *JAVA_OPTIONS, "-Xmx512m", f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
+        *(java(), *QUICK_TO_START, *JAVA_OPTIONS, "-Xmx512m"),
+        *(f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
         f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
         *(
             "-cp",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, build, cache_folder, java
+from tests.rocketmq.driver import QUICK_TO_START
 
 SOURCES = Path(__file__).parent / "clients"
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
@@ -62,6 +63,7 @@ def run(
         shutil.copy(DRIVER / "conf" / "logback.xml", conf / "logback_tools.xml")
         command = [
             java(),
+            *QUICK_TO_START,
             *JAVA_OPTIONS,
             f"-Duser.home={home}",
             f"-Drocketmq.home.dir={home}",

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.rocketmq.build import JAVA_OPTIONS, _locked, cache_folder, java
+from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.proxies import libraries
 
 FOLDER = Path(__file__).parent
@@ -65,7 +66,8 @@ def _build_java(made: Path) -> None:
 
 def _java_command(made: Path) -> list[str]:
     path = f"{made}:{_java_jars()}/*"
-    return [java(), *JAVA_OPTIONS, "-Xmx256m", "-Duser.home=.", "-cp", path, "reput.judge.Grpc"]
+    options = (*QUICK_TO_START, *JAVA_OPTIONS, "-Xmx256m", "-Duser.home=.")
+    return [java(), *options, "-cp", path, "reput.judge.Grpc"]
 
 
 def _build_python(made: Path) -> None:

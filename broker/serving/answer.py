@@ -23,10 +23,10 @@ class Hold(NamedTuple):
     topic: str
     queue_id: int
     position: int  # the request is handled again once the queue has this position
-    until: int  # milliseconds since 1970; then it gets the answer that it has
-    group: str | None = None  # of a pop, which waits for any queue of the topic
+    until: int  # milliseconds since 1970; then the Answer that has this Hold is sent
+    group: str | None = None  # a pop's group; a pop waits for any queue of the topic
     again: int | None = None  # the request is handled again at this time, before `until`
-    ready: "Callable[[], bool] | None" = None  # whether a pop has something to give by now
+    ready: "Callable[[], bool] | None" = None  # whether a pop would give a message by now
 
 
 class Question(NamedTuple):
@@ -36,7 +36,7 @@ class Question(NamedTuple):
     command: Command  # gets its opaque when it is sent
     pieces: tuple[BodyPiece, ...]  # follow the command's body
     wait: int  # milliseconds
-    # makes our answer of the client's; None: the client did not answer in time, or is gone
+    # turns the client's response into our answer; None: no response in time, or client gone
     then: "Callable[[Command | None], Answer]"
 
 

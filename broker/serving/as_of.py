@@ -1,4 +1,4 @@
-"""Where the log ended at a time: later records are after that physical offset."""
+"""The physical offset at which the log ended at a given time."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from reput.store_format.notes import Notes
 def end_at(log: LogReader, time: int, notes: Notes) -> int:
     """The physical offset before which all records were stored at `time` (milliseconds) or earlier.
 
-    Reads the first record of each segment, and goes through one segment. So, where a broker's clock
-    was set back, some records that were stored before `time` may be after that offset.
+    Reads the first record of each segment, and all records of one segment. So, if the broker's
+    clock was set back, records with a storeTimestamp up to `time` may follow that offset.
     """
     end, walked = log.end, log.segments[0]
     for segment in log.segments:

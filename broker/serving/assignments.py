@@ -1,5 +1,5 @@
-"""Which queues a member of a group reads, where the broker and not the member decides
-(QueryAssignmentProcessor): clients with `clientRebalance=false` ask for this.
+"""The queues that a member of a group reads, if the broker and not the member allocates them
+(QueryAssignmentProcessor). Clients with `clientRebalance=false` ask for their queues.
 """
 
 import json
@@ -27,7 +27,7 @@ from reput.store_format.names import RETRY_PREFIX
 
 _BROADCASTING, _CLUSTERING = "BROADCASTING", "CLUSTERING"
 _ALL_QUEUES = -1  # the queue id by which a member pops all queues of a topic
-# The strategies of a broker; clients have more.
+# The allocation strategies that a broker knows; clients know more.
 _STRATEGIES = {"AVG": averagely, "AVG_BY_CIRCLE": averagely_by_circle}
 
 
@@ -56,7 +56,7 @@ def assigned(
 
 def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The queues of one member, and whether it pulls or pops them (QueryAssignmentResponseBody).
-    Without queues where none can be allocated: the member then keeps those that it has.
+    If no queue can be allocated, the answer has none, and the member keeps its queues.
     """
     try:
         asked = json.loads(request.body or b"")
@@ -121,7 +121,7 @@ def set_mode(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def modes(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All modes that were set, as a slave asks for them."""
+    """All modes that were set; slaves ask for them."""
     table: dict[str, Any] = {"messageRequestModeMap": broker.modes.table()}
     return found(fastjson(table))
 

@@ -25,12 +25,12 @@ Guard = Callable[["Broker", Command, Caller], Answer | None]
 
 @dataclass
 class Broker:
-    """A name server and a broker on one store, which only reads it."""
+    """A name server and a broker that serve one store, and only read it."""
 
     store: ServedStore
     name: str  # brokerName
     cluster: str  # brokerClusterName
-    version: int  # its release's number in MQVersion
+    version: int  # the broker's release, as a number of MQVersion
     started: int  # when it began, in milliseconds since 1970
     offsets: GroupOffsets
     groups: SubscriptionGroups
@@ -42,14 +42,14 @@ class Broker:
     modes: RequestModes = field(default_factory=RequestModes)
     locks: QueueLocks = field(default_factory=QueueLocks)
     given: Given = field(init=False)
-    in_flight: InFlight = field(default_factory=InFlight)  # what was popped
-    orders: Orders = field(default_factory=Orders)  # what was popped in order
+    in_flight: InFlight = field(default_factory=InFlight)  # messages popped, not acknowledged
+    orders: Orders = field(default_factory=Orders)  # messages last popped in order, by queue
     pops: Iterator[int] = field(default_factory=count)  # numbers pops
-    # (group, topic) pairs of which something may be popped now
+    # (group, topic) pairs whose waiting pops are handled again, as they may find messages now
     woken: set[tuple[str, str]] = field(default_factory=set)
-    # How many pops of a group, a topic and a queue id wait.
+    # (group, topic, queue id) -> the number of waiting pops
     waiting: Callable[[str, str, int], int] = lambda group, topic, queue_id: 0
-    # Called before each request, in this order: the first Answer is the answer to the request.
+    # Called in turn before a request is handled. If a guard returns an Answer, that is sent.
     guards: list[Guard] = field(default_factory=list)
     # Called with a connection's number and the time, when the connection is closed.
     closed: list[Callable[[int, int], None]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Broker:
         self.outbox.append((connection, note._replace(version=self.version)))
 
     def _wake_due(self, now: int) -> None:
-        """Wake pops that wait for messages which nobody has acknowledged in time."""
+        """Wake pops for messages whose invisible time is over."""
         self.woken.update(self.in_flight.due(now))
 
     def address_for(self, caller: Caller) -> str:

@@ -1,4 +1,4 @@
-"""The name server's other requests than routes (DefaultRequestProcessor, RouteInfoManager)."""
+"""Requests to a name server other than routes (DefaultRequestProcessor, RouteInfoManager)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -33,21 +33,21 @@ def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answe
 
 
 def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that are brokers' own to a name server: the cluster's name and the broker's."""
+    """A name server's system topics: those named like the cluster and like the broker."""
     names = list(dict.fromkeys([broker.cluster, broker.name]))
     answer = {"brokerAddr": broker.address_for(caller), "topicList": names}
     return found(fastjson(answer))
 
 
 def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A name server's own settings of topics: there are none (KVConfigManager)."""
+    """A value of the name server's key-value settings, which are empty (KVConfigManager)."""
     namespace, key = text(request, "namespace"), request.fields.get("key")
     which = f"Namespace: {namespace}" + (f" Key: {key}" if key is not None else "")
     return refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, {which}")
 
 
 def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The name server's settings, so far as there are any (getConfig)."""
+    """The name server's settings: only the address at which it listens (getConfig)."""
     host, _, port = caller.local.rpartition(":")
     return found(f"bindAddress={host}\nlistenPort={port}\n".encode())
 

@@ -1,4 +1,4 @@
-"""How far groups have come, beside the ends of the queues (AdminBrokerProcessor)."""
+"""Offsets of groups, compared with the ends of their queues (AdminBrokerProcessor)."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def _progress(
 
 
 def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Each queue's first and last time, and where a group stands (QueryConsumeTimeSpanBody)."""
+    """Times of each queue's first, last, last consumed message (QueryConsumeTimeSpanBody)."""
     name, group = text(request, "topic"), text(request, "group")
     topic = broker.store.topics.get(name)
     if topic is None:

@@ -30,7 +30,7 @@ class Subscription(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Approximately how many bytes are kept of the subscription."""
+        """The approximate size of the subscription in memory, in bytes."""
         texts = len(self.topic) + len(self.text) + sum(map(len, self.tags))
         return _OBJECT_BYTES * (4 + len(self.codes) + len(self.tags)) + texts
 
@@ -41,7 +41,7 @@ class Client(NamedTuple):
     id: str
     version: int
     language: int
-    heard: int  # milliseconds since 1970: its last heartbeat
+    heard: int  # the time of its last heartbeat, milliseconds since 1970
     address: str = ""  # host:port
 
 
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def weight(self) -> int:
-        """Approximately how many bytes are kept of the group's subscriptions."""
+        """The approximate size of the group's subscriptions in memory, in bytes."""
         return sum(each.weight for each in self.subscriptions.values())
 
     def subscribe(self, wanted: Iterable[Subscription]) -> bool:
@@ -82,7 +82,7 @@ class Consumers:
     """All groups that have a client, and all producers."""
 
     def __init__(self, tell: Callable[[int, str], None] = lambda connection, group: None) -> None:
-        """tell: called for each client of a group whose members changed, with its connection."""
+        """tell: called with (connection, group) for each client of a group that has changed."""
         self.groups: dict[str, Group] = {}
         self.producers: dict[str, dict[int, Client]] = {}
         self._tell = tell
@@ -93,7 +93,7 @@ class Consumers:
     ) -> None:  # fmt: skip
         """Note a heartbeat for one group (registerConsumer). Raises TooManyClients.
 
-        keep: the heartbeat has no subscriptions; the group's stay as they are.
+        keep: the heartbeat has no subscriptions; the group keeps its subscriptions.
         """
         group = self.groups.get(wanted.name)
         weight = 0 if group is None else group.weight

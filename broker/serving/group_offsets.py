@@ -1,10 +1,10 @@
-"""How far consumer groups have come: what the store says, and what clients have committed since
+"""Offsets of consumer groups: those in the store, and those that clients have committed since
 (ConsumerOffsetManager). The store itself is never written to.
 """
 
 from reput.store_format.discover.config_folder import Offsets
 
-MOST_QUEUES = 200_000  # that clients may add for all groups together; a broker has no limit
+MOST_QUEUES = 200_000  # queues that clients may add, of all groups; a broker has no limit
 
 
 class TooManyOffsets(ValueError):
@@ -12,7 +12,7 @@ class TooManyOffsets(ValueError):
 
 
 class GroupOffsets:
-    """The next position that each group wants from each queue; -1 where there is none."""
+    """The position in each queue at which each group goes on; -1 if it is not known."""
 
     def __init__(self, start: Offsets) -> None:
         """start: the offsets of the store's config/consumerOffset.json."""
@@ -20,7 +20,7 @@ class GroupOffsets:
         self._pulled: dict[tuple[str, str, int], int] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
         self._added = 0
-        self.changes = 0  # counts commits; a file of offsets is written only if it has changed
+        self.changes = 0  # number of commits, by which to see whether a file is out of date
 
     def all(self) -> Offsets:
         """All offsets, by group and topic."""
@@ -47,7 +47,7 @@ class GroupOffsets:
         self.changes += 1
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group go on at an offset, which the answer to its next pull has
+        """Make the group go on at `offset`, of which the answer to its next pull tells it
         (assignResetOffset). Raises TooManyOffsets.
         """
         self.commit(group, topic, queue_id, offset)
@@ -68,16 +68,16 @@ class GroupOffsets:
         return found
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note up to where a group was given messages (commitPullOffset, from 5.0.0 on).
+        """Note the offset up to which a group was given messages (commitPullOffset, since 5.0.0).
 
-        This offset is only shown to operators: where there are too many it is not kept.
+        It is only shown to operators. Beyond MOST_QUEUES queues it is not kept.
         """
         key = group, topic, queue_id
         if key in self._pulled or len(self._pulled) < MOST_QUEUES:
             self._pulled[key] = offset
 
     def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """Up to where a group was given messages (queryPullOffset)."""
+        """The offset up to which a group was given messages; -1 if unknown (queryPullOffset)."""
         return self._pulled.get((group, topic, queue_id), -1)
 
     def topics_of(self, group: str) -> list[str]:

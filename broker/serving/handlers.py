@@ -1,4 +1,4 @@
-"""The table of requests that are answered, and how a request is answered."""
+"""The handlers of all requests that are answered, by request code."""
 
 from reput.broker.remoting.codes import Language, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
@@ -80,7 +80,7 @@ def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def reply(broker: Broker, request: Command, said: Answer) -> Command:
-    """The command that carries an answer, without its ranges of the log."""
+    """The response of an answer, without the pieces of the log that follow its body."""
     return Command(
         said.code, request.opaque, RESPONSE_BIT, said.fields, said.body, said.remark,
         broker.version, Language.PYTHON, request.serialization,

@@ -16,7 +16,7 @@ from reput.store_format.storage.protocol import InputStorage, Reader
 
 
 class LogFile:
-    """An open segment. It is closed once nothing refers to it, also no answer being sent."""
+    """An open segment. It is closed once nothing refers to it, such as an answer being sent."""
 
     def __init__(self, storage: InputStorage, segment: Segment) -> None:
         self.start = segment.start

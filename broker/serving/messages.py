@@ -40,7 +40,7 @@ def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def whole_record(broker: Broker, place: int) -> LogRange | None:
-    """The record at a physical offset; None if there is none, or it is not served."""
+    """The record at a physical offset; None if no record is there, or it is not served."""
     store = broker.store
     try:
         record = store.log.record_at(place)

@@ -38,11 +38,11 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
-    """Whether a queue still has its first message, and the log from there on would fit into memory.
-    A new group then begins at this message, wherever it wanted to (checkInMemByConsumeOffset).
+    """Whether a queue still has its first message, and the log from that message on would fit into
+    memory: a new group then begins at it, wherever it asked to begin (checkInMemByConsumeOffset).
 
     True for an empty queue up to 5.0.0. From 5.1.0 on a broker asks the kernel which pages are in
-    memory; here the older rule stays, as its result does not change from one day to the next.
+    memory. Here the older rule stays, as its result does not vary from day to day.
     """
     if queue is not None and queue.minimum > 0:
         return False
@@ -75,8 +75,8 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
 def keep_pulled(
     broker: Broker, request: Command, group: str, topic: str, queue_id: int, upto: int
 ) -> None:
-    """Note up to where a pull gave its group messages, and, if the request has that, how far the
-    group has come (PullMessageProcessor.tryCommitOffset).
+    """Note the offset up to which a pull gave its group messages, and commit the group's offset if
+    the request has FLAG_COMMIT_OFFSET (PullMessageProcessor.tryCommitOffset).
     """
     broker.offsets.pulled(group, topic, queue_id, upto)
     if number(request, "sysFlag") & _COMMIT_OFFSET:
@@ -85,7 +85,7 @@ def keep_pulled(
 
 
 def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All offsets of all groups (getAllConsumerOffset), as a slave asks for them."""
+    """All offsets of all groups; slaves ask for them (getAllConsumerOffset)."""
     answer: dict[str, Any] = {"offsetTable": broker.offsets.table()}
     return found(fastjson(answer))
 

@@ -13,7 +13,7 @@ from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topic_facts import message_queue
 from reput.store_format.derived.queue_times import Boundary
 
-_NOWHERE = -1  # an offset that is not given
+_NOWHERE = -1  # `offset` of a request that gives none
 
 
 def reset(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -24,7 +24,7 @@ def reset(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _by_server(broker: Broker, request: Command) -> Answer:
-    """Set offsets; the answer to the next pull of each queue has the new one (resetOffsetInner)."""
+    """Set offsets: the answer to each queue's next pull has the new offset (resetOffsetInner)."""
     name, group = text(request, "topic"), text(request, "group")
     queue_id, offset = number(request, "queueId", -1), number(request, "offset", _NOWHERE)
     topic = broker.store.topics.get(name)
@@ -95,7 +95,7 @@ def _by_clients(broker: Broker, request: Command) -> Answer:
 
 
 def _at_time(broker: Broker, topic: str, queue_id: int, time: int) -> int:
-    """A queue's position at a time in milliseconds; below 0: its end."""
+    """A queue's position at a time. time: milliseconds; below 0: the queue's end."""
     queue = broker.store.queue(topic, queue_id)
     if queue is None:
         return 0

@@ -25,7 +25,7 @@ def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A queue's position at a time; boundaryType counts from the release on that knows it."""
+    """A queue's position at a time; boundaryType is ignored by releases that do not know it."""
     queue = _queue(broker, request)
     timestamp = number(request, "timestamp")
     upper = request.fields.get("boundaryType", "").lower() == Boundary.UPPER
@@ -34,7 +34,7 @@ def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def earliest_time(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """When the first message of a queue was stored, in milliseconds; -1 where there is none."""
+    """The storeTimestamp of a queue's first message; -1 if the queue has no message."""
     queue = _queue(broker, request)
     return found(timestamp=-1 if queue is None else queue.earliest_time())
 

@@ -1,8 +1,8 @@
 """POP: messages of a topic's queues that stay invisible to the rest of the group until they are
-acknowledged, or their time is up (PopMessageProcessor).
+acknowledged, or their invisible time is over (PopMessageProcessor).
 
-A broker writes check points and retries into its log. Here both are in memory (broker/pop), and a
-message is given again from its place in the log, with its reconsumeTimes counted up.
+A broker writes check points and retries into its log. Here both are in memory (broker/pop): a
+message is read again from its place in the log, and given with its reconsumeTimes counted up.
 """
 
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ class _Pop:
     def _give(self, topic: Topic, queue_id: int, offset: int, got: Got) -> None:
         broker, group, name = self.broker, self.asked.group, topic.name
         positions = np.concatenate(got.positions).tolist()
-        # first, because it raises TooManyOffsets where it is one queue too many
+        # first, as it may raise TooManyOffsets, before anything is noted of these messages
         broker.offsets.commit(group, name, queue_id, offset if self.in_order else got.next)
         if self.in_order:
             info = broker.orders.popped(
@@ -129,7 +129,7 @@ class _Pop:
         in_flight = self.broker.in_flight
         keep = in_flight.put if times else in_flight.add
         keep(self.asked.group, topic, point)
-        # handles name the check point's first position, to find the check point by it
+        # a handle names its check point by the check point's first position
         self.infos.add(topic, queue_id, positions[0], positions)
 
     def again(self, topic: Topic) -> None:

@@ -1,6 +1,6 @@
 """Acknowledgements of popped messages, and changes of their invisible time (AckMessageProcessor,
-ChangeInvisibleTimeProcessor). A handle that is not in flight any more, or never was, changes
-nothing, and is answered with SUCCESS, as by a broker.
+ChangeInvisibleTimeProcessor). The handle of a message that is not in flight changes nothing, and
+is answered with SUCCESS, as by a broker.
 """
 
 import base64
@@ -79,7 +79,7 @@ def _batch(asked: Any) -> tuple[str, str, int, Handle, list[int]]:
 
 
 def _bits(text: Any) -> list[int]:
-    """The bits of a BitSet in BitSetSerializerDeserializer's form: base 64 of toByteArray."""
+    """Numbers of the set bits in BitSetSerializerDeserializer's text: base 64 of toByteArray."""
     raw = base64.b64decode(text or "", validate=True)
     return list(_set_bits(raw[: _ACKS_MOST // 8]))
 
@@ -126,7 +126,7 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
 def _place(
     broker: Broker, request: Command, caller: Caller
 ) -> tuple[str, str, int, int, Handle] | Answer:
-    """(group, topic, queue, position, handle) that a request names, or the refusal of these."""
+    """(group, topic, queue, position, handle) that a request names, or its refusal."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group, position = text(request, "consumerGroup"), number(request, "offset")
     topic = broker.store.topics.get(name)
@@ -147,7 +147,7 @@ def _bounds(broker: Broker, topic: str, queue_id: int) -> tuple[int, int]:
 def _acknowledge(
     broker: Broker, group: str, topic: str, queue_id: int, handle: Handle, position: int
 ) -> Answer | None:
-    """Acknowledge a message; returns why that cannot be done, None if it is done."""
+    """Acknowledge a message. Returns the refusal, or None if nothing is refused."""
     if not handle.in_order:
         broker.in_flight.settle(group, topic, (queue_id, handle.start, handle.pop_time), position)
         return None

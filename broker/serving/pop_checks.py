@@ -21,7 +21,7 @@ _LOOK_AGAIN = 200  # milliseconds
 
 
 class Asked(NamedTuple):
-    """Whose messages are asked for."""
+    """The group that asks for messages, and the topic and queue (below 0: all queues)."""
 
     group: str
     topic: Topic
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
         return range(self.queue_id, self.queue_id + 1)
 
     def topics(self, broker: Broker) -> list[Topic]:
-        """The topic, and its retry topics if the store has them from a broker before."""
+        """The topic, and those of its retry topics that the store has from an earlier broker."""
         names = retry_topics(self.topic.name, self.group)
         there = (broker.store.topics.get(name) for name in names)
         return [self.topic, *(topic for topic in there if topic is not None)]
@@ -71,8 +71,8 @@ def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Ans
 
 
 def pop_offset(broker: Broker, group: str, topic: Topic, queue_id: int, first: bool) -> int:
-    """The position where a group goes on in a queue (getInitOffset). first: without an offset it
-    begins at the first message; otherwise at the last, if the queue is too long for memory.
+    """The position at which a group goes on in a queue (getInitOffset). A group without an offset
+    begins at the first message if `first` or `begins_in_memory`, and else at the last message.
     """
     offset = broker.offsets.query(group, topic.name, queue_id)
     if offset >= 0:
@@ -97,7 +97,7 @@ def has_fresh(broker: Broker, asked: Asked) -> bool:
 
 
 def has_due(broker: Broker, asked: Asked, now: int) -> bool:
-    """Whether there is a message to be given again, as its time is up."""
+    """Whether a message is to be given again, as its invisible time is over."""
     return any(
         (at := broker.in_flight.next_due(asked.group, topic.name)) is not None and at <= now
         for topic in asked.topics(broker)
@@ -107,10 +107,10 @@ def has_due(broker: Broker, asked: Asked, now: int) -> bool:
 def polling(
     broker: Broker, request: Command, caller: Caller, asked: Asked, again: int | None
 ) -> Hold | int:
-    """The hold of a request that found nothing, or why it may not wait: POLLING_FULL,
+    """The hold of a request that found nothing, or why the request may not wait: POLLING_FULL,
     POLLING_TIMEOUT (PopLongPollingService.polling).
 
-    again: when there may be a message though nothing new was stored.
+    again: time in milliseconds at which there may be a message though nothing new was stored.
     """
     wait, born = number(request, "pollTime"), number(request, "bornTime")
     if born == 0:
@@ -122,7 +122,7 @@ def polling(
     key = asked.group, asked.topic.name
     if broker.waiting(*key, asked.queue_id) > _POLLING_MOST:
         return ResponseCode.POLLING_FULL
-    # a time in the past means that the group may have no more in flight: it looks a little later
+    # in the past if the group has too many messages in flight to get more: it looks again later
     due = [
         max(at, caller.now + _LOOK_AGAIN)
         for topic in asked.topics(broker)

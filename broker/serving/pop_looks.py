@@ -1,5 +1,5 @@
-"""Looks at what POP would give: whether there are messages (NotificationProcessor), how many
-requests wait for them (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
+"""Requests that look at what POP would give: whether there are messages (NotificationProcessor),
+how many pops wait (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
 """
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -16,7 +16,7 @@ _PEEKED_MOST = 32  # messages; a broker has no limit
 
 
 def notification(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Whether a pop would find a message; the request waits until one would."""
+    """Whether a pop would find a message; if not, the request waits until a pop would."""
     asked = checked(broker, request, caller)
     if isinstance(asked, Answer):
         return asked

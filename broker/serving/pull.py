@@ -1,7 +1,7 @@
 """A pull: messages of one queue from a position on (PullMessageProcessor, DefaultMessageStore).
 
-Unlike in a broker, the record to which an entry points must be whole: a client that reads anything
-else drops the rest of the answer without a word.
+Unlike a broker, this leaves out an entry that does not point to a whole record: a client that reads
+anything else drops the rest of the answer without a word.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Got(NamedTuple):
     maximum: int = 0
     pieces: tuple[BodyPiece, ...] = ()
     given: int = 0  # the number of messages
-    positions: tuple[Numbers, ...] = ()  # of the records
+    positions: tuple[Numbers, ...] = ()  # of the messages, in their queue
 
 
 _CODES = {
@@ -115,7 +115,7 @@ def _code(status: str, position: int) -> int:
 def _wanted(
     broker: Broker, request: Command, topic: str, group: str, flags: int
 ) -> PullFilter | Answer:
-    """The filter of the pull's own subscription, or else of the group's by clients' heartbeats."""
+    """The filter by the subscription in the pull, or else by that in the group's heartbeats."""
     version = number(request, "subVersion", 0)
     profile = broker.store.opened.profile
     if flags & HAS_SUBSCRIPTION:
@@ -126,7 +126,7 @@ def _wanted(
             )  # fmt: skip
             return wanted_by(own, profile)
         except WrongExpression:
-            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter
+            return EVERYTHING  # ConsumerFilterManager.build returns null: nothing is filtered
         except WrongTags:
             return refused(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"

@@ -1,4 +1,4 @@
-"""How much one pull takes, by the broker's settings (MessageStoreConfig)."""
+"""How many messages and bytes one pull takes, by the broker's settings (MessageStoreConfig)."""
 
 from typing import NamedTuple
 
@@ -10,20 +10,20 @@ from reput.store_format.kernels.jit import kernel
 
 
 class Taken(NamedTuple):
-    """What a pull has so far."""
+    """What a pull has taken so far."""
 
     messages: int
     bytes: int
 
 
 class PullLimits(NamedTuple):
-    """The settings, named as RocketMQ names them, with its defaults."""
+    """The settings with their defaults; RocketMQ's names are beside them."""
 
     bytes_in_memory: int = 256 << 10  # maxTransferBytesOnMessageInMemory
     count_in_memory: int = 32  # maxTransferCountOnMessageInMemory
     bytes_in_disk: int = 64 << 10  # maxTransferBytesOnMessageInDisk
     count_in_disk: int = 8  # maxTransferCountOnMessageInDisk
-    filter_bytes: int = 16000  # maxFilterMessageSize: of queue entries
+    filter_bytes: int = 16000  # maxFilterMessageSize: bytes of queue entries
     memory_bytes: int = 1 << 62  # bytes at the log's end that count as in memory
 
     def has_enough(self, taken: Taken, most: int) -> bool:
@@ -32,16 +32,16 @@ class PullLimits(NamedTuple):
         return taken.messages > 0 and taken.messages >= count
 
     def looked_at(self, most: int, batch: bool) -> int:
-        """How many positions a pull goes through if its filter wants none of them."""
+        """The most positions that a pull goes through if its filter wants none of them."""
         return max(-(-self.filter_bytes // entry_bytes(batch)), most)
 
     def passed(
         self, entries: Slice, wanted: np.ndarray, taken: Taken, most: int, log_end: int
     ) -> int:
-        """How many of these entries a pull goes through until it is full, if each wanted entry has
+        """The number of entries that a pull goes through until it is full, if each wanted entry has
         a record (DefaultMessageStore.isTheBatchFull).
 
-        most: how many messages the client asks for.
+        most: number of messages that the client asks for.
         """
         return _passed(
             entries.places, entries.sizes, entries.messages, wanted, taken, most, log_end, self

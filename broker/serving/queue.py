@@ -1,4 +1,4 @@
-"""One queue of a served store: where it starts and ends, and some of its entries at a time."""
+"""One queue of a served store: its first and last position, and its entries."""
 
 from reput.store_format.derived.queue_slices import Slice
 from reput.store_format.derived.queue_times import Boundary
@@ -8,7 +8,7 @@ from reput.store_format.release.profiles import Profile
 
 
 class ServedQueue:
-    """A queue as it was when this object was made; positions count messages."""
+    """A queue as it was when this object was made. Positions count messages, not entries."""
 
     def __init__(self, entries: Queue, log: LogReader, profile: Profile, limit: int) -> None:
         """limit: records from this physical offset on are not served. Raises BadQueue."""
@@ -26,20 +26,20 @@ class ServedQueue:
 
     def at_time(self, timestamp: int, boundary: Boundary) -> int:
         """The position at a time in milliseconds (getOffsetInQueueByTime)."""
-        if not self._profile.batch_time_boundaries:  # from 5.1.4 on the request has the boundary
+        if not self._profile.batch_time_boundaries:  # only from 5.1.4 on a request has a boundary
             boundary = Boundary.LOWER
         found = self.entries.position_by_time(timestamp, boundary, self._log, self._profile)
         is_last = boundary == Boundary.UPPER or not self._profile.queue_time_boundaries
         if is_last and found >= self.maximum > self.minimum and not self.batch:
-            return self.maximum - 1  # of a queue that ends there
+            return self.maximum - 1  # as if the queue's files ended at `maximum`
         return min(found, self.maximum)
 
     def earliest_time(self) -> int:
-        """When the first message was stored, in milliseconds; -1 where there is none."""
+        """The storeTimestamp of the first message; -1 if the queue has no message."""
         return self.time_of(self.some(max(self.minimum, 0), 1))
 
     def time_of(self, found: Slice) -> int:
-        """When the first message of a slice was stored, in milliseconds; -1 where it is empty."""
+        """The storeTimestamp of the first message of a slice; -1 if the slice is empty."""
         if not len(found):
             return -1
         return self._log.store_timestamp(int(found.places[0]), int(found.sizes[0]))

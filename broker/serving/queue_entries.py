@@ -1,4 +1,4 @@
-"""Entries of a queue as they are in its files (AdminBrokerProcessor.queryConsumeQueue)."""
+"""Entries as a queue's files have them (AdminBrokerProcessor.queryConsumeQueue)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode

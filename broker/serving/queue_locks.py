@@ -1,4 +1,4 @@
-"""Which orderly consumer of a group has a queue to itself (RebalanceLockManager)."""
+"""The orderly consumer of a group that has locked a queue for itself (RebalanceLockManager)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class LockedQueue(NamedTuple):
 
 class _Lock(NamedTuple):
     client: str
-    time: int  # when it was last asked for, in milliseconds
+    time: int  # when the client last asked for the lock, in milliseconds
 
 
 class QueueLocks:
@@ -29,7 +29,7 @@ class QueueLocks:
     def lock(
         self, group: str, queues: Iterable[LockedQueue], client: str, now: int
     ) -> list[LockedQueue]:
-        """Lock the queues that are free or the client's already, and return them (tryLockBatch)."""
+        """Lock and return the queues that are free or locked by this client (tryLockBatch)."""
         taken = []
         for queue in queues:
             held = self._locks.get((group, queue))

@@ -1,4 +1,4 @@
-"""How many messages were given to clients, and how many a second (StoreStatsService)."""
+"""The number of messages given to clients, in total and per second (StoreStatsService)."""
 
 from collections import deque
 
@@ -7,14 +7,14 @@ _TICK_MILLISECONDS = 1000
 
 
 class Given:
-    """A count of messages, with its values in the last ten minutes."""
+    """A count of messages, with its values of the last ten minutes."""
 
     def __init__(self, now: int) -> None:
         self.total = 0
         self._past: deque[tuple[int, int]] = deque([(now, 0)], _SPANS[-1] + 1)
 
     def tick(self, now: int) -> None:
-        """Note the count, once a second at most."""
+        """Note the count for `rates`, at most once a second."""
         if now - self._past[-1][0] >= _TICK_MILLISECONDS:
             self._past.append((now, self.total))
 

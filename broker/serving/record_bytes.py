@@ -22,7 +22,7 @@ from reput.store_format.log.one_record import Record, record_from
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.records import RECORD_ROW
 
-LONG = 1 << 15  # bytes from which on a record's body is not read; for fewer, sendfile costs more
+LONG = 1 << 15  # bytes; from this size on a record's body is not read, as sendfile costs less
 
 _INT = struct.Struct(">i")
 
@@ -31,7 +31,7 @@ Keep = Callable[[Record], bool]
 
 
 class RecordPieces(NamedTuple):
-    """The records of some entries, as an answer's body."""
+    """The records to which some entries point, as an answer's body."""
 
     pieces: list[BodyPiece]
     positions: list[Numbers]  # of the records, in their queue
@@ -42,9 +42,9 @@ class RecordPieces(NamedTuple):
 def records_of(
     entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None = None
 ) -> RecordPieces:
-    """The records that entries point to, in their order.
+    """The records that entries point to, in the order of the entries.
 
-    keep: only those for which it is true. Raises StoreChanged, OSError.
+    keep: whether a record is wanted; None: all are. Raises StoreChanged, OSError.
     """
     long = np.flatnonzero(entries.sizes >= LONG).tolist()
     if not long:
@@ -82,7 +82,7 @@ def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> R
 
 
 def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> RecordPieces:
-    """Short records, of which neighbours are read with one call."""
+    """The records of short entries; records that adjoin in the log are read with one call."""
     many = len(entries)
     kept, ats = np.empty(many, np.int64), np.empty(many, np.int64)
     ends, lefts = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -119,10 +119,10 @@ def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -
 def given_again(
     queue: ServedQueue, positions: Sequence[int], log: LogReader, files: LogFiles, times: int
 ) -> list[tuple[int, BodyPiece]]:
-    """(position, record) of messages that are given once more; anything but a record is left out.
+    """(position, record) of messages that are given once more; positions without a whole record are
+    left out. Raises StoreChanged, OSError.
 
-    times: their reconsumeTimes, which a broker counts up when it writes a retry (PopReviveService).
-    Raises StoreChanged, OSError.
+    times: their new reconsumeTimes; a broker counts these up in a retry (PopReviveService).
     """
     given = list[tuple[int, BodyPiece]]()
     for position in positions:
@@ -154,11 +154,13 @@ def _plan(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     lefts: Numbers,
     runs: Numbers,
 ) -> tuple[int, int]:
-    """Plan how records are read into one window: (how many lie in a segment, in how many runs).
+    """Plan how records are read into one window. Returns the numbers of entries that lie in a
+    segment, and of runs: records that adjoin in a segment, and are read with one call. Fills:
 
-    kept: the numbers of these records. ats, ends: where each lies in the window. lefts: bytes to
-    the segment's end. runs: neighbours that are read with one call, each as (the segment's number,
-    physical offset, at, end).
+    kept: the numbers of these entries.
+    ats, ends: where each of their records begins and ends in the window.
+    lefts: bytes from the record's start to the segment's end.
+    runs: (segment's number, physical offset, start and end in the window) of each run.
     """
     count = run_count = at = 0
     before = -1  # where the previous record ends

@@ -1,4 +1,4 @@
-"""Whether groups pull or pop a topic, as operators have set it (MessageRequestModeManager)."""
+"""Whether a group pulls or pops a topic, as operators have set (MessageRequestModeManager)."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ class TooManyModes(ValueError):
 
 
 class RequestMode(NamedTuple):
-    """A SetMessageRequestModeRequestBody without its names."""
+    """A SetMessageRequestModeRequestBody without topic and group."""
 
     mode: str = PULL
-    shared: int = 0  # popShareQueueNum: of how many other members a member pops the queues too
+    shared: int = 0  # popShareQueueNum: number of other members whose queues a member pops too
 
 
 class RequestModes:
-    """The modes that were set. They are kept in memory: the store is not written to."""
+    """The modes that were set, kept in memory: the store is not written to."""
 
     def __init__(self) -> None:
         self._modes: dict[tuple[str, str], RequestMode] = {}
@@ -30,7 +30,7 @@ class RequestModes:
         self._modes[topic, group] = mode
 
     def of(self, topic: str, group: str) -> RequestMode:
-        """The mode that was set, or defaultMessageRequestMode; none is set for %RETRY% topics."""
+        """The mode that was set, or defaultMessageRequestMode, as always for %RETRY% topics."""
         return self._modes.get((topic, group), RequestMode())
 
     def table(self) -> dict[str, dict[str, dict[str, object]]]:

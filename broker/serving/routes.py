@@ -1,4 +1,4 @@
-"""The name server's part: where a topic's queues are (ClientRequestProcessor)."""
+"""A name server's routes: where a topic's queues are (ClientRequestProcessor)."""
 
 from reput.broker.remoting.bodies import fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -28,7 +28,7 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
         "filterServerTable": {},
         "queueDatas": [queue_data(broker, topic)],
     }
-    # no client shows the remark: it is for a person who looks for why a producer finds no queue
+    # no client shows the remark: it is for people who ask why a producer finds no queue
     return found(fastjson(answer, standard))._replace(remark=READ_ONLY)
 
 

@@ -15,7 +15,7 @@ from reput.broker.serving.fields import text
 from reput.store_format.release.profiles import release_key
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests; ack since 5
-_SINCE_5 = ("brokerActive", "timer")  # how the names of figures begin that 4.x does not have
+_SINCE_5 = ("brokerActive", "timer")  # prefixes of the figures that 4.x does not have
 
 
 def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -77,7 +77,7 @@ def _disk_share(path: str) -> float:
 
 
 def _spoken(seconds: int) -> str:
-    """A time in words, as in StoreStatsService."""
+    """A duration in words, as StoreStatsService writes it."""
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
 

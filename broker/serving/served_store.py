@@ -20,23 +20,24 @@ _OPEN_QUEUES = 256  # queues that keep a file open
 
 
 def bounds(topic: Topic, queue: ServedQueue | None) -> tuple[int, int]:
-    """A queue's first position, and the one after its last. queue: None where it has no files."""
+    """A queue's first position, and the position after its last. queue: None if it has no files."""
     return (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
 
 
 class ServedStore:
-    """The log, queues and index of a store, as they were when they were last looked at.
+    """The log, queues and index of a store, as the files were at the last look.
 
-    at: milliseconds; the store is served as it was then. Records from `limit` on, a physical
-    offset, are not served: they were stored later, or the log does not have them.
+    at: time in milliseconds as of which the store is served; None: now.
+    limit: physical offset from which on records are not served: they were stored after `at`, or the
+    log does not have them.
     """
 
     def __init__(
         self, again: Callable[[], OpenedStore], notes: Notes, at: int | None = None,
         limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
-        """again: opens the store; called now, and by `refresh`. limit: physical offset from which
-        on no record is served. far: the files are not on this machine, so that reading takes long.
+        """again: opens the store; called now, and by `refresh`.
+        far: the files are not on this machine, so reading them takes long.
         """
         self.far = far
         self._again, self._notes, self.at, self._at_limit = again, notes, at, limit
@@ -70,7 +71,7 @@ class ServedStore:
         return self.opened.log
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
-        """A queue of a topic; None where the store has no folder of it, or a bad one."""
+        """A queue of a topic; None if the store has no folder of the queue, or it is damaged."""
         key = topic, queue_id
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
@@ -89,8 +90,8 @@ class ServedStore:
         return queue
 
     def time_at(self, topic: str, queue_id: int, position: int) -> int:
-        """When the message at a position of a queue was stored, in milliseconds; -1 where there is
-        no message (getMessageStoreTimeStamp).
+        """The storeTimestamp of the message at a position of a queue; -1 if no message is there
+        (getMessageStoreTimeStamp).
         """
         queue = self.queue(topic, queue_id)
         if queue is None or not max(queue.minimum, 0) <= position < queue.maximum:
@@ -98,7 +99,7 @@ class ServedStore:
         return queue.time_of(queue.some(position, 1))
 
     def earliest_time(self) -> int:
-        """When the log's first message was stored, in milliseconds; -1 where there is none."""
+        """The storeTimestamp of the log's first message; -1 if the log has no message."""
         log = self.log
         first = log.start + head_bytes(log.segments[0].end, log.rules)
         return log.store_timestamp(first, RECORD_FIXED_BYTES)
@@ -129,8 +130,8 @@ class ServedStore:
         self, topic: str, key: str, most: int, begin: int, end: int
     ) -> tuple[list[int], int, int]:
         """(physical offsets of the newest messages whose key has this hash, ascending; the index's
-        last storeTimestamp; the last physical offset in it). The last two are 0 where no message is
-        found, as in a damaged index.
+        last storeTimestamp; the index's last physical offset). The last two are 0 if no message is
+        found, as in a damaged index. most: number of messages; begin, end: milliseconds.
         """
         try:
             in_rocksdb = self.opened.rocksdb_index()

@@ -1,7 +1,7 @@
-"""What a real broker asks as our SLAVE: who its master is, and config/ (SlaveSynchronize).
+"""Requests of real brokers that are our SLAVEs: for their master, and config/ (SlaveSynchronize).
 
-Only where slaves are served (`reput serve --ha-listen`). Then a slave may register: nothing is kept
-of it, and the answer says from where it gets log and configuration.
+A slave may register only with `reput serve --ha-listen`. Nothing is kept of the slave, and the
+answer has the addresses at which it gets the log and the configuration.
 """
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -41,8 +41,8 @@ def _beside(broker: Broker, name: str, absent: str) -> Answer:
 
 
 def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """How far delayed messages are delivered (AdminBrokerProcessor.getAllDelayOffset): a slave
-    without it would deliver all of them again, once it is a master.
+    """The offsets up to which delayed messages are delivered (getAllDelayOffset). A slave without
+    them would deliver all delayed messages again, once it is a master.
     """
     return _beside(broker, "delayOffset.json", "No delay offset in this broker")
 

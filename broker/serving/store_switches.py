@@ -1,4 +1,4 @@
-"""Requests about parts of a broker that do not run here: queues that are also written to RocksDB,
+"""Requests about parts of a broker that do not run here: queues written to RocksDB besides files,
 limits on reads of cold data (AdminBrokerProcessor).
 """
 

@@ -1,4 +1,4 @@
-"""Subscription groups: those of config/subscriptionGroup.json, and those made since because clients
+"""Subscription groups: those of config/subscriptionGroup.json, and those made when clients first
 named them (SubscriptionGroupManager). Nothing is written to the store.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 from reput.broker.serving.client_names import is_group_name
 from reput.store_format.release.profiles import Profile, release_key
 
-MOST_NEW = 20_000  # groups kept that were made for clients; a broker has no limit
+MOST_NEW = 20_000  # groups made for clients that are kept; a broker has no limit
 
 
 class SubscriptionGroups:
@@ -22,12 +22,13 @@ class SubscriptionGroups:
             for name, about in (configured or {}).items()
             if isinstance(about, dict)
         }
-        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # the last one asked for last
+        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # the last used group last
         self._release = release_key(profile.release)
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """A group's configuration, made if it is missing; None where its name is no group's name.
-        Over MOST_NEW, the group that was not asked for the longest is forgotten. It is made again
+        """A group's configuration, made if it is missing; None if `name` is no legal group name.
+
+        Beyond MOST_NEW, the least recently used group is forgotten. If it is used again, it is made
         with the same configuration, so no client can use up what others need.
         """
         if name in self._configured:

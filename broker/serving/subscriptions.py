@@ -1,4 +1,4 @@
-"""What a pull subscribes to: which entries and records it wants (ExpressionMessageFilter)."""
+"""Filters of a pull: which queue entries and records it wants (ExpressionMessageFilter)."""
 
 from functools import lru_cache
 from typing import Any, Protocol
@@ -24,10 +24,10 @@ _RECORD_WORK = 200
 
 
 class PullFilter(Protocol):
-    """Which messages a pull is to get. In doubt they are delivered, as the client filters too."""
+    """Which messages a pull gets; in doubt it gets a message, as the client filters too."""
 
     def entries(self, tags_codes: Numbers) -> Any:
-        """For each of a queue's entries, whether its message may be wanted."""
+        """For each queue entry, whether its message may be wanted."""
 
     needs_record: bool  # whether `record` must be called
     looked_at: int  # how many positions one pull goes through at most

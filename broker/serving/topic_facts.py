@@ -1,4 +1,4 @@
-"""What a broker tells about its topics (AdminBrokerProcessor): configuration, ends of queues."""
+"""Requests about topics: their configuration, the ends of their queues (AdminBrokerProcessor)."""
 
 from reput.broker.remoting.bodies import Entries, fastjson
 from reput.broker.remoting.codes import RequestCode, ResponseCode
@@ -40,7 +40,7 @@ def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object]:
-    """A MessageQueue, as fastjson has it."""
+    """A MessageQueue, as fastjson writes it."""
     return {"brokerName": broker.name, "queueId": queue_id, "topic": topic}
 
 
@@ -77,7 +77,7 @@ def config_of(topic: Topic) -> dict[str, object]:
 
 
 def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that are a broker's own."""
+    """The topics that a broker uses itself."""
     own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
     named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
     return found(fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))

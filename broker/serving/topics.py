@@ -1,4 +1,4 @@
-"""The topics that are served: those of config/topics.json, and those that have queues only."""
+"""The topics that are served: those of config/topics.json, and others that have queues."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,12 +8,12 @@ from reput.store_format.query.opened_store import OpenedStore
 PERM_READ, PERM_WRITE = 4, 2  # PermName
 _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
 _INT = 1 << 31
-# Of a topic: a hostile topics.json may have any number, and requests loop up to it.
+# Of a topic. A hostile topics.json may have any number, and requests loop over all queues.
 _MOST_QUEUES = 1 << 16
 
 
 class Topic(NamedTuple):
-    """What a broker has of a topic (TopicConfig)."""
+    """The configuration of a topic (TopicConfig)."""
 
     name: str
     read_queues: int
@@ -34,7 +34,7 @@ class Topic(NamedTuple):
 def served_topics(
     configured: Mapping[str, Any] | None, folders: Mapping[str, int]
 ) -> dict[str, Topic]:
-    """All topics by name. folders: for each topic with queues, one more than its greatest id."""
+    """All topics by name. folders: topic -> its greatest queue id plus 1, if it has queues."""
     found = {
         name: _configured(name, config)
         for name, config in (configured or {}).items()
@@ -72,6 +72,6 @@ def _int(value: Any, default: int) -> int:
 
 
 def queue_folders(store: OpenedStore) -> dict[str, int]:
-    """For each topic that has folders of queues, one more than the greatest queue id."""
+    """Topic -> its greatest queue id plus 1, for topics that have folders of queues."""
     counts = {topic: store.queues.of(topic) for topic in store.queues.topics()}
     return {topic: queues[-1][0] + 1 for topic, queues in counts.items() if queues}

@@ -1,4 +1,4 @@
-"""All requests that write are refused, with the words of a broker that may only be read."""
+"""Refuses all requests that write, in the words of a broker that may only be read."""
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
@@ -8,7 +8,7 @@ from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import is_group_name
 from reput.broker.serving.fields import text
 
-_OF_PROXIES = "HeartBeatSyncerTopic"  # ProxyConfig.heartbeatSyncerTopicName ends so by default
+_OF_PROXIES = "HeartBeatSyncerTopic"  # the end of ProxyConfig.heartbeatSyncerTopicName by default
 _MOST_MADE = 100
 READ_ONLY = "reput serves this store to be read only"
 
@@ -30,8 +30,8 @@ def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Refuse to make a topic, except the one that RocketMQ's Proxy makes for itself before it
-    starts (HeartbeatSyncer). That topic is kept in memory: it has no messages.
+    """Refuse to make a topic, except the topic that RocketMQ's Proxy needs before it starts
+    (HeartbeatSyncer), which is kept in memory: it has no messages.
     """
     name = text(request, "topic")
     if not name.endswith(_OF_PROXIES) or not is_group_name(name):

@@ -1,3 +1,3 @@
 """Popped messages: given to a consumer, and invisible to the rest of its group until they are
-acknowledged, or until their invisible time is over.
+acknowledged, or their invisible time is over.
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from reput.store_format.names import RETRY_PREFIX
 
-ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: of messages that are popped in order
+ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: marks messages that are popped in order
 REVIVE_QUEUES = 8  # BrokerConfig.reviveQueueNum
 _SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
 _NORMAL, _RETRY, _RETRY_V2 = "0", "1", "2"
@@ -19,9 +19,9 @@ class BadHandle(ValueError):
 
 
 class Handle(NamedTuple):
-    """What a broker reads of a handle."""
+    """The parts of a handle that a broker reads."""
 
-    start: int  # its queue's first position in the answer that had the message
+    start: int  # the queue's first position in the answer that gave the message
     pop_time: int  # milliseconds
     invisible: int  # milliseconds
     revive_queue: int
@@ -56,7 +56,7 @@ def retry_topics(topic: str, group: str) -> tuple[str, str]:
 
 
 def real_topic(topic: str, group: str, retry: str) -> str | None:
-    """The topic from which a batch's messages were popped; None where `retry` is not known."""
+    """The topic from which a batch's messages were popped; None if `retry` is unknown."""
     if retry == _NORMAL:
         return topic
     known = {_RETRY: 0, _RETRY_V2: 1}.get(retry)
@@ -64,14 +64,14 @@ def real_topic(topic: str, group: str, retry: str) -> str | None:
 
 
 def _kind(topic: str) -> str:
-    """The kind of a topic as a handle names it (getRetry)."""
+    """The code of a topic's kind in a handle (getRetry)."""
     if not topic.startswith(RETRY_PREFIX):
         return _NORMAL
     return _RETRY_V2 if "+" in topic else _RETRY
 
 
 class Infos:
-    """For the client: each queue's first position in an answer, and all positions."""
+    """Header fields of an answer, from which the client makes its handles (ExtraInfoUtil)."""
 
     def __init__(self) -> None:
         self._starts: list[str] = []
@@ -85,7 +85,7 @@ class Infos:
         self._positions.append(f"{kind} {queue_id} {','.join(map(str, positions))}")
 
     def count(self, topic: str, queue_id: int, position: int | None, times: int) -> None:
-        """Add how often a message was given before; position None: the least of its queue."""
+        """Add how often a message was given before. position: None for the least of the queue."""
         key = str(queue_id) if position is None else f"qo{queue_id}%{position}"
         self._counts.append(f"{_kind(topic)} {key} {times}")
 

@@ -1,8 +1,8 @@
 """Messages that were popped, until they are acknowledged (PopCheckPoint, PopBufferMergeService).
 
-A broker writes check points of popped messages into its log. Messages that nobody acknowledged in
-time it writes once more, into a retry topic from which they are popped again. Here check points are
-kept in memory, and messages whose time is up are given again from their place in the log.
+A broker writes check points of popped messages into its log. A message that nobody acknowledged in
+time is written again, into a retry topic from which it is popped again. Here check points are in
+memory, and a message whose invisible time is over is given again from its place in the log.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MOST_POINTS = 100_000  # check points of all groups: a pop makes one for each queue
 MOST_OF_GROUP = 20_000  # check points of one group in a topic; a broker has no limit
-_SPLIT = 2  # times these limits, where a client is given only a part of a check point
+_SPLIT = 2  # factor of these limits while only part of a check point is given again
 _SPAN_MOST = 1 << 12  # positions between the first and the last of one check point
 _HEAP_SLACK = 64
 
@@ -31,7 +31,7 @@ class CheckPoint:
     def __init__(
         self, queue_id: int, positions: Sequence[int], pop_time: int, visible: int, times: int = 0
     ) -> None:
-        """visible: when they may be popped again (milliseconds). times: how often they were."""
+        """visible: milliseconds at which they may be popped again. times: how often they were."""
         self.queue_id, self.pop_time, self.visible, self.times = queue_id, pop_time, visible, times
         first, many = positions[0], len(positions)
         is_run = positions[-1] - first == many - 1
@@ -47,7 +47,7 @@ class CheckPoint:
         return [each for n, each in enumerate(self.positions) if self.left >> n & 1]
 
     def settle(self, position: int) -> bool:
-        """Take an acknowledged position out; False where it is not waiting."""
+        """Take out an acknowledged position; False if it is not waiting."""
         try:
             bit = 1 << self.positions.index(position)
         except ValueError:
@@ -59,16 +59,16 @@ class CheckPoint:
 
 
 class _Popped:
-    """What one group has in flight of one topic."""
+    """The messages of one topic that one group has in flight."""
 
     def __init__(self) -> None:
         self.points: dict[Key, CheckPoint] = {}
-        self.heap: list[tuple[int, Key]] = []  # (visible, key), also of check points that are gone
+        self.heap: list[tuple[int, Key]] = []  # (visible, key), even of dropped check points
         self.last = 0  # the time of the last pop, in milliseconds
-        self.due: dict[int, deque[CheckPoint]] = {}  # by queue: check points whose time is up
+        self.due: dict[int, deque[CheckPoint]] = {}  # by queue id: check points that are due
 
     def look(self, now: int) -> None:
-        """Move check points whose time is up to `due`."""
+        """Move check points whose invisible time is over from the heap to `due`."""
         while self.heap and self.heap[0][0] <= now:
             visible, key = heapq.heappop(self.heap)
             point = self.points.get(key)
@@ -92,7 +92,7 @@ class Again(NamedTuple):
 
 
 class InFlight:
-    """What all groups have in flight."""
+    """The messages that all groups have in flight."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], _Popped] = {}  # by group and topic
@@ -100,7 +100,7 @@ class InFlight:
         self.changes = 0  # how often something was popped or acknowledged
 
     def has_room(self, group: str, topic: str, times: int = 1) -> bool:
-        """Whether there is room for one more check point below `times` the usual limits."""
+        """Whether one more check point keeps within the limits, multiplied by `times`."""
         popped = self._of.get((group, topic))
         own = 0 if popped is None else len(popped.points)
         return own < times * MOST_OF_GROUP and self._count < times * MOST_POINTS
@@ -110,7 +110,7 @@ class InFlight:
             raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
 
     def pop_time(self, group: str, topics: Iterable[str], now: int) -> int:
-        """A time for a pop that no earlier pop has: by it a handle names its check point."""
+        """A pop time that no earlier pop of the topics has, as handles name check points by it."""
         before = (self._of.get((group, topic)) for topic in topics)
         return max([now, *(popped.last + 1 for popped in before if popped is not None)])
 
@@ -120,7 +120,7 @@ class InFlight:
         self.put(group, topic, point)
 
     def put(self, group: str, topic: str, point: CheckPoint) -> None:
-        """Note that messages taken by `again` were popped, whatever the limits."""
+        """Note that messages taken by `again` were popped, even beyond the limits."""
         popped = self._of.setdefault((group, topic), _Popped())
         if point.key not in popped.points:
             self._count += 1
@@ -130,8 +130,8 @@ class InFlight:
         self.changes += 1
 
     def settle(self, group: str, topic: str, key: Key, position: int) -> bool:
-        """Note that a message is acknowledged. key: what its handle names; False where the message
-        is not in flight under that key.
+        """Note that a message is acknowledged; False if it is not in flight under `key`, which its
+        handle names.
         """
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
@@ -145,9 +145,9 @@ class InFlight:
     def change(
         self, group: str, topic: str, key: Key, position: int, now: int, visible: int
     ) -> int | None:
-        """Change when a message may be popped again. It gets a check point of its own, as in a
-        broker (appendCheckPointThenAckOrigin). Returns the new check point's pop time; None where
-        the message is not in flight under this key. Raises TooManyInFlight.
+        """Change when a message may be popped again: it gets a check point of its own, as in a
+        broker (appendCheckPointThenAckOrigin). Returns the new check point's pop time; None if the
+        message is not in flight under this key. Raises TooManyInFlight.
         """
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
@@ -161,10 +161,10 @@ class InFlight:
         return pop_time
 
     def again(self, group: str, topic: str, queue_id: int, now: int, most: int) -> Again | None:
-        """Take messages of a queue whose time is up, `most` at most, out of what is in flight.
+        """Take up to `most` messages of a queue whose invisible time is over, to give them again.
 
-        This works without room for more check points: a client that has ended acknowledges
-        nothing, and the messages that it was given would fill the room for ever.
+        Takes them even if there is no room for more check points: the messages of a client that has
+        ended are never acknowledged, and would otherwise fill the room for ever.
         """
         popped = self._of.get((group, topic))
         queue = None if popped is None else popped.due.get(queue_id)
@@ -196,7 +196,7 @@ class InFlight:
         return Again(sorted(taken), times) if taken else None
 
     def queues_due(self, group: str, topic: str, now: int) -> list[int]:
-        """The queues that have messages whose time is up."""
+        """The ids of queues with messages whose invisible time is over."""
         popped = self._of.get((group, topic))
         if popped is None:
             return []
@@ -204,7 +204,7 @@ class InFlight:
         return sorted(popped.due)
 
     def next_due(self, group: str, topic: str) -> int | None:
-        """When the next message's time is up, in milliseconds; None where nothing is in flight."""
+        """When the next message is due, in milliseconds, or 0; None if nothing is in flight."""
         popped = self._of.get((group, topic))
         if popped is None:
             return None
@@ -215,7 +215,7 @@ class InFlight:
         return popped.heap[0][0] if popped.heap else None
 
     def due(self, now: int) -> Iterator[tuple[str, str]]:
-        """The (group, topic) pairs that have messages whose time is up."""
+        """The (group, topic) pairs with messages whose invisible time is over."""
         for key in self._of:
             at = self.next_due(*key)
             if at is not None and at <= now:

@@ -7,11 +7,11 @@ from reput.broker.pop.in_flight import CheckPoint, InFlight, TooManyInFlight
 from reput.broker.pop.order import OrderInfo, Orders
 
 IN_FLIGHT, IN_ORDER = "popInFlight", "popOrder"
-_POSITIONS_MOST = 1 << 10  # positions of one row: a pop gives 32
+_POSITIONS_MOST = 1 << 10  # positions of one row; a pop gives 32 at most
 
 
 def popped_rows(in_flight: InFlight, orders: Orders) -> dict[str, list[list[Any]]]:
-    """All check points, and all queues that are popped in order."""
+    """Rows of all check points, and of all queues that are popped in order."""
     return {
         IN_FLIGHT: [
             [group, topic, each.queue_id, list(each.positions), each.left, each.pop_time,
@@ -27,7 +27,7 @@ def popped_rows(in_flight: InFlight, orders: Orders) -> dict[str, list[list[Any]
 
 
 def restore(table: Mapping[str, Any], in_flight: InFlight, orders: Orders) -> int:
-    """Take over what `popped_rows` returned; returns how many rows are wrong and left out."""
+    """Restore the rows of `popped_rows`. Returns the number of wrong rows, which are left out."""
     wrong = 0
     for row in _rows(table, IN_FLIGHT):
         try:

@@ -1,5 +1,5 @@
-"""Queues that a group pops in order: it gets the next messages only when the messages before are
-acknowledged, or their time is up (ConsumerOrderInfoManager).
+"""Queues that a group pops in order: it gets the next messages only once the messages before are
+acknowledged, or their invisible time is over (ConsumerOrderInfoManager).
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,17 @@ class OrderInfo:
     invisible: int
     positions: Sequence[int]
     left: int  # a bit for each message that nobody has acknowledged
-    visible: dict[int, int] = field(default_factory=dict)  # by position: a time that was changed
+    visible: dict[int, int] = field(default_factory=dict)  # by position: a changed invisible end
     counts: dict[int, int] = field(default_factory=dict)  # by position: how often given before
 
     def blocks_until(self) -> int:
-        """Until when the queue is blocked; 0 where all messages are acknowledged."""
+        """Until when the queue is blocked; 0 if all messages are acknowledged."""
         usual = self.pop_time + self.invisible
         left = (each for n, each in enumerate(self.positions) if self.left >> n & 1)
         return max((self.visible.get(each, usual) for each in left), default=0)
 
     def next(self) -> int:
-        """The position where the group goes on (getNextOffset)."""
+        """The position at which the group goes on (getNextOffset)."""
         for n, each in enumerate(self.positions):
             if self.left >> n & 1:
                 return each
@@ -73,8 +73,8 @@ class Orders:
         return new
 
     def commit(self, group: str, topic: str, queue_id: int, position: int, pop_time: int) -> int:
-        """Note that a message is acknowledged. Returns the offset up to which its group has come,
-        or ILLEGAL or UNCHANGED (commitAndNext).
+        """Note that a message is acknowledged. Returns the group's new offset, ILLEGAL or UNCHANGED
+        (commitAndNext).
         """
         info = self._of.get((group, topic, queue_id))
         if info is None:
@@ -101,11 +101,11 @@ class Orders:
         self.changes += 1
 
     def all(self) -> Iterable[tuple[tuple[str, str, int], OrderInfo]]:
-        """((group, topic, queue id), what was popped of it last)."""
+        """((group, topic, queue id), the messages of the queue that were popped last)."""
         return self._of.items()
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
-        """Forget what was popped from a queue: its group goes on at another offset (clearBlock)."""
+        """Unblock a queue of which the group goes on at another offset (clearBlock)."""
         self._of.pop((group, topic, queue_id), None)
 
     def clean(self, now: int) -> None:

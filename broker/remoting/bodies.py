@@ -16,10 +16,10 @@ class Entries:
 
 
 def fastjson(value: Any, standard: bool = False) -> bytes:
-    """A value as RemotingSerializable.encode writes it, with integer keys without quotes.
+    """A value as RemotingSerializable.encode writes it; integer keys have no quotes.
 
-    standard: integer keys have quotes, and text is ASCII, as the name server answers a client that
-    asks for this (SerializerFeature.QuoteFieldNames, BrowserCompatible).
+    standard: integer keys have quotes, and text is ASCII. A name server answers so if a client asks
+    for standard JSON (SerializerFeature.QuoteFieldNames, BrowserCompatible).
     """
     return _written(value, standard).encode("utf-8", "replace")
 

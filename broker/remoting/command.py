@@ -16,7 +16,7 @@ class BadFrame(ValueError):
 
 
 class Serialization(IntEnum):
-    """How a header is written (SerializeType): an answer's like its request's."""
+    """How a header is written (SerializeType); an answer's header is written like its request's."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -29,9 +29,9 @@ class Command(NamedTuple):
     opaque: int = 0  # an answer has its request's opaque
     flag: int = 0
     fields: dict[str, str] = {}
-    body: bytes | None = b""  # None: the body was too long, and was skipped
+    body: bytes | None = b""  # None: the body was too long and was skipped
     remark: str | None = None
-    version: int = 0  # of the peer, as MQVersion numbers releases
+    version: int = 0  # the sender's release, as a number of MQVersion
     language: int = Language.JAVA
     serialization: Serialization = Serialization.JSON
 

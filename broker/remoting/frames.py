@@ -13,7 +13,7 @@ from reput.broker.remoting.header_json import decode_json, encode_json
 
 FRAME_MOST = 1 << 24  # com.rocketmq.remoting.frameMaxLength
 HEADER_MOST = 1 << 18  # a message's properties, of 32 KB at most, travel in a header
-BODY_MOST = 1 << 20  # a longer body is that of a message to be stored, and is skipped
+BODY_MOST = 1 << 20  # only requests to store a message have a longer body, which is skipped
 _HEAD = struct.Struct(">iI")
 _LENGTH_BYTES = 4
 
@@ -21,10 +21,10 @@ Decode = Callable[[bytes], Command]
 
 
 class Frames:
-    """Takes a stream's bytes as they come, and gives the commands in it.
+    """Reads commands from the bytes of a stream, which are fed as they come.
 
-    It holds no more than one frame's head, header and body up to `body_most`, and what was fed
-    after them. After BadFrame nothing can be read any more.
+    It holds at most one frame, of which a body beyond `body_most` bytes is skipped, and the bytes
+    that were fed after the frame. After BadFrame nothing can be read any more.
     """
 
     def __init__(self, body_most: int = BODY_MOST) -> None:
@@ -35,7 +35,7 @@ class Frames:
         self._to_pass = 0  # bytes of its frame that are still to come
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take more bytes; `next` returns the commands that are whole by now."""
+        """Take more bytes; `next` returns the commands that are now complete."""
         if self._to_pass:
             passed = min(self._to_pass, len(data))
             self._to_pass -= passed
@@ -47,11 +47,11 @@ class Frames:
 
     @property
     def waiting(self) -> int:
-        """How many bytes are held of a frame that is not whole yet."""
+        """The number of bytes held of a frame that is not complete."""
         return len(self._held) - self._at
 
     def next(self) -> Command | None:
-        """The next command, or None where it is not whole yet. Raises BadFrame."""
+        """The next command, or None if it is not complete. Raises BadFrame."""
         if self._passed_over is not None:
             if self._to_pass:
                 return None
@@ -82,7 +82,7 @@ class Frames:
 
 
 def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
-    """(bytes after the first int, bytes of the header, the header's reader). Raises BadFrame."""
+    """(number of bytes after the first int, of the header; its decoder). Raises BadFrame."""
     total, marked = _HEAD.unpack_from(held, at)
     header_bytes, kind = marked & 0xFFFFFF, marked >> 24
     if not _LENGTH_BYTES <= total <= FRAME_MOST:
@@ -97,7 +97,7 @@ def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
 
 
 def frame_head(command: Command, body_bytes: int) -> bytes:
-    """The part of a frame before its body of `body_bytes` bytes."""
+    """The bytes of a frame before its body. body_bytes: the body's length."""
     binary = command.serialization == Serialization.ROCKETMQ
     header = encode_binary(command) if binary else encode_json(command)
     marked = command.serialization << 24 | len(header)
@@ -105,6 +105,6 @@ def frame_head(command: Command, body_bytes: int) -> bytes:
 
 
 def frame(command: Command) -> bytes:
-    """A command as it is sent."""
+    """The bytes of a command and its body."""
     body = command.body or b""
     return frame_head(command, len(body)) + body

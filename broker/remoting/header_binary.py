@@ -38,7 +38,7 @@ def decode_binary(header: bytes) -> Command:
 
 
 def _text(header: bytes, at: int, width: struct.Struct, end: int) -> tuple[str | None, int]:
-    """(the text after its length, where it ends); None for an empty text, as in Java."""
+    """(the text after its length, the offset of its end); None for an empty text, as in Java."""
     (length,) = width.unpack_from(header, at)
     at += width.size
     if length < 0 or at + length > end:

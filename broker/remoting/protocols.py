@@ -1,4 +1,4 @@
-"""Which protocol other than remoting a peer speaks, by the first bytes that it sends."""
+"""The protocol of a peer that does not speak remoting, by the first bytes that it sends."""
 
 _HTTP2 = b"PRI * HTTP/2.0"  # the connection preface (RFC 9113, 3.4); gRPC is HTTP/2
 _HTTP1 = (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"OPTIONS ", b"CONNECT ", b"DELETE ")

@@ -1,6 +1,6 @@
 """Signatures of requests (ACL 1.0: AclClientRPCHook signs, PlainAccessValidator checks).
 
-HMAC-SHA1 in Base64 over the values of all header fields, in the order of their names, and the body.
+HMAC-SHA1 in Base64 over the values of the other header fields, sorted by name, and the body.
 """
 
 import base64
@@ -15,8 +15,8 @@ _UNIQUE_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 def signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """The value of the field Signature as a client makes it (AclUtils.calSignature)."""
-    # String.compareTo orders by UTF-16 units: another order than Python's above the BMP.
+    """The value of the field Signature as a client computes it (AclUtils.calSignature)."""
+    # String.compareTo orders by UTF-16 units, which above the BMP differs from Python's order.
     names = sorted((name for name in fields if name != SIGNATURE), key=_as_java)
     content = "".join(fields[name] for name in names).encode("utf-8", "replace") + body
     key = secret_key.encode("utf-8", "replace")
@@ -24,7 +24,7 @@ def signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
 
 
 def signed_by(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:
-    """Whether the field Signature was made with this secret key, compared in constant time."""
+    """Whether the field Signature was computed with this secret key. Compares in constant time."""
     given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     without = {name: value for name, value in fields.items() if name != _UNIQUE_QUERY}
     whole = hmac.compare_digest(given, signature(fields, body, secret_key).encode())

@@ -14,5 +14,5 @@ def ordinal(release: str) -> int:
 
 
 def reads_standard_json(version: int) -> bool:
-    """Whether a client of this version wants integer keys in quotes (ClientRequestProcessor)."""
+    """Whether a client of this version asks for integer keys in quotes (ClientRequestProcessor)."""
     return version >= _STANDARD_JSON

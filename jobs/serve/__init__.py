@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     tls = tls_of(arguments)
     settings = merge_layers(*setting_layers(arguments))
     check_store(arguments.store, settings)
-    # SIGTERM and ctrl-c end it well, also before it answers
+    # SIGTERM and ctrl-c end the server with code 0, even before it answers
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         derived = arguments.derived
         anew = arguments.rebuild or arguments.salvage
@@ -146,7 +146,7 @@ async def _serve(
         addresses = [server.listen(host, port) for host, port in listen]
         for host, port in listen:
             if port > _VIP_BELOW:
-                with suppress(OSError):  # for clients up to 4.4.0; the port may be another's
+                with suppress(OSError):  # for clients up to 4.4.0; the port may be taken
                     server.listen(host, port - _VIP_BELOW)
         show(arguments, {"ready": addresses}, f"ready {' '.join(addresses)}")
         sys.stdout.flush()
@@ -156,7 +156,7 @@ async def _serve(
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that say nothing together."""
+    """Raise SettingError for options that exclude each other, and for wrong values."""
     if arguments.follow and arguments.at is not None:
         raise SettingError("--at is a time in the past: not with --follow")
     if arguments.in_flight and (arguments.at is not None or arguments.follow):

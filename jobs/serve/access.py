@@ -30,7 +30,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
-    """The TLS mode by the options. Raises SettingError, StoreError, OSError."""
+    """The TLS mode that the options give. Raises SettingError, StoreError, OSError."""
     certificate, key = arguments.tls_cert, arguments.tls_key
     if (certificate is None) != (key is None) or (arguments.tls_required and key is None):
         raise SettingError("--tls-cert and --tls-key belong together, and --tls-required to both")
@@ -45,7 +45,7 @@ def arrange_access(
     arguments: argparse.Namespace, settings: Mapping[str, str], broker: Broker,
     tell: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
-    """Apply the options; a function to be called at the end. Raises StoreError, OSError."""
+    """Apply the options. Returns what to call at the end. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
         from reput.jobs.serve.access_keys import guard_by, read_access_keys
 

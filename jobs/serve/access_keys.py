@@ -17,11 +17,11 @@ from reput.store_format.faults import StoreError
 
 _LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2\s*(?:#.*)?""")
 _BYTES_MOST = 1 << 20
-_NOBODYS_SECRET = "no account"  # an unknown access key takes as long as a known one
+_NOBODYS_SECRET = "no account"  # so an unknown access key takes as long as a known one
 
 
 def read_access_keys(path: str) -> dict[str, str]:
-    """Access key -> secret key. Raises StoreError, OSError, without a key in the message."""
+    """Access key -> secret key. Raises StoreError, OSError, whose messages have no key."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         refuse_readable_by_others(path, os.fstat(descriptor).st_mode)

@@ -1,7 +1,7 @@
 """A client's connection: frames come in, answers go out as fast as the client reads them.
 
-Sockets are used directly, not by asyncio's transports: a body in the log goes from the file to the
-socket by sendfile, for which asyncio would need a task each time.
+Sockets are used directly, without asyncio's transports: sendfile copies a body from a file of the
+log to the socket, for which asyncio would need a task each time.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 
 _READ_BYTES = 1 << 16
-_AWAITED_MOST = 16  # requests being answered elsewhere, up to which further requests are read
-_UNSENT_MOST = 1 << 19  # unsent bytes up to which further requests are read
+_AWAITED_MOST = 16  # requests being answered elsewhere before no further request is read
+_UNSENT_MOST = 1 << 19  # unsent bytes, beyond which no further request is read
 _PIECES_MOST = 1 << 10
 _GATHERED = 64  # buffers a sendmsg takes
 
@@ -31,7 +31,7 @@ Sendable = bytes | BodyPiece
 
 
 class Connection:
-    """An accepted connection. number: identifies it."""
+    """An accepted connection. number: no other connection of the server has this number."""
 
     def __init__(  # noqa: PLR0913 (what a server gives a connection)
         self, sock: socket.socket, number: int, peer: str, local: str,
@@ -51,10 +51,10 @@ class Connection:
         self._unsent_bytes = 0
         self._reading = self._writing = False
         self._awaited = 0  # requests being answered elsewhere
-        self._next: Command | None = None  # received, and waits for its turn
+        self._next: Command | None = None  # a received command that waits for its turn
         self._turn_due = False
         self.open = True
-        self.heard = self.moved = self._now()  # last time that bytes were received, were sent
+        self.heard = self.moved = self._now()  # when bytes were last received, and last sent
         self._read()
 
     # --- in --------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Connection:
         self._take()
 
     def _decrypted(self, data: bytes, mode: TlsMode) -> bytes:
-        """The plain text of bytes received by TLS, or by a plain connection if that is allowed."""
+        """The plain text of received bytes; the bytes themselves if the connection is plain."""
         try:
             if not self._begun:
                 self._begun, self._tls = True, mode.begin(data)
@@ -102,8 +102,8 @@ class Connection:
         return plain
 
     def _take(self) -> None:
-        """Have one request answered, if the client reads its answers. The next request waits until
-        every other connection had its turn.
+        """Have one request answered, if the client reads its answers. The next request of this
+        connection waits until every other connection had its turn.
         """
         self._turn_due = False
         if not self.open:
@@ -133,7 +133,7 @@ class Connection:
             self._loop.call_soon(self._take)
 
     def awaits(self, more: int) -> None:
-        """Add `more`, which may be negative, to the number of requests answered elsewhere."""
+        """Add `more`, which may be negative, to the number of requests being answered elsewhere."""
         self._awaited += more
         if more < 0 and self.open and not self._reading and not self.is_full():
             self._turn()
@@ -201,7 +201,7 @@ class Connection:
             self._turn()
 
     def _send_some(self) -> None:
-        """Send by one system call. Raises BlockingIOError, OSError."""
+        """Send with one system call. Raises BlockingIOError, OSError."""
         first = self._unsent[0]
         if isinstance(first, LogRange):
             descriptor = first.file.descriptor
@@ -253,7 +253,7 @@ class Connection:
 
 
 def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
-    """A command's frame, to whose body the pieces belong."""
+    """The frame of a command whose body goes on with `pieces`."""
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
     return [frame_head(command, len(body) + length) + body, *pieces]

@@ -1,5 +1,5 @@
-"""`--in-flight`: what the dead broker's consumers had popped and not acknowledged is given again,
-as the broker would when it starts (PopReviveService).
+"""`--in-flight`: messages that consumers of the dead broker had popped and not acknowledged are
+given again, as the broker would do when it starts (PopReviveService).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 
 
 def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
-    """Put these messages in flight, due when their invisible time is up, mostly at once."""
+    """Put these messages in flight until their invisible time is over, mostly in the past."""
     rows = in_flight(broker.store.opened, False, Notes(tell))
     given = [row for row in rows if row.topic in broker.store.topics and _is_behind(broker, row)]
     taken = 0
@@ -29,7 +29,7 @@ def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
 
 
 def _is_behind(broker: Broker, row: InFlightRow) -> bool:
-    """Whether a message is before its group's offset, so that nothing else would give it again."""
+    """Whether a message is before its group's offset, so that no other pop would give it again."""
     return row.offset < broker.offsets.query(row.group, row.topic, row.queue_id)
 
 

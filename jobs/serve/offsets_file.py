@@ -1,5 +1,5 @@
 """`--group-offsets FILE`: a file beside the store that keeps committed offsets and popped messages
-after the end of a server. It is like a broker's consumerOffset.json, with popped messages beside
+after the server has ended. It is like a broker's consumerOffset.json, with popped messages beside
 the offsetTable. The store itself is never written to.
 """
 
@@ -21,7 +21,7 @@ _WRITTEN_EVERY = 5000  # BrokerConfig.flushConsumerOffsetInterval, milliseconds
 
 
 class OffsetsFile:
-    """The file, which appears whole or not at all. A file of another kind is not replaced."""
+    """The file, which is replaced as a whole. A file of another kind is not replaced."""
 
     def __init__(self, path: str, inputs: Iterable[Input]) -> None:
         """inputs: the served store. Raises StoreError for a foreign file, or a path in an input."""
@@ -56,7 +56,7 @@ class OffsetsFile:
             notes.note(f"{self._file.path}: {wrong} rows of popped messages are left out")
 
     def write(self, broker: Broker) -> None:
-        """Write the file if offsets changed since the last time. Raises StoreError, OSError."""
+        """Write the file if offsets or popped messages changed. Raises StoreError, OSError."""
         offsets = broker.offsets
         changes = offsets.changes + broker.in_flight.changes + broker.orders.changes
         if changes == self._changes:

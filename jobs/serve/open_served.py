@@ -27,7 +27,7 @@ from reput.store_format.storage.protocol import InputStorage
 
 _NAME, _CLUSTER = "reput", "DefaultCluster"
 _MEMORY_SHARE = 40  # accessMessageInMemoryMaxRatio, percent
-# MessageStoreConfig's names of PullLimits' fields, but for the last
+# The settings (MessageStoreConfig) of PullLimits' fields in order; the last field has none.
 _LIMITS = (
     "maxTransferBytesOnMessageInMemory", "maxTransferCountOnMessageInMemory",
     "maxTransferBytesOnMessageInDisk", "maxTransferCountOnMessageInDisk", "maxFilterMessageSize",

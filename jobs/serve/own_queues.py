@@ -1,4 +1,4 @@
-"""Derives queues and index for a store without them, or whose own are not to be served.
+"""Derives queues and index for a store that has none, or whose own are not to be served.
 
 `reput rebuild` derives them into a temporary folder, which is removed when the server ends.
 """
@@ -26,7 +26,7 @@ _REPUT = (
     "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
     "from reput.jobs.cli import main; raise SystemExit(main())"
 )
-_LEFT_OUT = 1  # exit code of a rebuild that left damage out
+_LEFT_OUT = 1  # exit code of a rebuild that left out damage
 _KILL_SECONDS = 10
 
 
@@ -73,7 +73,7 @@ def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None
 def _rebuild(words: list[str], salvage: bool) -> None:
     """Run `reput rebuild`, which reports on standard error."""
     command = [sys.executable, "-c", _REPUT, *words]
-    # its standard input closes when this process ends, also by SIGKILL
+    # the child's standard input closes when this process ends, even by SIGKILL
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr) as running:
         try:
             code = running.wait()

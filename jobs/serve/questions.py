@@ -17,7 +17,7 @@ class _Waiting(NamedTuple):
 
 
 class Questions:
-    """All questions without an answer. No further requests are read from an asker with too many."""
+    """All questions without an answer. If an asker has too many, no further request is read."""
 
     def __init__(self, settle: Callable[[Connection, Command, Answer], None]) -> None:
         """settle: called with the asker, its request, and the answer to it."""

@@ -26,25 +26,25 @@ from reput.store_format.faults import StoreError
 
 _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
-_GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
-_GROW_FAR_SECONDS = 2.0  # and where that takes long
+_GROW_SECONDS = 0.2  # how often the files of a followed store are looked at,
+_GROW_FAR_SECONDS = 2.0  # and if they are on another machine
 _TELL_SECONDS = 60.0
-_GROW_SHARE = 10  # of many queues it takes long too: then a tenth of the time
+_GROW_SHARE = 10  # looking at many queues takes long too: it gets a tenth of the time
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of clients; times in seconds."""
+    """Limits to connections; times in seconds."""
 
     connections: int = 4096
     idle: float = 120.0  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
-    stuck: float = 30.0  # without taking anything of its answers
+    stuck: float = 30.0  # while a client takes nothing of its answers
     half_frame: float = 30.0
 
 
 class Server:
-    """A name server and a broker in the thread of the event loop. Only answers from a store on a
-    remote storage are made in another thread, one after the other.
+    """A name server and a broker in the thread of the event loop. If the store is on a remote
+    storage, another thread makes the answers, one after the other.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Server:
         self._questions = Questions(self._settle)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: dict[str, float] = {}  # protocols, and when they were named last
+        self._told: dict[str, float] = {}  # protocol -> when a line last named it
         self._asked_lately, self._trouble = False, ""
         self._thread = ThreadPoolExecutor(1) if broker.store.far else None
         _raise_open_files()
@@ -69,7 +69,7 @@ class Server:
     # --- connections -----------------------------------------------------------------------------
 
     def listen(self, host: str, port: int) -> str:
-        """Listen at host and port, and answer from now on; the address. Raises OSError."""
+        """Listen at host and port, and answer from now on. Returns the address. Raises OSError."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -117,7 +117,7 @@ class Server:
             self._do(each, connection.number, _now())
 
     def _tell_foreign(self, peer: str, protocol: str) -> None:
-        """Tell, at most once a minute, that a peer does not speak remoting."""
+        """Tell that a peer does not speak remoting, at most once a minute for each protocol."""
         now = time.monotonic()
         if now - self._told.get(protocol, -_TELL_SECONDS) >= _TELL_SECONDS:
             self._told[protocol] = now
@@ -127,7 +127,7 @@ class Server:
             )
 
     async def _look(self) -> None:
-        """Every few seconds close connections that are idle, stuck or half way for too long."""
+        """Every few seconds close idle, stuck and half-way connections, and call `ticked`."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic()
@@ -200,19 +200,19 @@ class Server:
                 asyncio.get_running_loop().call_soon(self._ask_again, held)
 
     def _ask_again(self, held: Held) -> None:
-        if held.connection.open:  # else it would be given messages that nobody gets
+        if held.connection.open:  # else a pop would take messages that nobody gets
             self._asked(held.connection, held.request)
 
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
         connection.send(framed(reply(self.broker, request, said), said.pieces))
 
     def _send_ours(self) -> None:
-        """Send the commands of handlers to other clients."""
+        """Send the commands that handlers have for other clients."""
         outbox = self.broker.outbox[:]
         self.broker.outbox.clear()
         for number, command in outbox:
             connection = self._connections.get(number)
-            # one that takes nothing gets none: it looks by itself every 20 s (RebalanceService)
+            # a client that reads nothing gets none: it looks every 20 s (RebalanceService)
             if connection is not None and not connection.is_full():
                 connection.send(framed(command))
 
@@ -228,7 +228,7 @@ class Server:
     # --- a store that grows ----------------------------------------------------------------------
 
     async def _grow(self) -> None:
-        """Look at the store's files again and again, and answer pulls whose messages have come."""
+        """Look at the store's files again and again, and answer pulls once messages have come."""
         loop = asyncio.get_running_loop()
         every = _GROW_SECONDS if self._thread is None else _GROW_FAR_SECONDS
         took = 0.0
@@ -247,7 +247,7 @@ class Server:
                 self._asked(held.connection, held.request)
 
     def _grown(self, waiting: list[Held]) -> list[Held]:
-        """Look at the files again; the pulls in `waiting` whose queue now has their messages."""
+        """Look at the files again. Returns the pulls in `waiting` that now find messages."""
         try:
             self.broker.store.refresh()
             return [held for held in waiting if self._has(held)]
@@ -292,7 +292,7 @@ class Server:
 
 
 def _loaded(said: Answer) -> Answer:
-    """The answer with all of its pieces in memory, as they are in no local file."""
+    """The answer with its pieces read into memory, as sendfile needs files of this machine."""
     if (question := said.question) is not None:
         said = said._replace(question=question._replace(pieces=_read(question.pieces)))
     return said._replace(pieces=_read(said.pieces))

@@ -1,4 +1,4 @@
-"""`reput serve --ha-listen`: the store's log for real brokers as SLAVE, beside what clients ask."""
+"""`reput serve --ha-listen`: serves the log to real brokers that are SLAVEs, besides clients."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -13,7 +13,6 @@ _LOOK_SECONDS = 1.0
 
 
 def add_slave_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--ha-listen`."""
     parser.add_argument(
         "--ha-listen", metavar="HOST:PORT",
         help="be the master of real brokers with brokerRole=SLAVE, which copy the log from there "
@@ -25,7 +24,7 @@ def serve_slaves(
     arguments: argparse.Namespace, listen: tuple[str, int], settings: Mapping[str, str],
     broker: "Broker", said: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
-    """Serve slaves; a function that ends the service. Raises SettingError, StoreError, OSError."""
+    """Serve slaves. Returns what ends the service. Raises SettingError, StoreError, OSError."""
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.ha_log import StoreLog
     from reput.jobs.replicating.ha_master import HaMaster

@@ -1,7 +1,7 @@
 """TLS on the same port as plain connections (NettyRemotingServer's HandshakeHandler). A client's
-first byte shows which of the two it wants.
+first byte shows whether it wants TLS.
 
-It works on bytes alone: received bytes go in, bytes to be sent come out.
+`Tls` has no socket: received bytes go in, bytes to be sent come out.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from reput.store_format.faults import StoreError
 
-_HANDSHAKE = 0x16  # how a TLS record of a ClientHello begins; no frame of 16 MB or less does
+_HANDSHAKE = 0x16  # first byte of a TLS record with a handshake; frames begin with 0 or 1
 _READ_BYTES = 1 << 16
 
 
@@ -54,7 +54,7 @@ class TlsMode:
     required: bool
 
     def begin(self, first: bytes) -> Tls | None:
-        """The TLS of a connection by its first bytes; None if it is plain. Raises PlainRefused."""
+        """The TLS of a connection with these first bytes; None: plain. Raises PlainRefused."""
         if first[0] == _HANDSHAKE:
             return Tls(self.context)
         if self.required:
@@ -68,7 +68,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # a password is never asked for at the terminal of a server
+        # without `password` OpenSSL would ask for a key's password at the terminal
         context.load_cert_chain(certificate, key, password=lambda: "")
     except ssl.SSLError as error:
         reason = error.reason or "is no PEM that OpenSSL reads"
@@ -79,7 +79,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
 
 
 def refuse_readable_by_others(path: str, mode: int) -> None:
-    """Raise StoreError if others than its owner can read or write a file of secrets."""
+    """Raise StoreError if anyone but its owner can read or write a file of secrets."""
     if not stat.S_ISREG(mode):
         raise StoreError(f"{path}: is no file")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

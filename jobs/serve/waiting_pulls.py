@@ -19,7 +19,7 @@ class Held:
 
     connection: Connection
     request: Command
-    said: Answer  # the answer if its time is up
+    said: Answer  # the answer to send if no message comes in time
 
 
 class HeldPulls:
@@ -29,7 +29,7 @@ class HeldPulls:
         self, send: Callable[[Connection, Command, Answer], None],
         ask: Callable[[Connection, Command], None],
     ) -> None:  # fmt: skip
-        """send: sends an answer; ask: has a request answered again."""
+        """send: sends an answer; ask: handles a request again."""
         self._send, self._ask = send, ask
         self._of: dict[Connection, dict[Held, asyncio.TimerHandle]] = {}
         self._pops: dict[tuple[str, str], dict[Held, None]] = {}  # by group and topic
@@ -42,7 +42,7 @@ class HeldPulls:
         return connection in self._of
 
     def keep(self, held: Held) -> bool:
-        """Hold a pull or pop; False if too many are held, so that it must be answered now."""
+        """Hold a pull or pop; False if it must be answered now, as too many are held."""
         if self._count >= _MOST or not held.connection.open or held.said.hold is None:
             return False
         hold = held.said.hold
@@ -60,7 +60,7 @@ class HeldPulls:
         return list(self._pops.get((group, topic), ()))
 
     def count(self, group: str, topic: str, queue_id: int) -> int:
-        """The number of pops that wait for a queue, or for all queues of a topic."""
+        """The number of pops that wait for a queue, or (id below 0) for all queues of a topic."""
         waiting = (held.said.hold for held in self.pops(group, topic))
         return sum(hold is not None and hold.queue_id == queue_id for hold in waiting)
 
@@ -75,7 +75,7 @@ class HeldPulls:
         return waiting
 
     def forget(self, connection: Connection) -> None:
-        """Drop all of a closed connection."""
+        """Drop the pulls and pops of a closed connection."""
         for held in list(self._of.get(connection, ())):
             self._remove(held)
 

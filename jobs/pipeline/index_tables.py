@@ -1,4 +1,4 @@
-"""Builds the tables of an index in RocksDB: sort each split's rows, then merge ranges of keys."""
+"""Builds the tables of an index in RocksDB: sorts each split's rows, then merges ranges of keys."""
 
 from typing import Any, NamedTuple
 
@@ -17,18 +17,16 @@ _RANGES_A_CORE = 2
 
 
 class IndexTables(NamedTuple):
-    """Names of tables in staging, number of rows, physical offset and storeTimestamp of the last
-    message with a row (-1 for none).
-    """
+    """The tables of an index, in staging."""
 
     names: list[str]
-    rows: int
-    last_offset: int
-    last_time: int
+    rows: int  # number of rows in all tables
+    last_offset: int  # physical offset of the last message with a row; -1: no row
+    last_time: int  # storeTimestamp of that message; -1: no row
 
 
 def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
-    """RUN_OF_ROWS rows of the accepted splits."""
+    """Sort the index rows of each accepted split into files; RUN_OF_ROWS rows."""
     plan = job.plan
     accepted = [row for row in linked.accepted if row["records"]]
     stretches = tuple((row["split"], row["first"], row["next"]) for row in accepted)
@@ -43,7 +41,7 @@ def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
 
 
 def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
-    """Build the tables in staging."""
+    """Build the tables of an index from the accepted splits."""
     runs = index_runs(job, linked)
     if not runs:
         return IndexTables([], 0, -1, -1)

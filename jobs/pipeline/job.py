@@ -1,4 +1,4 @@
-"""Open a job: find a store, and work on it in a staging folder."""
+"""Opens a job: finds a store, and works on it in a staging folder."""
 
 import tempfile
 import time
@@ -29,17 +29,16 @@ from reput.udfs.staging import Staging
 
 @dataclass(frozen=True)
 class FoundStore:
-    """A store before its log is read, with the engine and options of the work on it."""
+    """A store whose log has not been read, with the engine and options of the work on it."""
 
     engine: Engine
     plan: Plan
-    inputs: tuple[Input, ...]  # nothing is written there
+    inputs: tuple[Input, ...]  # paths at which nothing may be written
     cut: Cut
     progress: Progress
     started: float  # of time.monotonic
 
     def seconds(self) -> float:
-        """The seconds since the job began."""
         return time.monotonic() - self.started
 
     def job(self, staging: Staging) -> Pipeline:
@@ -70,7 +69,7 @@ class FoundStore:
         storage: Storage | None = None,
         also: Iterable[Input] = (),
     ) -> Iterator[Pipeline]:
-        """Yield the job with staging in `folder` or a temporary one. also: further inputs."""
+        """Yield the job with staging in `folder`, or in a temporary one. also: further inputs."""
         folder = folder or tempfile.gettempdir()
         storage = storage or storage_for(folder)
         with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:
@@ -93,7 +92,7 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
 ) -> FoundStore:
     """List and check a store. cut, progress, discovered: None for the default.
 
-    tolerant, assume_names, even_rocksdb: as for make_plan. discovered: if it is known already.
+    tolerant, assume_names, even_rocksdb: as for make_plan.
     compares: as for `discover`, for commands that only compare and write no store.
     one_release: derive all by the rules of one release. only_reads: nothing is derived.
     Raises StoreError, SettingError, UnknownRelease.

@@ -1,8 +1,8 @@
-"""Link the scanned splits into one log: prove the parallel walk, and find the log's end.
+"""Links the scanned splits into one log: proves the parallel walk, and finds the log's end.
 
-A split without a known first record has searched for one itself. If the previous split ends
-exactly at that record, both have walked like a single reader. Else the split is scanned again from
-the record at which the previous split ends.
+The scan of a split without a known first record has searched for that record. If the previous
+split ends exactly there, both were walked as by a single reader. Else the split is scanned again
+from the physical offset at which the previous split ends.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +18,13 @@ Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.schemas
 
 
 class Break(NamedTuple):
-    """The end of a log before its last byte: its physical offset, and the fault there.
-
-    size: value of the faulty field, mostly totalSize; rest_is_zero: only zeros follow in the log.
-    """
+    """The end of a log before its last byte, and the fault there."""
 
     split: int
-    offset: int
+    offset: int  # physical offset
     fault: Fault
-    size: int
-    rest_is_zero: bool
+    size: int  # value of the faulty field, mostly totalSize
+    rest_is_zero: bool  # only zeros follow in the log
 
 
 @dataclass
@@ -38,7 +35,7 @@ class Linked:
     end: int = 0
     broke: Break | None = None
     lost: Losses = NO_LOSSES  # what damage took, if the scan went past it
-    # What to do if a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
+    # REFUSE or SALVAGE: if a queue's first queueOffset is impossible (rebuild/build_queues.py)
     firsts: str = REFUSE
     queue_damage: QueueDamage = NO_QUEUE_DAMAGE
 
@@ -88,7 +85,7 @@ ScanSplitsOf = Callable[[dict[int, Scanned], range | tuple[int, ...], dict[int, 
 
 
 def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
-    """Scan all splits, and scan again each split that began at a wrong first record."""
+    """Scan all splits, and scan again each split that was walked from a wrong first record."""
     numbers: range | tuple[int, ...] = range(splits.total)
     scanned: dict[int, Scanned] = {}
     firsts: dict[int, int] = {}
@@ -101,23 +98,23 @@ def link_all(splits: Splits, scan: ScanSplitsOf) -> Linked:
 
 
 class SegmentWalk(NamedTuple):
-    """A segment's walk: rows of its splits, offset and fault of its stop; NONE, BLANK: its end."""
+    """The walk of one segment, to its end or first fault."""
 
-    accepted: list[Scanned]
-    end: int
-    fault: Fault
+    accepted: list[Scanned]  # SCANNED rows of its splits
+    end: int  # physical offset of the walk's stop
+    fault: Fault  # why it stopped; NONE, BLANK: at the segment's end
 
 
 def link_segment(
     splits: Splits, scanned: Mapping[int, Scanned], number: int
 ) -> SegmentWalk | Rescan:
-    """Follow segment `number` through its splits, from its start to its end or first fault."""
+    """Follow segment `number` through its splits."""
     segment = splits.segments[number]
     accepted: list[Scanned] = []
     expected = segment.start
     after = min((number + 1) * splits.in_segment, splits.total)
     for split in range(number * splits.in_segment, after):
-        # A record or a BLANK that began before this split ends after it: no record starts in it.
+        # No record starts in this split: a record or BLANK before it ends after it.
         if expected >= splits.stretch(split).end:
             continue
         row = scanned[split]
@@ -133,7 +130,7 @@ def link_segment(
 
 def _out_of_sequence(rows: Sequence[Scanned], before: Sequence[int]) -> tuple[int, Break] | None:
     """The first split of a DLedger log whose first entry does not follow the previous split's last
-    entry: (its index in `rows`, the break). Entries within a split were compared by its own walk.
+    entry: (index in `rows`, the break). Entries within a split were compared by the split's walk.
 
     before: (index, term) of the last entry before the rows, or empty.
     """
@@ -153,7 +150,7 @@ def _out_of_sequence(rows: Sequence[Scanned], before: Sequence[int]) -> tuple[in
 
 
 def _last_entry(rows: Iterable[Scanned]) -> Sequence[int]:
-    """(index, term) of the last DLedger entry of rows in reverse order; empty if there is none."""
+    """(index, term) of the last DLedger entry, or empty. rows: in reverse order."""
     known = (row.get("sequence") for row in rows)
     return next((each[2:] for each in known if each and each[2] >= 0), ())
 

@@ -1,6 +1,6 @@
 """The two steps of a rebuild: scan the log; then number, chain and build from the scan's files.
 
-Rows only have places of bytes; the bytes themselves are in staging.
+Rows only tell where bytes are in staging.
 """
 
 from dataclasses import dataclass, replace
@@ -37,31 +37,31 @@ from reput.udfs.staging import RUNS, Staging
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut, which does not change the result. None: chosen by the cores."""
+    """How the work is cut into tasks, which does not change the result. None: by the cores."""
 
     split_bytes: int | None = None
     index_ranges: int | None = None
     partitions: int | None = None
 
 
-# Queues are built in shares (queue_shares.py), where each task reads the lists of all runs, if
-# there are at most this many lists, bytes of lists, and entries (one queue may have all entries,
-# and then one task builds them). With few cores each task may read more bytes, but all tasks
+# Limits up to which queues are built in shares (queue_shares.py), where each task reads the lists
+# of all runs: the number and bytes of lists, and the entries (one queue may have all entries, and
+# then one task builds them). With few cores a task may read more bytes of lists, but all tasks
 # together at most _LIST_BYTES_OF_ALL.
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
-# These are built in a seventh of a second; a larger share is cut further.
+# A task builds these entries in a seventh of a second; a larger share is cut further.
 _ENTRIES_OF_A_SHARE = 1 << 22
-# These puts of an index file are chained in 0.2 s, as long as a query with more stages takes.
+# A task chains these index puts in 0.2 s, which the further stages for several ranges cost too.
 _PUTS_OF_A_TASK = 1 << 23
 
 
 class PutsBefore(NamedTuple):
-    """Index puts before those of the log. run: name of their run in staging; puts: their number."""
+    """Index puts that come before those of the log."""
 
-    run: str
-    puts: int
+    run: str  # name of their run in staging
+    puts: int  # their number
 
 
 NO_PUTS = PutsBefore("", 0)
@@ -82,7 +82,7 @@ class Pipeline:
         )  # fmt: skip
 
     def keep_times(self) -> None:
-        """Keep the storeTimestamps of queue entries, which rows in RocksDB have."""
+        """Keep the storeTimestamps of queue entries, as rows in RocksDB have storeTimestamps."""
         self.rules = rocksdb_rules(self.rules, self.plan.profile, self.plan.settings)
 
     def check_every_crc(self) -> None:
@@ -100,7 +100,7 @@ class Pipeline:
         return link_all(self.plan.splits, self._scan)
 
     def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
-        """({segment: its own walk}, {split: SCANNED row}), without segments of a wrong size."""
+        """({segment: its walk}, {split: SCANNED row}) of all segments but those of a wrong size."""
         splits = self.plan.splits
         limit = splits.segments[-1].end if splits.limit is None else splits.limit
         segments = [
@@ -151,9 +151,9 @@ class Pipeline:
     def search_queues(
         self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
     ) -> QueueFindings:
-        """Find lost positions of queues, and records that do not belong to them.
+        """Find lost positions of queues, and records that do not belong to their queue.
 
-        most: gaps that each task lists; ask_queues: whether to use the store's queue files too.
+        most: gaps that each task lists at most; ask_queues: use the store's queue files too.
         """
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
         task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
@@ -161,7 +161,7 @@ class Pipeline:
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
 
     def find_false_transactions(self, task: FindFalseTransactions) -> list[Row]:
-        """FALSE_TRANSACTION rows: records that a queue misses but their type keeps out of it."""
+        """FALSE_TRANSACTION rows: records that a queue lacks because of their transaction type."""
         rows = self.ids(len(task.segments)).run(task, FALSE_TRANSACTION)
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return rows.collect()
@@ -194,8 +194,8 @@ class Pipeline:
             return rows.collect()
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
-        """The tasks that need no shuffle: `files` index files if each is built as a whole, and
-        shares of queues if there are few runs.
+        """The tasks that need no shuffle: index files if each is built as a whole, and shares of
+        queues if there are few runs (`few`). files: number of index files.
         """
         tasks: list[tuple[int, Task]] = []
         if files and index.ranges == 1:
@@ -212,7 +212,7 @@ class Pipeline:
         return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
 
     def _shares(self, linked: Linked) -> int:
-        """The number of shares of queues: one per core, or up to two if shares are large."""
+        """The number of shares of queues: one per core, or up to two per core if they are large."""
         wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
         return min(max(self.cores, wanted), 2 * self.cores)
 
@@ -263,7 +263,7 @@ class Pipeline:
         return placed.run(BuildQueueFiles(number.files), BUILT)
 
     def queue_bytes(self, folder: str) -> int:
-        """Bytes of a file in this queue's folder."""
+        """The length of a queue file in this folder, in bytes."""
         batch = is_batch(folder)
         settings = self.plan.settings
         configured = (
@@ -274,14 +274,14 @@ class Pipeline:
         return segment_bytes(configured, batch)
 
     def _index_rows(self, index: IndexFiles, files: int) -> TaskRows:
-        """BUILT rows of the index files, each of several ranges."""
+        """BUILT rows of the index files, of which each is built in several ranges."""
         chained = self.ids(files * index.ranges).run(ChainRanges(index), CHAINED)
         chained = chained.by_key(min(files, self.cores * 4), ("file",), ("range",))
         return chained.run(MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
-        """The number of slot ranges in which each index file is built: 1 if every core has a file,
-        or if more tasks would cost more time than they save.
+        """The number of slot ranges in which each index file is built: 1 if there is a file for
+        each core, or if more tasks would cost more time than they save.
         """
         if self.cut.index_ranges:
             return self.cut.index_ranges
@@ -302,7 +302,7 @@ class Pipeline:
 def index_files(
     plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
 ) -> IndexFiles:
-    """The description of the index files, with the running total of puts of accepted splits."""
+    """The description of the index files, with the running totals of puts of accepted splits."""
     ends, total = [before.puts], before.puts
     for row in linked.accepted:
         total += row["index_puts"]
@@ -320,7 +320,7 @@ def index_files(
 
 
 def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
-    """The number of index files that the log gives.
+    """The number of index files that RocketMQ makes of the log.
 
     If the last file is full, RocketMQ makes the next file at the next message, before it checks
     whether the message has keys (IndexService.retryGetAndCreateIndexFile).

@@ -1,4 +1,4 @@
-"""Builds the tables of queues in RocksDB from scanned runs: count, cut keys into ranges, build."""
+"""Builds the tables of queues in RocksDB: counts the scanned entries, and cuts keys into ranges."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from reput.udfs.rebuild.build_tables import TABLE, BuildTables
 from reput.udfs.rebuild.table_ranges import COUNTED, SHARED, CountRuns, ShareRuns, cuts_of, merged
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 
-# The entries of 28 bytes, with keys, that a task holds; their table has about 30 MB.
+# The entries that a task holds, of 28 bytes and a key; their table has about 30 MB.
 _ENTRIES_OF_A_TABLE = 1 << 20
 _ENTRIES_WORTH_A_TASK = 1 << 16
 _RANGES_A_CORE = 2
 
 
 def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
-    """Build the tables of all queues in staging; TABLE rows. Raises StoreError, DamageFound."""
+    """Build the tables of all queues in staging: TABLE rows. Raises StoreError, DamageFound."""
     files = job.staged_runs(linked)
     runs = job.runs_rows(linked)
     messages = sum(row["records"] for row in linked.accepted)

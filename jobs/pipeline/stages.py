@@ -1,7 +1,7 @@
 """The progress of a job's stages for people: bytes or messages done, and in total.
 
-It is derived from the files that tasks write in staging or, for stages without files, from the
-share of finished tasks.
+Progress is derived from the files that tasks write in staging or, for stages without files, from
+the share of finished tasks.
 """
 
 from contextlib import AbstractContextManager
@@ -36,16 +36,16 @@ class Stages:
         self._finished: dict[str, ListedSplits] = {}  # .runs files seen
 
     def scanned(self) -> AbstractContextManager[None]:
-        """The log, by the run files that are finished."""
+        """The scan of the log, by finished run files."""
         return self._progress.stage("scanned", self._scanned)
 
     def past_damage(self, segments: int) -> AbstractContextManager[None]:
-        """The scan of `segments` damaged segments, with the progress within each."""
+        """The scan of damaged segments. segments: their number."""
         total = segments * self._plan.splits.segment_bytes
         return self._progress.stage("looked past damage", lambda: self._past_damage(total))
 
     def built(self, linked: Linked, index_bytes: int) -> AbstractContextManager[None]:
-        """Queue and index files. index_bytes: of all index files together."""
+        """The build of queue and index files. index_bytes: of all index files together."""
         records = sum(row["records"] for row in linked.accepted)
         entries = records * _QUEUE_ENTRY_BYTES
         return self._progress.stage("built", lambda: self._built(records, entries, index_bytes))
@@ -55,7 +55,7 @@ class Stages:
         return stage_by_tasks(self._engine, self._progress, name, total, what)
 
     def _staged(self) -> list[Listed]:
-        """The present files of staging. An error must not fail the job: S3 has no empty folders."""
+        """The files in staging. An error must not fail the job: S3 has no empty folders."""
         try:
             return self._staging.storage.list(self._staging.folder)
         except OSError:
@@ -81,7 +81,7 @@ class Stages:
         return Done(min(done / total, 1.0), text)
 
     def _built(self, records: int, entries: int, index_bytes: int) -> Done:
-        """Queue files count at most as many bytes as their entries have."""
+        """Queue files count at most the bytes of all entries, as their tails are empty."""
         sizes = [(name, state.size) for name, state in self._staged() if state is not None]
         index = sum(size for name, size in sizes if is_index_file(name))
         queues = sum(size for name, size in sizes if is_derived_file(name)) - index
@@ -93,7 +93,7 @@ class Stages:
 def stage_by_tasks(
     engine: Engine, progress: Progress, name: str, total: int, what: str
 ) -> AbstractContextManager[None]:
-    """Show a stage by its share of finished tasks; each stands for the same part of `total`."""
+    """Show a stage by its finished tasks; each task stands for the same part of `total`."""
     return progress.stage(name, partial(_by_tasks, engine, total, what))
 
 

@@ -1,4 +1,4 @@
-"""How many pieces of work each task gets: many at first, one at last."""
+"""The number of pieces of work in each task: many at first, one at last."""
 
 _PARTS_A_CORE = 2
 _PIECES_A_TASK = 64
@@ -6,12 +6,12 @@ _TASKS_A_CORE = 64
 
 
 def guided(pieces: int, cores: int) -> tuple[int, ...]:
-    """Where each task's pieces start; they end where the next task's start, the last with `pieces`.
+    """The first piece of each task; it has the pieces up to the next task's first, or to the end.
 
-    A task costs Spark as much as some pieces are worth, so there should be few; and all cores
-    should be busy to the end, though pieces take different times. So a task gets a share of what is
-    left when it begins ("guided self-scheduling"). No task has more than a few minutes' work, which
-    would be lost with it, unless there would be too many tasks.
+    A task costs Spark as much time as some pieces do, so there should be few tasks. Yet all cores
+    should be busy to the end, though pieces take different times. So a task gets a share of the
+    pieces left when it begins ("guided self-scheduling"). No task has more than a few minutes'
+    work, which would be lost if it failed, unless there would be too many tasks.
     """
     most = max(_PIECES_A_TASK, -(-pieces // (_TASKS_A_CORE * cores)))
     starts, at = [], 0

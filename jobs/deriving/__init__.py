@@ -1,1 +1,1 @@
-"""Derive a set of files from a log and publish it."""
+"""Derives a set of files from a log and publishes it."""

@@ -1,4 +1,4 @@
-"""Derive a store's files and publish them as a set: a whole rebuild, and a repair's last step."""
+"""Derives a store's files and publishes them as a set: a rebuild, and the last step of a repair."""
 
 import time
 from collections.abc import Mapping
@@ -49,9 +49,9 @@ def derive_set(  # noqa: PLR0913 (a user's options)
 
     on_damage, index_start_name, ranges: as for `reput.jobs.rebuild.rebuild`.
     no_room: for a repaired log, the lost positions that have no filler (QueueDamage).
-    queues, index: FILES or ROCKSDB. expired: last entries of the queues without a live message,
-    if the store's own files lack them. Raises StoreError (also its subclasses DamageFound and
-    StoreChanged); a failed run leaves no files.
+    queues, index: FILES or ROCKSDB.
+    expired: last entries of queues without a live message; None: to be found in the store.
+    Raises StoreError (also its subclasses DamageFound, StoreChanged). A failed run leaves no files.
     """
     with found.publishing(target) as (job, cleaned):
         planned = time.monotonic()
@@ -81,8 +81,8 @@ def derive_files(
     job: Pipeline, linked: Linked, summary: Summary, *, queues: str, index: str,
     expired: Mapping[Queue, LastEntry] | None, index_start_name: str | None = None,
 ) -> list[Built]:  # fmt: skip
-    """Build queues and index in staging from a scanned and linked log. Adds counts and warnings to
-    the summary. Returns BUILT rows with their paths in a set; other parameters as for derive_set.
+    """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
+    set. summary: gets counts and warnings. Other parameters are as for derive_set.
     """
     built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
     indexed = index_tables(job, linked) if index == ROCKSDB else None
@@ -124,7 +124,7 @@ def _live(built: list[Built]) -> set[tuple[str, int]]:
 def _in_rocksdb(
     job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
 ) -> list[Built]:
-    """Make the RocksDB of queues in staging; its BUILT rows."""
+    """Make the RocksDB of queues in staging; BUILT rows. given: `expired` of derive_set."""
     live = {(row["topic"], row["queue_id"]) for row in tables}
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)

@@ -1,7 +1,7 @@
 """Queues of a store whose messages have all expired, so that the log has no record of them.
 
-A broker must know their last positions, else it would number their next messages from 0. `install`
-keeps a store's own queue files. This module adds the last entries to a new RocksDB, and makes
+A broker must know the last position of each, or it would number the next message from 0. `install`
+keeps a store's own queue files. This module finds the last entries for a new RocksDB, and makes
 queue files from the last entries in an old RocksDB.
 """
 
@@ -26,20 +26,19 @@ Queue = tuple[str, int]
 
 
 class LastEntry(NamedTuple):
-    """The last entry of a queue: physicalOffset (place), queueOffset (position), size, tagsCode.
+    """The last entry of a queue."""
 
-    size: of the shortest possible record if the true size is unknown.
-    """
-
-    place: int
-    position: int
-    size: int = RECORD_FIXED_BYTES
+    place: int  # physicalOffset
+    position: int  # queueOffset
+    size: int = RECORD_FIXED_BYTES  # the shortest possible, if the true size is unknown
     tags_code: int = 0
 
 
 def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
-    """The last entries of the store's queues without a live message. live: all other queues.
-    warnings: gets a line if the RocksDB of queues cannot be read. Raises RocksDBMissing.
+    """The last entries of the store's queues without a live message. Raises RocksDBMissing.
+
+    live: the queues with live messages.
+    warnings: gets a line if the RocksDB of queues cannot be read.
     """
     log_start = plan.segments[0].start
     if not log_start:
@@ -75,7 +74,7 @@ def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]
             try:
                 last = queue.last()
             except BadQueue:
-                continue  # the queue may be damaged, which is why it is rebuilt
+                continue  # the store may be rebuilt because this queue is damaged
             finally:
                 queue.close()
             if last is not None and last.position == queue.maximum() - 1:
@@ -90,7 +89,7 @@ def files_of_expired(
     plan: Plan, staging: Staging, live: set[Queue], length: int, warnings: list[str]
 ) -> list[Built]:
     """Make a queue file in staging for each expired queue if the store has queues in RocksDB;
-    BUILT rows. length: bytes of a file; warnings: as for expired_queues.
+    BUILT rows. length: bytes of a queue file; warnings: as for expired_queues.
     """
     if queues_folder(plan.storage, plan.store) is None:
         return []

@@ -1,7 +1,7 @@
 """Makes the RocksDB of a set from the tables that tasks have built, and the rows a broker needs.
 
-These are the row `max` of each queue (RocksDBConsumeQueueOffsetTable), and a row with the physical
-offset up to which the log is dispatched, where the next broker begins.
+A broker needs the row `max` of each queue (RocksDBConsumeQueueOffsetTable), and a row with the
+physical offset up to which the log is dispatched: it dispatches from there on.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def queues_database(
     """Make the database of queues in staging; BUILT rows with their paths below the set.
 
     tables: TABLE rows.
-    expired: last entries of queues without a live message; a broker numbers on from them.
+    expired: last entries of queues without a live message, after which a broker numbers on.
     """
     lasts, end = dict(expired), log_start
     names: dict[str, int] = {}
@@ -85,7 +85,7 @@ def _long(value: int) -> bytes:
 
 
 class _room:  # noqa: N801 (a context manager)
-    """(a local folder: that of staging, or a temporary one; the name of a new folder in it)."""
+    """Yields (a local folder: that of staging or a temporary one, name of a new folder in it)."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging

@@ -31,7 +31,7 @@ class CheckPoint:
     def __init__(
         self, queue_id: int, positions: Sequence[int], pop_time: int, visible: int, times: int = 0
     ) -> None:
-        """visible: milliseconds at which they may be popped again. times: how often they were."""
+        """visible: milliseconds at which they may be popped again. times: count of earlier pops."""
         self.queue_id, self.pop_time, self.visible, self.times = queue_id, pop_time, visible, times
         first, many = positions[0], len(positions)
         is_run = positions[-1] - first == many - 1
@@ -204,7 +204,7 @@ class InFlight:
         return sorted(popped.due)
 
     def next_due(self, group: str, topic: str) -> int | None:
-        """When the next message is due, in milliseconds, or 0; None if nothing is in flight."""
+        """When the next message is due, in milliseconds (0: by now); None if none is in flight."""
         popped = self._of.get((group, topic))
         if popped is None:
             return None

@@ -19,7 +19,7 @@ class OrderInfo:
     invisible: int
     positions: Sequence[int]
     left: int  # a bit for each message that nobody has acknowledged
-    visible: dict[int, int] = field(default_factory=dict)  # by position: a changed invisible end
+    visible: dict[int, int] = field(default_factory=dict)  # by position: when due, if changed
     counts: dict[int, int] = field(default_factory=dict)  # by position: how often given before
 
     def blocks_until(self) -> int:

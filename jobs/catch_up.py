@@ -57,7 +57,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
 
     output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
     `replace` a rebuilt set: it gets all derived files, and the store is only read.
-    storage, output_storage: instead of those of the paths or URLs.
+    storage, output_storage: used instead of the storages of the paths or URLs.
     confirm: asked before the first change in place; raises StoreError to stop.
 
     Raises StoreError (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease,

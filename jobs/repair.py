@@ -131,8 +131,8 @@ def _derive(
 ) -> None:
     """Derive the repaired log's files. Raises StoreError if damage is left in the log.
 
-    If neighbours outvote a queue's first queueOffset, its record keeps that queueOffset, and the
-    derived files have the message at the place that only salvage finds.
+    If later queueOffsets outvote a queue's first one, its record keeps that queueOffset; the
+    derived files have the message where salvage puts it, as only salvage knows that position.
     kinds: of queues and of index, FILES or ROCKSDB. With salvage, an index in RocksDB is left to
     the broker.
     """

@@ -36,7 +36,7 @@ class MapRow(NamedTuple):
 
     start: int  # physical offset
     cells: list[str]  # each a key of SIGNS, "sound" or "unused"
-    skipped: int = 0  # sound segments left out before this one
+    skipped: int = 0  # segments without damage left out before this one
 
 
 def text(report: CheckReport, whole: bool = False) -> str:

@@ -69,7 +69,7 @@ class OlderForms(NamedTuple):
 def add_output(
     parser: argparse.ArgumentParser, rows: bool = False, older: OlderForms | None = None
 ) -> None:
-    """Add the options of every command on its output. rows: whether it answers by rows."""
+    """Add the output options of every command. rows: whether it shows rows, not one object."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):

@@ -137,7 +137,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 3 the
     store takes none now, as its disk is full; 130, 143 and 129 ended by SIGINT, SIGTERM and SIGHUP.
-    However it ends, it says how many messages were appended.
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
@@ -151,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
     listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     warnings: list[str] = []
     discovered: dict[str, Any] = {}
-    # opened before the store is: a missing file must not make one
+    # opened before the store, which must not be made if the file is missing
     copied_from = arguments.from_store
     source = _opened(arguments)
     writer = open_writer(
@@ -166,7 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = writer.log.end
     code, said = DONE, ""
     progress = progress_of(arguments)
-    # the writer must be closed before a signal can end the process again
+    # until the writer is closed, no signal may end the process
     counted: Counted | None = None
     try:
         with StopSignals() as stop, writer, ExitStack() as stack:

@@ -57,7 +57,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
 
     output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
     `replace` a rebuilt set: it gets all derived files, and the store is only read.
-    storage, output_storage: instead of those of the paths or URLs.
+    storage, output_storage: used instead of the storages of the paths or URLs.
     confirm: asked before the first change in place; raises StoreError to stop.
 
     Raises StoreError (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease,
@@ -143,10 +143,10 @@ def follow(  # noqa: PLR0913 (a user's options)
     confirm: Callable[[str], None] = lambda _: None,
     said: Callable[["CaughtUp"], None] = lambda _: None,
 ) -> "CaughtUp | None":
-    """Catch up with a local store's log while it is copied in; the last report.
+    """Catch up with a local store's log while it is copied in; returns the last report.
 
     It may be killed at any point. every: seconds between rounds.
-    idle: seconds without growth of the log after which it ends (None: never).
+    idle: seconds without growth of the log after which to end (None: never).
     said: called with each round's report. Raises as catch_up does.
     """
     from reput.jobs.in_place.follow import Rounds

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, and say what was found: 0 sound; 1 something was found; 2 it is of another release."""
+    """Check, and say what was found: 0 sound; 1 not; 2 the store is of another release."""
     options = options_of_job(arguments)
     picture = new_file(arguments, "picture", options["settings"])
     with (

@@ -86,9 +86,9 @@ def clean(
     """Remove staging folders beside an output (or a store) and in it whose jobs are gone, and
     those of this user's jobs in the temporary folder.
 
-    path: an output, a store, or a folder that was a --staging. idle: no job is running for it,
-    which is believed where reput cannot find that out, as on object stores. confirm: asked before
-    anything is removed; raises StoreError to stop. Raises OSError.
+    path: an output, a store, or a folder that was a --staging. idle: whether the caller knows
+    that no job runs for `path`; believed where reput cannot find out, as on object stores.
+    confirm: asked before anything is removed; raises StoreError to stop. Raises OSError.
     """
     storage = storage or storage_for(path)
     about = Cleaned(storage.resolve(path).rstrip("/"))
@@ -137,7 +137,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
 
 def _look_for_staged_index(about: Cleaned) -> None:
     """Look for index files staged by a killed writer, which the next writer would remove too."""
-    in_store = os.path.isfile(os.path.join(about.path, LOCK))  # each writer leaves that file
+    in_store = os.path.isfile(os.path.join(about.path, LOCK))  # each writer leaves its lock file
     for name in (STAGED_INDEX, STAGED_TIMER_LOG):
         folder = os.path.join(about.path, name)
         if not in_store or os.path.islink(folder) or not os.path.isdir(folder):
@@ -150,7 +150,7 @@ def _look_for_staged_index(about: Cleaned) -> None:
 
 
 def _remove_staged_index(about: Cleaned) -> None:
-    """Remove them while the store's lock is held, so that no writer begins meanwhile."""
+    """Remove staged files while holding the store's lock, so that no writer begins meanwhile."""
     files = DiskFiles.as_owned_by(os.stat(about.path), about.path)
     try:
         release = files.lock(LOCK)

@@ -112,8 +112,8 @@ do differently. New here? `reput demo`.
 
 
 def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
-    """Run a command; its exit code. own_process: whether this process runs nothing else."""
-    # reput multiplies no matrices, and numpy's threads for that spin as they start
+    """Run a command; returns its exit code. own_process: whether this process runs only that."""
+    # reput multiplies no matrices, and numpy's threads for them spin when they start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     words = list(sys.argv[1:] if words is None else words)
@@ -143,10 +143,10 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
 
 
 def command() -> NoReturn:
-    """Run one command as a process of its own, which ends with it."""
+    """Run one command, and end the process with its exit code."""
     gc.set_threshold(_GARBAGE)
     code = main(own_process=True)
-    # all is closed; to take numba, pandas and PySpark apart would take a quarter of a second
+    # all files are closed; Python's own exit takes 0.25 s, for numba, pandas and PySpark
     os._exit(code)
 
 
@@ -185,7 +185,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 
 def _in_json(words: list[str]) -> bool:
-    """Whether the answer is wanted in JSON, known before the words are parsed."""
+    """Whether the answer is wanted as JSON, found before the words are parsed."""
     follows = dict(enumerate(words[1:]))
     return any(
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
@@ -234,7 +234,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
 
 
 class _Words(argparse.ArgumentParser):
-    """Reports wrong words in JSON too, if that is wanted."""
+    """A parser that reports wrong words as JSON too, if JSON is wanted."""
 
     in_json = False
 
@@ -264,7 +264,7 @@ class _Reput(_Words):
 
 
 class _Command(_Words):
-    """A command, whose module is imported only where it is the one to run."""
+    """The parser of one command, whose module is imported only if the command runs."""
 
     module = ""
     _filled = False
@@ -272,7 +272,7 @@ class _Command(_Words):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
-        if rest:  # said by the command, which knows where its words are checked
+        if rest:  # reported here, so that the error names the command's help
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 

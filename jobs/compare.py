@@ -56,12 +56,13 @@ def compare(  # noqa: PLR0913 (a user's options)
 ) -> "CompareReport":
     """Compare stores with the first of them: logs, config/ and epoch files; nothing is written.
 
-    others: one store or more, by paths or URLs; staging_folder: where fingerprints of messages are
-    put where logs differ, by default a temporary folder; on a cluster one that all machines see;
-    storage: stands for that of all stores and of the staging folder; messages: gets each message
-    that only one of a pair has as a JSON line.
+    others: paths or URLs of one or more stores.
+    staging_folder: where fingerprints of messages are put if logs differ, by default a temporary
+    folder; on a cluster one that all machines see.
+    storage: for all stores and the staging folder, instead of the storages of their URLs.
+    messages: gets a JSON line for each message that only one store of a pair has.
 
-    Raises StoreError where a store has no log, SettingError, UnknownRelease, StoreChanged.
+    Raises StoreError if a store has no log, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.comparing.compare_stores import compare_stores
     from reput.store_format.discover.store_at import store_at
@@ -71,7 +72,6 @@ def compare(  # noqa: PLR0913 (a user's options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput compare` understands."""
     parser.epilog = _HELP
     parser.add_argument(
         "store", metavar="MASTER", help="a store's root, path or URL: it holds commitlog/"

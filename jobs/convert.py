@@ -74,8 +74,8 @@ def convert(  # noqa: PLR0913 (a user's options)
     to_rocketmq: the release for which the new store is; by default the old store's release.
     to_settings: settings that change, by RocketMQ's names
     (`{"mappedFileSizeCommitLog": "536870912"}`).
-    topics: only these, with their messages that wait, are retried or were given up; drop: all but
-    these; rename: old topic -> new topic.
+    topics: only these topics, with their messages that wait, are retried or were given up; drop:
+    all topics but these; rename: old topic -> new topic.
     store_host: `address:port`, the storeHost of each record, which is part of message ids.
     merge: further stores, whose records join those of `store` by store time.
     meet: for queues that several stores have: `refuse`, `renumber` (join them) or `apart` (queues
@@ -132,7 +132,6 @@ def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `reput convert` understands."""
     parser.epilog = _HELP
     add_store(parser, on_damage=())
     parser.add_argument("--output", metavar="DIR", help="absent or empty folder, or its URL")

@@ -1,7 +1,7 @@
 """`reput dump FILE`: the content of one file of a store, or a RocksDB, as a table or JSON lines.
 
-It reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
-into messages (bodies, properties) is only shown on request.
+Files are read range by range, so that a segment of a GiB needs no more memory than a small one.
+What senders put into messages (bodies, properties) is only shown on request.
 """
 
 import argparse
@@ -192,7 +192,7 @@ def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
 
 
 def _kind(args: argparse.Namespace, path: str, reader: Reader) -> FileKind:
-    # the folders tell the kind, also where the shell stands in one of them
+    # `path` is absolute: its folders show the kind, also of a file in the working folder
     kind = FileKind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
     if kind is None:
         raise DumpError(
@@ -304,7 +304,7 @@ def _check_first(first: int | None, low: int, high: int, what: str) -> None:
 
 
 def _first_of_queue(path: str) -> int:
-    """The offset in its queue at which a file begins, by its name."""
+    """The byte offset in its queue at which a file begins, by the file's name."""
     *folders, name = path.split("/")
     if COMPACTION_QUEUE in folders[-3:]:
         return 0  # it has the name of its log file; positions count from the file's start

@@ -234,7 +234,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _folder(text: str) -> str:
-    """What `--to` names. A time is none: in other commands that was the word for one."""
+    """The folder of `--to`. A time is refused, as other commands had a time after `--to`."""
     try:
         milliseconds(text)
     except argparse.ArgumentTypeError:
@@ -243,7 +243,7 @@ def _folder(text: str) -> str:
 
 
 def _settings(delta: bool) -> Mapping[str, str] | None:
-    """What a local Spark session needs besides."""
+    """Further settings that a local Spark session needs for Delta tables."""
     if not delta:
         return None
     from reput.jobs.exporting.delta_spark import LOCAL_SETTINGS
@@ -255,7 +255,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Export, or compare: 0 done; 1 where something was left out, or differs."""
     options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
-    delta_by = arguments.engine or LOCAL  # spark-submit alone does not say that there is Delta
+    delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta
     alone = delta_by != SPARK if delta else arguments.kind == _STORE
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if arguments.verify:

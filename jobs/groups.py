@@ -1,6 +1,7 @@
-"""`reput groups STORE`: how far each consumer group has come in each queue, and its lag; with
---in-flight what was popped and not acknowledged;
---clients which of a group's clients would get which queue.
+"""`reput groups STORE`: how far each consumer group has come in each queue, and its lag.
+
+--in-flight lists popped messages without acknowledgement, --clients a group's clients with the
+queues that each would get.
 """
 
 import argparse
@@ -44,7 +45,7 @@ _IN_FLIGHT_COLUMNS = (
 
 
 class Share(NamedTuple):
-    """What one client of a group would get of a topic by one strategy."""
+    """The queues of a topic that one client of a group would get by one strategy."""
 
     group: str
     topic: str
@@ -123,13 +124,13 @@ def _shares(
     store: Store, rows: list[GroupRow], clients: list[str], broker: str,
     shares: dict[str, Strategy],
 ) -> Iterator[Share]:  # fmt: skip
-    """Each group's topics in turn; all queues that the store has of a topic take part."""
+    """The shares of each group's topics in turn, in which all queues of the store take part."""
     queues: dict[str, list[MessageQueue]] = {}
     for row in store.queues():
         queues.setdefault(row.topic, []).append(MessageQueue(row.topic, broker, row.queue_id))
     for group, topic in dict.fromkeys((row.group, row.topic) for row in rows):
         if topic not in queues:
-            continue  # it has expired as a whole
+            continue  # the whole topic has expired
         for name, strategy in shares.items():
             for client, share in allocation(strategy, queues[topic], clients).items():
                 yield Share(group, topic, name, client, [queue.queue_id for queue in share])

@@ -50,7 +50,7 @@ from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.part_reads import read_part
 
-# What of a manifest a store's note keeps.
+# The fields of a manifest that a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
 _OFFSET_MAX = 2**63 - 1
 _SAMPLED = 64  # queues, or files of queues, whose last entries are compared with the log
@@ -63,13 +63,13 @@ class Installed:
 
     store: str
     set: str
-    kept: str  # where the set is that was replaced
+    kept: str  # the folder of the set that was replaced
     done: bool
     files: int = 0
     log_end: int = 0
     cleaned: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    becomes: list[str] = field(default_factory=list)  # of queues that are of another kind then
+    becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
 
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
@@ -159,7 +159,7 @@ def undo_install(
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """A set's manifest. Raises StoreError where there is none, or it is no manifest."""
+    """The manifest of a rebuilt set. Raises StoreError if there is none, or it is wrong."""
     path = f"{folder}/{MANIFEST}"
     try:
         manifest = parse_manifest(LocalStorage().read_bytes(path), path, REBUILT)
@@ -172,7 +172,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
 
 
 def wrong_in(noted: dict[str, Any]) -> str | None:
-    """What is wrong in what a manifest or a note says of its log; None where nothing is."""
+    """What is wrong with the fields of a manifest or a note; None if nothing is."""
     missing = sorted(NOTED - noted.keys())
     if missing:
         return f"it does not say {', '.join(missing)}"
@@ -213,12 +213,12 @@ def _is_input(entry: Any) -> bool:
 
 
 def note_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What of a manifest tells later whether the log is still the one that it is about."""
+    """The fields of a manifest that show later whether the log is still the same."""
     return {name: manifest[name] for name in sorted(NOTED)}
 
 
 def check_not_grown(store: str, note: dict[str, Any]) -> None:
-    """Raise StoreChanged where the log is not the one of the rebuild, or has grown since."""
+    """Raise StoreChanged if the log is not that of the rebuild, or has grown since."""
     storage, end = LocalStorage(), note["log_end"]
     segments = _segments(store, note)
     inputs = {int(os.path.basename(f["path"])): f for f in note["inputs"]}
@@ -265,7 +265,7 @@ def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str,
 def _check_belongs(
     store: str, source: DiskFiles, note: dict[str, Any], paths: list[str]
 ) -> None:  # fmt: skip
-    """Raise StoreError where entries of the set's queues point to no record of this log."""
+    """Raise StoreError if an entry of the set's queues points to no record of this log."""
     storage, segments = LocalStorage(), _segments(store, note)
     for path, at, size in _last_entries(source, paths):
         for segment in segments:
@@ -301,7 +301,7 @@ def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, in
 
 
 def _becomes(store: str, in_rocksdb: bool) -> list[str]:
-    """For people, what an install changes if the set's queues are of another kind."""
+    """A line for people if the set's queues are of another kind than the store's."""
     folder = queues_folder(LocalStorage(), store)
     files = FileQueues(LocalStorage(), store, lambda batch: 0).topics()
     if in_rocksdb:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _MISSING_SHOWN = 3  # keys without a message that are named
 _SCREEN = 20  # messages that a terminal is shown
-_COUNTING = 2.0  # seconds for counting the others
+_COUNTING = 2.0  # seconds for counting messages that are not shown
 
 _EPILOG = """\
 what is asked for, one of
@@ -144,9 +144,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown_most(arguments: argparse.Namespace) -> int | None:
-    """How many messages are shown: on a terminal a screen of them, unless others are asked for."""
+    """The number of messages to show, None for all: on a terminal a screen, if nothing is given."""
     if arguments.offset is not None and arguments.count is not None:
-        return None  # it is obeyed where the queue is read
+        return None  # --count is obeyed where the queue is read
     given = arguments.count is not None or arguments.most is not None or arguments.all
     if given or for_programs(arguments) or arguments.keys_file or not sys.stdout.isatty():
         return None if arguments.all else arguments.count
@@ -157,7 +157,7 @@ def _show_first(
     messages: Iterator[StoredMessage], show: Callable[[StoredMessage], None], most: int | None,
     no_more: bool,
 ) -> int:  # fmt: skip
-    """Show the first ones, and unless no_more how many others there are, if that takes no time."""
+    """Show `most` messages; returns how many. Unless no_more, count the others for _COUNTING s."""
     many = 0
     for message in islice(messages, most):
         many += 1
@@ -203,7 +203,7 @@ def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessag
 def _by_keys(
     store: Store, arguments: argparse.Namespace, where: "Filter | None"
 ) -> Iterator[StoredMessage]:
-    """The messages with a file's keys; then it is said which keys have none."""
+    """The messages with the keys of a file; at the end a remark names keys without messages."""
     found = store.query_keys(
         arguments.topic, read_keys(arguments.keys_file), begin=arguments.begin, end=arguments.end,
         where=where, scan=arguments.scan,
@@ -216,7 +216,7 @@ def _by_keys(
 
 
 def _where(store: Store, arguments: argparse.Namespace) -> "Filter | None":
-    """The filter that is asked for. Raises StoreError."""
+    """The filter of --tags, --sql and --grep. Raises StoreError."""
     asked = arguments.tags, arguments.sql, arguments.grep
     if asked == (None, None, None):
         return None
@@ -237,7 +237,7 @@ def _at(store: Store, place: int) -> list[StoredMessage]:
 def _limited(
     messages: Iterable[StoredMessage], arguments: argparse.Namespace
 ) -> Iterator[StoredMessage]:
-    """At most --max, which a query by key has obeyed already."""
+    """At most --max messages; a query by key has obeyed it already."""
     for number_, message in enumerate(messages):
         if arguments.most is not None and number_ >= arguments.most:
             remark(f"cut: the first {arguments.most}; there are more")
@@ -265,7 +265,7 @@ def _rows_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None
 
 
 def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None]:
-    """A line a message, below it what only some have; a heading before the first."""
+    """A function that shows a message as a line, with its properties and body below."""
     body, decompress, begun = arguments.body, arguments.decompress, False
 
     def show(message: StoredMessage) -> None:

@@ -54,11 +54,11 @@ def recover(  # noqa: PLR0913 (a user's options)
 ) -> "Recovered":
     """Bring a local store into the state of a clean stop.
 
-    Nothing is changed where it was stopped cleanly and is sound.
+    Nothing is changed if the store was stopped cleanly and is sound.
 
-    on_damage: `refuse` raises DamageFound where live records follow damage, `truncate` ends the
-    log there, as RocketMQ does; confirm: asked before the first
-    change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
+    on_damage: `refuse` raises DamageFound if live records follow damage, `truncate` ends the log
+    there, as RocketMQ does. confirm: asked before the first change; raises StoreError to stop.
+    Raises as rebuild does, and StoreInUse.
     """
     from reput.jobs.in_place.recover_store import change, examine, staged_job
     from reput.jobs.opening.broker_start import read_checkpoint

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reput.udfs.staging import Staging
 
 _LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
-_MOST_RANGES = 100_000  # a segment: each is kept beside, and described
+_MOST_RANGES = 100_000  # of a segment: the bytes of each are saved, and described
 _MOST_GAPS = 100_000
 
 _HELP = f"""\
@@ -66,12 +66,12 @@ def repair(  # noqa: PLR0913 (a user's options)
     The copy has commitlog/, config/, all derived files, `damaged/` with the bytes that fillers
     replaced, and a manifest.
 
-    replace_output: whether an older copy of ours in `output` may be replaced; assume_names:
-    segments count as what their records say that they are, not by their names; restore: whether
-    header fields that witnesses show are put back.
+    replace_output: whether an older repaired store in `output` may be replaced.
+    assume_names: segments have the names that their records show.
+    restore: whether to put back damaged header fields that other files prove.
 
-    Raises StoreError (also where a broker has the store, or a range is too short for any record),
-    SettingError, UnknownRelease; nothing is left behind in `output` then.
+    Raises StoreError (also if a broker has the store, or a range is too short for any record),
+    SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
     from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.opening.queue_kind import FILES, kind_of_index, kind_of_queues
@@ -129,12 +129,12 @@ def _derive(
     summary: "RepairSummary",
     kinds: tuple[str, str],
 ) -> None:
-    """Derive the repaired log's files. kinds: of queues and index, FILES or ROCKSDB; an index in
-    RocksDB is left to the broker where the log is read past queueOffsets that are outvoted. Raises
-    StoreError where damage is left in it.
+    """Derive the repaired log's files. Raises StoreError if damage is left in the log.
 
-    A queue's first queueOffset that those behind it outvote stays in its record: the derived
-    files have the message where salvage puts it, as nothing but salvage knows that place.
+    If later queueOffsets outvote a queue's first one, its record keeps that queueOffset; the
+    derived files have the message where salvage puts it, as only salvage knows that position.
+    kinds: of queues and of index, FILES or ROCKSDB. With salvage, an index in RocksDB is left to
+    the broker.
     """
     from reput.jobs.deriving.derive_set import derive_set, move_derived
     from reput.jobs.opening.queue_kind import FILES
@@ -145,7 +145,7 @@ def _derive(
     from reput.store_format.discover.store_at import StoreAt
 
     derived = staging.path("derived")
-    known = found.plan.discovered.settings  # of the copy nothing but the log tells
+    known = found.plan.discovered.settings  # the copy has only a log, which does not show them
     settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
     repaired = find_store(
         found.engine,

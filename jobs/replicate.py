@@ -268,7 +268,7 @@ def _common(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that say nothing together."""
+    """Raise SettingError for options that do not go together."""
     if bool(arguments.store) == bool(arguments.master):
         raise SettingError("one source is wanted: a store's path or URL, or --master HOST:PORT")
     if not arguments.master and (arguments.broker is not None or arguments.controller

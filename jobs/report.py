@@ -37,7 +37,7 @@ examples:
 
 
 class Reported(NamedTuple):
-    """What was written, and what the page says first."""
+    """The page that was written, its length, and its verdict."""
 
     output: str
     bytes: int
@@ -67,11 +67,11 @@ def report(  # noqa: PLR0913 (a user's options)
 ) -> Reported:
     """Write a page about a store, by path or URL, to a local file.
 
-    output: the page's file; check: whether the log is checked, as by `reput.check`; else the page
-    says that it was not. staging_folder: as for `check`. replace: an older page of ours may be
-    there; nothing else is ever replaced. now: milliseconds, by default the machine's. Raises
-    StoreError where there is no log or the output may not be written, SettingError, UnknownRelease,
-    OSError.
+    output: the page's file. check: whether to check the log, as `reput.check` does; else the
+    page says so. staging_folder: as for `check`. now: milliseconds, by default the machine's time.
+    replace: whether to replace an older page of reput's; no other file is ever replaced.
+    Raises StoreError if there is no log or the output may not be written, SettingError,
+    UnknownRelease, OSError.
     """
     from reput.jobs.page.headline import verdict
     from reput.jobs.page.html import page
@@ -90,7 +90,7 @@ def report(  # noqa: PLR0913 (a user's options)
 
 
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
-    """The file to be written. Raises StoreError where it may not be."""
+    """The file of the page. Raises StoreError if it may not be written."""
     from reput.jobs.outputs.output import WholeFile, inputs_of
     from reput.jobs.page.html import BEGINS
     from reput.store_format.storage import storage_for
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
     options = options_of_job(arguments)
-    # before anybody waits for an engine
+    # checked before anybody waits for an engine
     _file(arguments.store, arguments.output, options["settings"], arguments.replace)
     with nullcontext() if arguments.no_check else engine_for(arguments) as engine:
         done = report(

@@ -1,4 +1,4 @@
-"""`reput resolve-transactions STORE --decide WHAT`: pending half messages are committed or not."""
+"""`reput resolve-transactions STORE --decide WHAT`: commit or roll back pending half messages."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ examples:
 
 @dataclass
 class ResolveReport:
-    """What was to be done, and what was. Counts are of transactions."""
+    """Numbers of transactions to end, ended and left."""
 
     store: str
     to_commit: int = 0
@@ -55,11 +55,11 @@ class ResolveReport:
     finished: int = 0
     pending: int = 0  # not decided
     given_up: int = 0  # discarded or abandoned by a broker, and left so
-    otherwise: list[str] = field(default_factory=list)  # ended before, not as was decided
-    refused: list[str] = field(default_factory=list)  # could not be put: where, and why
+    otherwise: list[str] = field(default_factory=list)  # ended before, in another way than decided
+    refused: list[str] = field(default_factory=list)  # messages refused: place and reason
     needed: bool = False
     done: bool = False
-    stopped: int = 0  # the exit code of a signal that ended it before all was done
+    stopped: int = 0  # exit code of a signal that ended the work early
 
     def text(self) -> str:
         if self.done:
@@ -160,7 +160,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
 
 
 def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
-    """Raises StoreError for a word that is no decision."""
+    """The decisions that are given. Raises StoreError for a word that is no decision."""
     from reput.broker.services.decisions import Decisions, Outcome
 
     try:
@@ -200,7 +200,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _decide(word: str) -> str | Mapping[str | int, str]:
-    """The word, or what the file of that name says. Raises StoreError."""
+    """The decision, or those in the file of that name. Raises StoreError."""
     from reput.broker.services.decisions import Outcome, read_decisions
 
     if word in list(Outcome):

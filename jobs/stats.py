@@ -93,7 +93,7 @@ def _cells(by: Sequence[str], row: Any) -> list[Any]:
 
 
 def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
-    """Write the rows as Parquet; times as timestamps, hostile text as UTF-8 can have it."""
+    """Write the rows as Parquet; times as timestamps, hostile text made valid UTF-8."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

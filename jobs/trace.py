@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def _details(row: Event) -> str:
-    """What only some events have."""
+    """The fields that only some events have."""
     words = []
     if row.real_topic is not None:
         words.append(f"to {row.real_topic}/{row.real_queue_id}")

@@ -53,8 +53,8 @@ def verify(  # noqa: PLR0913 (a user's options)
 
     against: a store or a rebuilt set, by default the store itself.
     staging_folder: where files are derived, by default a temporary folder; on a cluster it must be
-    one that all machines see. All three are paths or URLs, each of any storage; `storage`, if
-    given, stands for all of them.
+    one that all machines see. This folder, `store` and `against` are paths or URLs, each of any
+    storage; `storage`, if given, stands for all of them.
     on_damage: as for rebuild; None: by the manifest in `against`, else refuse. Raises as rebuild
     does.
 
@@ -84,7 +84,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
-        """What is found by a release's rules, and those that may be meant instead."""
+        """The report by a release's rules, and the releases that may be meant instead."""
         at = store_at(store, release, settings, storage)
         discovered = discover(
             at, derived=(there, against), manifest=manifest, compares=True, sweeps=True
@@ -114,7 +114,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     for release in others if report.differences else ():
         try:
             another, _ = verified(release)
-        except DamageFound:  # by the rules of that release, which is not the store's then
+        except DamageFound:  # by that release's rules: it did not write the store
             continue
         if another.same:
             return another

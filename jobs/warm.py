@@ -23,9 +23,9 @@ examples:
 
 
 def warm() -> dict[str, Any]:
-    """Compile what is not there: the folder (None where there is no safe place), and seconds.
+    """Compile missing kernels; returns their folder (None if there is no safe one) and seconds.
 
-    Two may do so at once: whole kernels only take the name. Raises OSError.
+    Two processes may compile at once: only whole files get a kernel's name. Raises OSError.
     """
     from reput.jobs.spark.python_workers import our_packages
     from reput.store_format.disk.cache_folder import cache_folder

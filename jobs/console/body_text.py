@@ -1,4 +1,4 @@
-"""Bodies on their way to whoever asked: decompressed, and inner batches apart."""
+"""Decompresses bodies for output, and takes inner batches apart."""
 
 import zlib
 from typing import Any
@@ -17,8 +17,8 @@ from reput.store_format.query.stored_message import StoredMessage
 
 
 def body_of(message: StoredMessage, decompress: bool) -> bytes:
-    """The body, decompressed if that is wanted. Where it cannot be it is given as it stands, and
-    why is said on standard error, as is that its CRC is wrong.
+    """The body, decompressed if `decompress`, or as stored if it cannot be decompressed.
+    A line on standard error tells the reason, or that the body's CRC is wrong.
     """
     body, record = message.body(), message.record
     if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
@@ -33,8 +33,8 @@ def body_of(message: StoredMessage, decompress: bool) -> bytes:
 
 
 def inner_of(message: StoredMessage, body: bytes) -> list[InnerMessage]:
-    """The messages in the decompressed body of an inner batch; none where it is no batch, and
-    those before the damage where it is damaged, which is said on standard error.
+    """The messages in an inner batch's decompressed body; empty if the message is no batch.
+    Of a damaged body the messages before the damage, with a line on standard error.
     """
     found: list[InnerMessage] = []
     if is_batch(message.record.sys_flag):
@@ -46,11 +46,11 @@ def inner_of(message: StoredMessage, body: bytes) -> list[InnerMessage]:
 
 
 def inner_row(message: StoredMessage, number: int, inner: InnerMessage) -> dict[str, Any]:
-    """All but the body of an inner message, of which there are `number` before it. Whatever else
-    it has is the record's (MessageDecoder.decodeMessage).
+    """The fields of an inner message except its body. number: its place in the batch, from 0.
+    Its other fields are those of the record (MessageDecoder.decodeMessage).
     """
     return {
         "queueOffset": message.queue_offset + number,
         "flag": inner.flag,
-        "properties": parse_properties(inner.properties),  # batches are younger than the old split
+        "properties": parse_properties(inner.properties),  # batches came after the old split
     }

@@ -1,4 +1,4 @@
-"""A check's report for people: text, a picture of the log in it, and the same picture as SVG."""
+"""The report of a check for people: text with a picture of the log, and that picture as SVG."""
 
 from collections.abc import Iterator
 from html import escape
@@ -17,10 +17,10 @@ from reput.jobs.outputs.summary import (
 )
 from reput.store_format.names import segment_name
 
-CELLS = 64  # a segment
+CELLS = 64  # of each segment in the picture
 ROWS_MOST = 40
 _SHOWN, _SHORT = 20, 2  # lines of a kind, with -v and without
-# what a cell shows, the worst first: kind of range -> sign, colour
+# kind of damaged range -> (sign, colour) of its cells, the worst kind first
 SIGNS = {
     "missing": ("-", "#7f7f7f"),
     "damaged": ("!", "#c0392b"),
@@ -32,15 +32,15 @@ _LEGEND = "# sound  ! damaged  - missing  s stale  c fails a CRC only  . not wri
 
 
 class MapRow(NamedTuple):
-    """One segment of the picture: its first offset, and a kind for each cell; or a gap."""
+    """A segment's row in the picture; without cells it only counts segments that are left out."""
 
-    start: int
-    cells: list[str]  # a kind, "sound" or "unused"
-    skipped: int = 0  # sound segments left out before this one
+    start: int  # physical offset
+    cells: list[str]  # each a key of SIGNS, "sound" or "unused"
+    skipped: int = 0  # segments without damage left out before this one
 
 
 def text(report: CheckReport, whole: bool = False) -> str:
-    """What a person reads. whole: as -v has it, with up to 20 lines of a kind."""
+    """The report as text. whole: as for -v, with up to 20 lines of each kind instead of 2."""
     verdict = "sound" if report.sound else "NOT sound"
     if report.looks_like:
         verdict = (
@@ -96,7 +96,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
 
 
 def details(report: CheckReport) -> list[str]:
-    """What -v shows below its longer text."""
+    """The lines that -v shows below the text."""
     return [
         *found_lines(report.discovered),
         *(f"  note      {note}" for note in report.notes),
@@ -107,11 +107,11 @@ def details(report: CheckReport) -> list[str]:
 
 
 def next_step(report: CheckReport) -> str:
-    """The command that mends what was found; empty where none does, or nothing is to be done."""
+    """The command that mends the findings; empty if no command does, or nothing is to be done."""
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
     made = "--output DIR"
-    if report.assumed:  # what writes asks for it
+    if report.assumed:  # a command that writes needs the release
         made += " --rocketmq VERSION"
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
@@ -129,7 +129,7 @@ def _gap_text(gap: dict[str, Any]) -> str:
 
 
 def _first(lines: list[str], most: int, count: int) -> list[str]:
-    """The first lines of a kind, of which there are `count`, and how many more there are."""
+    """The first `most` of `count` lines of a kind, and a line with the number of the others."""
     if count <= most:
         return lines
     where = "-v shows more, " if most == _SHORT else ""
@@ -137,7 +137,7 @@ def _first(lines: list[str], most: int, count: int) -> list[str]:
 
 
 def picture(report: CheckReport) -> Iterator[str]:
-    """A line a segment, each sign a 64th of it; long stretches without damage are left out."""
+    """A line for each segment, with a sign for each 64th; stretches without damage are left out."""
     for row in rows(report):
         if row.skipped:
             yield f"  ... {row.skipped:,} segments without damage"
@@ -188,7 +188,7 @@ def _cells(
 
 
 def svg(report: CheckReport) -> str:
-    """The picture as an SVG image: a bar a segment, each range at its place."""
+    """The picture as an SVG image: a bar for each segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
     spans = [_span(each) for each in report.damage["ranges"]]
     parts = []

@@ -19,7 +19,7 @@ from reput.jobs.comparing.side import Side
 from reput.jobs.console.texts import safe
 from reput.jobs.outputs.count_text import counted, plural, time_text
 
-_SHOWN, _MOST = 3, 20  # of a kind, without -v and with it
+_SHOWN, _MOST = 3, 20  # lines of a kind, without -v and with it
 _FIRST = "master"
 Names = tuple[str, str]  # what the two stores are called
 
@@ -126,7 +126,7 @@ def _there(there: There) -> str:
 
 
 def message_text(line: dict[str, Any]) -> str:
-    """One message, as `message_line` says it."""
+    """One message in words. line: from `message_line`."""
     known = f"id {safe(line['uniqueKey'])}, " if line["uniqueKey"] else ""
     return (
         f"{safe(line['topic'])}/{line['queueId']} at queueOffset {line['queueOffset']:,}, {known}"
@@ -135,7 +135,7 @@ def message_text(line: dict[str, Any]) -> str:
 
 
 def _choices(pair: Comparison, names: Names) -> Iterator[str]:
-    """What would be lost if one of them were kept alone."""
+    """Lines on the messages that would be lost if only one of the two stores were kept."""
     if not pair.parting.spans:
         return
     for kept in (0, 1):

@@ -1,4 +1,4 @@
-"""What `reput dump` found, as lines of text: a table for what is listed, sentences for the rest."""
+"""The items of `reput dump` as text: tables for records and entries, sentences for the rest."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ from reput.jobs.outputs.count_text import time_text
 Item = dict[str, Any]
 
 _NO_CELL = ("kind", "family")
-# The key hashes of a message that a line holds; JSON has all.
+# Key hashes of a message that its line shows; JSON has all.
 _KEYS_SHOWN = 6
 
 
 class TextColumn(NamedTuple):
-    """One column: its title, width in characters, negative for left-aligned, and its text."""
+    """A column of a table. width: in characters, negative for left-aligned."""
 
     title: str
     width: int
@@ -92,7 +92,7 @@ _SLOT = (
 
 
 def _row_cells(item: Item) -> str:
-    """What a RocksDB's row has, but for what other columns show."""
+    """The fields of a RocksDB row that have no column of their own."""
     return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
 
 
@@ -154,14 +154,14 @@ def _columns(item: Item) -> tuple[TextColumn, ...] | None:
 
 
 class TextTable:
-    """Lines for items, in order: a table's heading where one begins, then a line an item."""
+    """Turns items into lines, in order, with a heading wherever another table begins."""
 
     def __init__(self) -> None:
         self._heading: tuple[TextColumn, ...] | None = None
         self._after_break = False
 
     def show(self, item: Item) -> str:
-        """The lines of one item, each ended."""
+        """The lines of one item, each with its line end."""
         columns = _columns(item)
         if columns is None:
             return _SENTENCES[item["kind"]](item) + "\n"
@@ -182,7 +182,7 @@ def _row(cells: Any) -> str:
 
 
 def _below(item: Item) -> list[str]:
-    """What does not fit a line of a table."""
+    """The lines below an item's own line: its doubts, properties and body."""
     lines = [f"    doubt: {doubt}" for doubt in item.get("doubts", ())]
     for name, value in item.get("properties", {}).items():
         lines.append(f"    {safe(name)} = {safe(value)}")

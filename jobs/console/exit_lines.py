@@ -1,4 +1,4 @@
-"""How a command ends: one line for whatever went wrong, and the exit code that it has.
+"""The end of a command that failed: one line on the error, and the exit code.
 
 -v or REPUT_TRACEBACK=1 shows Python's traceback as well.
 """
@@ -19,7 +19,7 @@ from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
 _INSTALLED = "pip install 'reput[spark]'"
-_TEXT_MOST = 200  # of an error that nobody foresaw
+_TEXT_MOST = 200  # characters of an unforeseen error's text
 _JAVA_OR_PYTHON = re.compile(
     r"^(?:: |Caused by: )?((?:[A-Za-z_$]+\.)+[A-Z][\w$]*: .*|[A-Z]\w*(?:Error|Exception): .*)$",
     re.M,
@@ -27,9 +27,9 @@ _JAVA_OR_PYTHON = re.compile(
 
 
 def ending(error: BaseException, as_json: bool = False) -> int:
-    """Say in one line why a command ends; its exit code.
+    """Report in one line why a command ends; returns its exit code.
 
-    as_json: standard output gets an object of it too, as scripts that asked for JSON read that.
+    as_json: also write an object to standard output, where scripts expect JSON.
     """
     if is_verbose() or os.environ.get("REPUT_TRACEBACK"):
         traceback.print_exception(error)
@@ -51,7 +51,7 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 
 
 def meaning(error: BaseException) -> tuple[int, str]:
-    """The exit code of an error, and what it says."""
+    """(exit code, text) for an error."""
     code, text = _meaning(error)
     if code == FAILED:
         from reput.jobs.console.full_disk import full_disk
@@ -61,7 +61,7 @@ def meaning(error: BaseException) -> tuple[int, str]:
 
 
 def _meaning(error: BaseException) -> tuple[int, str]:
-    # here, because they take a tenth of the time of a command that needs no Spark
+    # imported here: they take a tenth of the time of a command that needs no Spark
     from reput.jobs.engines.engine import EngineFailed
     from reput.jobs.spark.failures import NoSparkError, SparkFailed
     from reput.jobs.spark.java import NoJavaError
@@ -93,7 +93,7 @@ def _meaning(error: BaseException) -> tuple[int, str]:
 
 
 def cause(trace: str) -> str:
-    """What a failed task said, out of Spark's account of it: the last line of Python's trace."""
+    """The first line of Spark's text that names an exception of Java or Python; else its first."""
     said = _JAVA_OR_PYTHON.findall(trace)
     return str(said[0]) if said else trace.strip().partition("\n")[0]
 

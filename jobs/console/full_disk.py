@@ -1,4 +1,4 @@
-"""What is said where a disk is full: which one, how much room it has, and what to do."""
+"""The message on a full disk: which disk, how much room it has left, and what to do."""
 
 import os
 import re
@@ -9,7 +9,7 @@ _PATH = re.compile(r"(?:No space left on device|Disk quota exceeded): '(.+?)'")
 
 
 def full_disk(text: str) -> str | None:
-    """An error's text in other words, where it tells of a full disk on this machine."""
+    """The message for an error whose text tells of a full disk; None for another error."""
     full, path = _FULL.search(text), _PATH.search(text)
     if full is None:
         return None

@@ -1,4 +1,4 @@
-"""Say what makes a start take longer: kernels that are still to be compiled, or cannot be kept."""
+"""Tells why a start takes longer: kernels must be compiled first, or cannot be kept."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from reput.store_format.disk.cache_folder import cache_folder, has_kernels
 
 @cache
 def tell_of_no_cache() -> None:
-    """One line on standard error, once in a process; nothing where the first place would do."""
+    """Warn on standard error, once in a process, if the first place for kernels was refused."""
     found = cache_folder()
     if not found.refused:
         return
@@ -23,7 +23,7 @@ def tell_of_no_cache() -> None:
 
 
 def tell_of_first_run() -> None:
-    """One line where this version's kernels are still to be compiled, which takes longest."""
+    """Write a line to standard error if this version's kernels must be compiled first."""
     kept = cache_folder().path
     if kept is not None and not has_kernels(kept):
         sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")

@@ -1,4 +1,4 @@
-"""The keys of a file that a user names: one a line."""
+"""Reads the file of --keys-file: one key a line."""
 
 import sys
 from pathlib import Path
@@ -7,9 +7,9 @@ from reput.store_format.faults import StoreError
 
 
 def read_keys(path: str) -> list[str]:
-    """Its lines that are not empty, as they stand; `-` is standard input.
+    """The lines of a file that are not empty; path `-` is standard input.
 
-    Raises StoreError where it cannot be read, or a line is no UTF-8.
+    Raises StoreError if the file cannot be read, or a line is no UTF-8.
     """
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

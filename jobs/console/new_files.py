@@ -1,4 +1,4 @@
-"""Files that a command writes beside its work: a picture, all ranges."""
+"""Single files that options name: a picture, all ranges, a body."""
 
 import argparse
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
-    """The option for a file of all ranges; when: with which other option it has a meaning."""
+    """Add --ranges, a file of all damaged ranges. when: help text on the option it needs."""
     parser.add_argument(
         "--ranges",
         metavar="FILE",
@@ -25,7 +25,7 @@ def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
 def new_ranges(
     arguments: argparse.Namespace, settings: dict[str, str]
 ) -> Iterator[BinaryIO | None]:
-    """The new file of --ranges; none is left where the job fails. Raises StoreError."""
+    """The new file of --ranges, if given; it is removed if the job fails. Raises StoreError."""
     ranges = new_file(arguments, "ranges", settings)
     if ranges is None:
         yield None
@@ -37,7 +37,7 @@ def new_ranges(
 def new_file(
     arguments: argparse.Namespace, option: str, settings: dict[str, str]
 ) -> "NewFile | None":
-    """The file that an option names, None where it names none. Raises StoreError."""
+    """The file that an option names, or None. Raises StoreError if it may not be written."""
     path = getattr(arguments, option)
     if not path:
         return None

@@ -1,4 +1,4 @@
-"""Names that options had before: they work for a while, and say what they are called now."""
+"""Earlier names of options: they still work for a while, with a remark on the new name."""
 
 import argparse
 from typing import Any
@@ -7,9 +7,9 @@ from reput.jobs.console.store_questions import remark
 
 
 def add_older(parser: Any, name: str, now: str, **options: Any) -> None:
-    """An option that is not shown any more; options: as of the one that took its place, `dest` too.
+    """Add an option's earlier name, which --help does not show.
 
-    now: what to say in its place.
+    now: text on the new name; options: those of the new option, with its `dest`.
     """
 
     class Older(argparse.Action):

@@ -45,7 +45,7 @@ _ONE_SETTING = (
 )
 
 
-# --rocketmq of a command that writes messages
+# help of --rocketmq for a command that writes messages
 WRITES_AS = (
     f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the store, "
     "where its files show them"
@@ -61,7 +61,7 @@ def add_store(
     on_damage: tuple[str, ...] = _ANY_DAMAGE,
     older: OlderForms | None = None,
 ) -> None:
-    """A store, its release, settings, where to run. on_damage: choices; older: see add_output."""
+    """Add STORE and its options. on_damage: choices, () for no option; older: see add_output."""
     add_store_path(parser)
     add_broker(
         parser,
@@ -89,7 +89,7 @@ def add_store(
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Where a job runs."""
+    """Add --engine and --master."""
     parser.add_argument(
         "--engine", choices=ENGINES,
         help="local: processes of this machine (default); spark: a session, which --master, "
@@ -107,7 +107,7 @@ def add_store_path(parser: argparse.ArgumentParser) -> None:
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
-    """What is known of the store's broker; rocketmq, setting: the help of these two options."""
+    """Add the options on a store's broker. rocketmq, setting: help of --rocketmq and --set."""
     parser.add_argument("--rocketmq", metavar="VERSION", help=rocketmq)
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
@@ -117,7 +117,7 @@ def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _O
 
 
 def add_assume_names(parser: argparse.ArgumentParser, when: str = "") -> None:
-    """Whether segments count as what their records say that they are."""
+    """Add --assume-names. when: help text on the option it needs."""
     parser.add_argument(
         "--assume-names",
         action="store_true",
@@ -126,14 +126,14 @@ def add_assume_names(parser: argparse.ArgumentParser, when: str = "") -> None:
 
 
 def add_staging(parser: argparse.ArgumentParser) -> None:
-    """Where files are derived that are only compared."""
+    """Add --staging, the folder for files that are derived only to compare them."""
     parser.add_argument(
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
 
 
 def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
-    """What the broker's file sets, and what --set does over it. Raises SettingError."""
+    """The settings of --broker-conf, then those of --set, which win. Raises SettingError."""
     layers = []
     if arguments.broker_conf:
         layers.append(broker_conf(arguments.broker_conf))
@@ -141,10 +141,9 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
 
 
 def broker_conf(path: str) -> dict[str, str]:
-    """What a broker's properties file sets, in the encoding in which Java reads one.
+    """The settings in a broker's properties file. Raises SettingError.
 
-    BrokerStartup gives Properties.load a stream of bytes, which it takes for Latin-1. Raises
-    SettingError.
+    BrokerStartup gives a stream of bytes to Properties.load, which decodes them as Latin-1.
     """
     try:
         # O_NONBLOCK: opening a FIFO must not wait for a writer
@@ -163,7 +162,7 @@ def broker_conf(path: str) -> dict[str, str]:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The broker's settings: its file's, and --set over them. Raises SettingError."""
+    """The settings of --broker-conf, --set and --no-check-crc, merged. Raises SettingError."""
     settings = merge_layers(*setting_layers(arguments))
     if getattr(arguments, "no_check_crc", False):
         settings["checkCRCOnRecover"] = "false"
@@ -171,8 +170,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every job gets. Raises SettingError, UnknownRelease, and StoreError where there is
-    no such store: Spark is not started for that.
+    """The arguments that every job takes. Raises SettingError, UnknownRelease, and StoreError
+    if there is no such store, before Spark is started.
     """
     if arguments.rocketmq:
         release_named(arguments.rocketmq)
@@ -199,11 +198,11 @@ def asks_store(
     arguments: argparse.Namespace, options: Mapping[str, Any], compared: str | None = None,
     compares: bool = False,
 ) -> Callable[[], None]:  # fmt: skip
-    """What is done while an engine starts: it raises where the store does not tell what it must,
-    and imports what the job is made of, for which all would wait otherwise.
+    """A function for `meanwhile` of engine_for. It raises if the store's files do not show what
+    the job needs, and imports the job's modules, so that nobody waits for them later.
 
-    compared: the folder whose derived files are compared, where a job does that; compares: that
-    is all it does.
+    compared: folder of the derived files that the job compares, if any; compares: whether the job
+    only compares.
     """
 
     def asked() -> None:
@@ -216,7 +215,7 @@ def asks_store(
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
-    """Progress on standard error; none with --json where that is standard output too.
+    """Progress on standard error; none for JSON or CSV if standard output is the same stream.
 
     spark-submit gives the driver one stream for both (PythonRunner).
     """
@@ -232,7 +231,7 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
 
 
 def consent(yes: bool) -> Callable[[str], None]:
-    """Ask at the terminal before a store is changed. Raises StoreError without --yes or one."""
+    """A function that asks at the terminal before a change; StoreError if nobody says yes."""
 
     def ask(what: str) -> None:
         if yes:
@@ -253,9 +252,9 @@ def show(
     arguments: argparse.Namespace, whole: Mapping[str, Any], text: str,
     details: Iterable[str] = (), good: bool = True,
 ) -> None:  # fmt: skip
-    """Print what a command did: `whole` as JSON or CSV, else `text`, and with -v its details.
+    """Print a command's result: `whole` as JSON or CSV, else `text`, with -v also `details`.
 
-    good: whether the first line tells of something that is well, for its colour.
+    good: whether the result is good, for the colour of the first line.
     """
     if getattr(arguments, "format", TABLE) == CSV:
         sys.stdout.write(csv_text([list(whole), list(whole.values())]))
@@ -268,6 +267,6 @@ def show(
 
 
 def _unsaid(line: str) -> bool:
-    """Whether a line is no warning that standard error has already."""
+    """False for a warning that standard error has already."""
     label, _, text = line.strip().partition(" ")
     return label != "warning" or first_time(text.strip())

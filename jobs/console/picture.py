@@ -1,4 +1,4 @@
-"""Pictures of what a job found, as SVG text for notebooks and reports."""
+"""Pictures of a job's result, as SVG text for notebooks and reports."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ _ROW, _LEFT, _BAR, _TOP = 20, 380, 400, 50
 
 
 def queue_chart(summary: Summary) -> str:
-    """One bar a queue, its length the number of the queue's entries."""
+    """A bar for each queue; its length is the number of the queue's entries."""
     entries: dict[str, int] = {}
     for file in summary.files:
         folder, _, queue_path = file.path.partition("/")
@@ -35,5 +35,5 @@ def queue_chart(summary: Summary) -> str:
 def _placed(
     items: list[tuple[str, int]],
 ) -> list[tuple[int, tuple[str, int]]]:
-    """Each item with the height at which its row stands, in pixels."""
+    """(y of its row in pixels, item) for each item."""
     return [(_TOP + _ROW * i, item) for i, item in enumerate(items)]

@@ -13,12 +13,12 @@ from reput.jobs.opening.progress import Done, Progress
 _TERMINAL_SECONDS = 0.2
 _LINE_SECONDS = 10.0
 _BAR_WIDTH = 28
-_KNOWS = 0.02  # from this share on the rest can be estimated
-_SHORT = 1.0  # seconds: the bar of a stage that took less is taken away again
+_KNOWS = 0.02  # from this share on the time left is estimated
+_SHORT = 1.0  # seconds; the bar of a shorter stage is removed again
 
 
 class ShownProgress(Progress):
-    """Shows stages on a stream, every few seconds where that is no terminal."""
+    """Shows stages on a stream: as bars on a terminal, else by a line every ten seconds."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -27,7 +27,7 @@ class ShownProgress(Progress):
 
     @contextmanager
     def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
-        """Show a stage while the block runs; a short one shows nothing where no terminal is."""
+        """Show a stage while the block runs. Without a terminal a short stage shows nothing."""
         started = time.monotonic()
         finished = threading.Event()
         shown = self._terminal
@@ -64,7 +64,7 @@ class ShownProgress(Progress):
 
 
 def _end(share: float | None, seconds: float) -> str:
-    """When a stage is going to end, if it goes on as it went so far."""
+    """Text on the end of a stage, if its speed stays the same; empty if unknown."""
     if not share or not _KNOWS <= share < 1:
         return ""
     left = seconds / share - seconds

@@ -1,11 +1,11 @@
-"""Which options of `reput query` go together: one that would not be obeyed is refused."""
+"""Refuses options of `reput query` that do not go together, so that none is ignored."""
 
 import argparse
 
 from reput.store_format.faults import StoreError
 
 _TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
-# What narrows each answer. All can be cut by --max and --count, and found by --scan.
+# What is asked for -> options that narrow it. --max, --count and --scan go with everything.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
     "--keys-file": _TIMES | _FILTERS | {"--topic"},
@@ -23,7 +23,7 @@ _NARROWING = (
 
 
 def refuse_words(arguments: argparse.Namespace) -> None:
-    """Raise StoreError where options ask for nothing, for too much, or would not be obeyed."""
+    """Raise StoreError if options ask for nothing, for two things at once, or would be ignored."""
     way = _way(arguments)
     values = {_option(name): getattr(arguments, name) for name in _NARROWING}
     given = {option for option, value in values.items() if value is not None and value is not False}
@@ -43,7 +43,7 @@ def refuse_words(arguments: argparse.Namespace) -> None:
 
 
 def _way(arguments: argparse.Namespace) -> str:
-    """What is asked for, one of _OBEYED."""
+    """What is asked for: a key of _OBEYED. Raises StoreError."""
     named = [
         _option(name) for name in ("key", "keys_file", "unique_key", "message_id", "offset")
         if getattr(arguments, name) is not None

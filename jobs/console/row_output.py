@@ -1,4 +1,4 @@
-"""What commands share that list rows of a store: as a table, JSON lines or CSV."""
+"""Shared by commands that list rows of a store, as a table, JSON lines or CSV."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from reput.jobs.outputs.count_text import time_text
 
 
 class OutputColumn(NamedTuple):
-    """One column: its name, its value, and whether it is text."""
+    """A column of a table. value: row -> cell; text: whether cells are text, aligned left."""
 
     name: str
     value: Callable[[Any], Any]
@@ -26,7 +26,7 @@ class OutputColumn(NamedTuple):
 
 
 def at(milliseconds: int) -> str | None:
-    """A time for a table; -1 is none."""
+    """A time for a table; None if negative."""
     return None if milliseconds < 0 else time_text(milliseconds)
 
 
@@ -34,7 +34,7 @@ def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
-    """Show rows, NamedTuples; returns the exit code. Raises StoreError, SettingError, OSError."""
+    """Show NamedTuples as rows; the exit code. Raises StoreError, SettingError, OSError."""
     with asked_store(arguments) as store:
         rows = rows_of(store)
         if for_programs(arguments):

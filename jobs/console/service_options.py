@@ -1,4 +1,4 @@
-"""What the commands share that do a service of the broker's, once."""
+"""Shared by commands that run a service of the broker once: deliveries, transactions."""
 
 import argparse
 from typing import Any
@@ -18,14 +18,14 @@ from reput.store_format.release.settings import merge_layers
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """By whose rules it is done, who agrees to it, and how it is reported."""
+    """Add the options on the broker, consent and output."""
     add_broker(parser, WRITES_AS)
     add_consent(parser)
     add_output(parser)
 
 
 def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `add_service` has read, as a service's function takes it. Raises SettingError."""
+    """Arguments for a service's function, by `add_service`. Raises SettingError, UnknownRelease."""
     if arguments.rocketmq:
         profile(release_named(arguments.rocketmq))
     return {

@@ -1,4 +1,4 @@
-"""What the commands share that answer questions about a store: its options, notes, rows, times."""
+"""Shared by commands that answer questions about a store: options, notes, rows, times."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
-    """A store that is only asked. scan: whether it can be chosen to read the log."""
+    """Add STORE and options of a command that only reads it. scan: whether to add --scan."""
     add_store_path(parser)
     add_broker(
         parser,
@@ -53,17 +53,17 @@ def asked_store(arguments: argparse.Namespace) -> Store:
             tell=remark,
         )
     except StoreError:
-        check_store(arguments.store, settings)  # it may know which store was meant
+        check_store(arguments.store, settings)  # its error may name the store that was meant
         raise
 
 
 def _progress() -> Progress:
-    """On standard error; none where that is where the answer goes as well."""
+    """Progress on standard error; none if standard output is the same stream."""
     return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
 
 
 def remark(text: str) -> None:
-    """One line on standard error, whatever the text holds, once; none where --quiet was said."""
+    """Write a line to standard error, escaped, each text once; nothing with --quiet."""
     if is_quiet() or not first_time(text):
         return
     with suppress(OSError):
@@ -93,7 +93,7 @@ def milliseconds(text: str) -> int:
 
 
 def before(text: str) -> int:
-    """The last millisecond before a time: `--until`, where both ends are within."""
+    """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1
 
 
@@ -106,14 +106,14 @@ def number(text: str) -> int:
 
 
 class RowWriter:
-    """Rows for programs: JSON lines, or with --format csv a heading and a line for each."""
+    """Writes rows for programs: JSON lines, or CSV with a heading."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._csv = arguments.format == CSV
         self._columns: list[str] = []
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Write one; all have the names of the first, or CSV leaves out the others."""
+        """Write a row. CSV has only the columns of the first row."""
         if not self._csv:
             sys.stdout.write(json.dumps(row) + "\n")
             return
@@ -129,7 +129,7 @@ def for_programs(arguments: argparse.Namespace) -> bool:
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:
-    """A table with a heading; left: the columns that hold text."""
+    """Write a table with a heading. left: the columns of text, which are aligned left."""
     texts = [["-" if cell is None else safe(str(cell)) for cell in row] for row in rows]
     widths = [
         max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)

@@ -1,4 +1,4 @@
-"""Whether a store is where it was said to be, and tells what is not given: before Spark works."""
+"""Checks before Spark starts: is the store there, and do its files show what is not given?"""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,13 +8,14 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import InputStorage, Listed
 
+# for the hint: levels above STORE, names looked at in a folder, stores named
 _UP, _NAMES_MOST, _SHOWN = 4, 200, 3
 
 
 def check_store(store: str, settings: Mapping[str, str]) -> None:
-    """Raise StoreError where STORE has no commitlog; it names the stores that are near.
+    """Raise StoreError if STORE has no commitlog; the error names stores nearby.
 
-    Settings may put the log elsewhere: then nothing is asked.
+    If storePathCommitLog puts the log elsewhere, nothing is checked.
     """
     if settings.get("storePathCommitLog"):
         return
@@ -31,10 +32,10 @@ def check_discovery(
     store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None,
     compares: bool = False,
 ) -> None:  # fmt: skip
-    """Raise what `tell` raises, before anybody waits for Spark; the job asks again.
+    """Raise what `discover` raises, before anybody waits for Spark; the job calls it again.
 
-    compared: where the derived files are that are compared, of which a manifest may tell;
-    compares: as for `tell`.
+    compared: folder of the derived files to compare, which may have a manifest; compares: as for
+    `discover`.
     """
     from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
     from reput.store_format.discover.store import discover
@@ -60,13 +61,13 @@ def check_folder(option: str, folder: str) -> None:
 
 
 def _is_store(there: list[Listed]) -> bool:
-    """Whether a folder with this in it is a store: it has a log, which may be a DLedger group's."""
+    """Whether a folder with these entries is a store: it has a log, perhaps a DLedger group's."""
     folders = [name for name, state in there if state is None]
     return COMMIT_LOG in folders or any(name.startswith(DLEDGER) for name in folders)
 
 
 def _seen(storage: InputStorage, path: str) -> list[Listed]:
-    """What is in a folder that only a hint wants: nothing where it may not be listed."""
+    """The entries of a folder, for a hint only: none if the folder may not be listed."""
     try:
         return listed(storage, path)
     except PermissionError:
@@ -74,7 +75,7 @@ def _seen(storage: InputStorage, path: str) -> list[Listed]:
 
 
 def _near(storage: InputStorage, path: str) -> Iterator[str]:
-    """Stores above the path, then below it, or beside one that is not there."""
+    """Stores above the path, then beside it with a similar name if it is empty, then below it."""
     above = path
     for _ in range(_UP):
         above = above.rpartition("/")[0]

@@ -1,6 +1,6 @@
 """The three standard streams: open, able to show any text, and flushed at the end.
 
-Imports little: `reput --help` pays for it.
+Imports little, to keep `reput --help` fast.
 """
 
 import os
@@ -17,8 +17,8 @@ _BREAK = "\n  "
 def open_streams() -> None:
     """Have the three standard streams open, and able to show any text.
 
-    A closed one (`reput ... >&-`) is made /dev/null: else the first file that is opened takes its
-    number, and gets what is printed. What an encoding has no letters for is escaped.
+    A closed stream (`reput ... >&-`) becomes /dev/null; else the first file opened would take its
+    number, and get what is printed. Characters that the encoding lacks are escaped.
     """
     for number in range(3):
         try:
@@ -32,13 +32,13 @@ def open_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # a test's own has none
+        reconfigure = getattr(stream, "reconfigure", None)  # a test's own stream has none
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
 def flush(code: int) -> int:
-    """The exit code, once all is printed: 3 where that is not possible, as on a full disk.
+    """Flush; returns the exit code: 3 in place of 0 if that fails, as on a full disk.
 
     A reader that has seen enough (`| head -1`) is no failure.
     """
@@ -56,7 +56,7 @@ def flush(code: int) -> int:
 
 
 def discard(stream: TextIO) -> None:
-    """Lead a stream that nobody reads to /dev/null, so that the interpreter's end is silent."""
+    """Point a stream that nobody reads to /dev/null, so that the interpreter ends silently."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -64,10 +64,10 @@ def discard(stream: TextIO) -> None:
 
 
 def complain(text: str) -> None:
-    """An error on standard error, whatever the text holds; nothing where nobody reads it.
+    """Write an error to standard error, escaped; nothing is raised if nobody reads it.
 
-    What is wrong, where, and what to do stand between semicolons: on a terminal each gets its
-    line; a log has one, for grep.
+    Semicolons separate what is wrong, where, and what to do: each gets its line on a terminal;
+    elsewhere all are one line, for grep.
     """
     line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
     with suppress(OSError):

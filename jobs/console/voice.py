@@ -1,6 +1,6 @@
-"""What every command says alike: how much of it (`-v`, `--quiet`), in which form, in which colour.
+"""Output of every command: how much (`-v`, `--quiet`), in which form, in which colours.
 
-Imports nothing of reput's: `reput --help` pays for it.
+Imports nothing of reput's, to keep `reput --help` fast.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _COLOURS = {"warning": _YELLOW, "next": _BOLD}
 
 
 class _Loudness:
-    """Of the command that runs in this process: how much it says, and what it has said."""
+    """How much the command in this process says, and the notes that it has said already."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
         self.quiet, self.verbose = quiet, verbose
@@ -33,18 +33,18 @@ _loudness = _Loudness()
 
 
 def begin(quiet: bool = False, verbose: bool = False) -> None:
-    """A command begins: how much it says."""
+    """Set how much a command says, at its start."""
     global _loudness
     _loudness = _Loudness(quiet, verbose)
 
 
 def is_quiet() -> bool:
-    """Whether nothing but errors and what was asked for is said."""
+    """Whether only errors and the answer are shown."""
     return _loudness.quiet
 
 
 def is_verbose() -> bool:
-    """Whether details are said too."""
+    """Whether details are shown too."""
     return _loudness.verbose
 
 
@@ -69,7 +69,7 @@ class OlderForms(NamedTuple):
 def add_output(
     parser: argparse.ArgumentParser, rows: bool = False, older: OlderForms | None = None
 ) -> None:
-    """The options that mean the same on every command. rows: the answer is rows, not one object."""
+    """Add the output options of every command. rows: whether it shows rows, not one object."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):
@@ -118,7 +118,7 @@ def _csv_help(rows: bool) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV (RFC 4180); what is no scalar is JSON text."""
+    """Rows as CSV (RFC 4180); lists and objects become JSON text."""
     import csv
 
     sink = io.StringIO()
@@ -141,7 +141,7 @@ def _cell(value: Any) -> Any:
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shall have colours (no-color.org)."""
+    """Whether a stream is a terminal on which colours are wanted (no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     with suppress(OSError, ValueError):
@@ -159,7 +159,7 @@ def painted(text: str, good: bool) -> str:
 
 
 def paint(text: str, colour: str) -> str:
-    """Text between a terminal's signs for a colour."""
+    """Text with a terminal's escape codes for a colour."""
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 

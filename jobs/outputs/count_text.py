@@ -11,7 +11,6 @@ def counted(count: int, what: str) -> str:
 
 
 def plural(what: str) -> str:
-    """The plural of a noun."""
     if what.endswith("y") and what[-2:-1] not in "aeiou":
         return f"{what[:-1]}ies"
     return f"{what}s"

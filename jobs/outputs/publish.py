@@ -95,7 +95,7 @@ def put_derived(
 
 
 def begin_set(staging: Staging, output: Output) -> str:
-    """Begin the set that takes the output's place; the path of the folder for its files."""
+    """Begin the set that takes the output's place; returns the path of the folder for its files."""
     return output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
 
 

@@ -66,7 +66,7 @@ CONVERTED = SetKind(
 
 
 def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
-    """A manifest of a kind. Raises StoreError if it is none, or lists files that no set has."""
+    """The manifest of a set. Raises StoreError if it is of no such set, or lists foreign files."""
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -79,7 +79,7 @@ def leftovers(storage: StagingStorage, output: str) -> list[str]:
 
 
 def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
-    """Remove the leftovers; their paths. Raises OverlapsInput if a leftover holds an input."""
+    """Remove leftovers; returns their paths. Raises OverlapsInput if a leftover holds an input."""
     removed = leftovers(storage, output)
     for folder in removed:
         refuse_overlap(storage, folder, inputs)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
 
 MANIFEST_FORMAT = "reput-manifest-1"
-CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # fields
+CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # names of fields
 _RANGES_SHOWN, _RANGES_MOST = 2, 20  # without -v and with it
 
 

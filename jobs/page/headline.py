@@ -1,4 +1,4 @@
-"""What stands on top of the page: the store, the verdict, the next command, the key figures."""
+"""The top of the page: the store, the verdict, the next command, the key figures."""
 
 import shlex
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 class Figure(NamedTuple):
-    """A number that the page begins with, and the section that has more of it."""
+    """A key figure on top of the page. section: the id of the section with its details."""
 
     name: str
     value: str
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
 
 
 class PageVerdict(NamedTuple):
-    """Whether the store is sound. sections: where the page says why; command: what to do next."""
+    """Whether the store is sound. sections: ids of those that show why; command: the next step."""
 
     kind: str  # sound, bad, unknown: the page's colours
     text: str
@@ -40,7 +40,7 @@ class PageVerdict(NamedTuple):
 
 
 def headline(facts: Facts) -> dict[str, Any]:
-    """All of it, as the page's script takes it."""
+    """The data for the top of the page, as the page's script takes them."""
     return {
         "name": name_text(facts.store.rstrip("/").rpartition("/")[2] or facts.store),
         "about": " · ".join(_about(facts)),
@@ -51,14 +51,14 @@ def headline(facts: Facts) -> dict[str, Any]:
 
 def _about(facts: Facts) -> list[str]:
     release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
-    if facts.check and ERAS in facts.check.discovered:  # of several releases
+    if facts.check and ERAS in facts.check.discovered:  # several releases wrote it
         release = f"RocketMQ {facts.check.discovered[ERAS]['value']}"
     size = [] if facts.disk is None else [bytes_text(sum(row.bytes for row in facts.disk))]
     return [release, *size, name_text(facts.store)]
 
 
 def verdict(facts: Facts) -> PageVerdict:
-    """The page's first sentence, with numbers, and what somebody would do next."""
+    """The verdict of the page: a sentence with numbers, and the next command."""
     report = facts.check
     if report is None:
         return PageVerdict("unknown", f"Not checked: {name_text(facts.unknown['check'])}",
@@ -126,7 +126,7 @@ def _next(facts: Facts) -> tuple[str, str]:
 
 def _command(facts: Facts, name: str, *words: str, release: str = "") -> str:
     if facts.check and facts.check.assumed and "--output" in words:
-        release = "VERSION"  # what writes asks for it
+        release = "VERSION"  # a command that writes needs the release
     given = dict(facts.given) | ({"--rocketmq": release} if release else {})
     options = [word for option in given.items() for word in option]
     for setting in facts.settings:
@@ -135,7 +135,7 @@ def _command(facts: Facts, name: str, *words: str, release: str = "") -> str:
 
 
 def figures(facts: Facts) -> list[Figure]:
-    """The key figures; what is not known is left out."""
+    """The key figures that are known."""
     found = [*_of_log(facts), *_of_check(facts), *_waiting(facts)]
     if facts.groups:
         behind = sum(row.lag for row in facts.groups)
@@ -144,7 +144,7 @@ def figures(facts: Facts) -> list[Figure]:
 
 
 def _of_log(facts: Facts) -> list[Figure]:
-    size = (facts.check or facts).log_end - facts.log_start  # without what is not written yet
+    size = (facts.check or facts).log_end - facts.log_start  # without the unwritten end
     found = []
     if facts.put is not None:
         messages = sum(row.messages for row in facts.put.topics)
@@ -166,7 +166,7 @@ def _each(sizes: Sequence[Count]) -> str:
 
 
 def _period(facts: Facts) -> tuple[int, int]:
-    """When the oldest and the newest message was stored, but for clocks that were wrong."""
+    """The first and last storeTimestamp, without those of wrong clocks; (0, -1) for none."""
     drawn = drawn_spans(facts.put) if facts.put else []
     if not drawn or facts.put is None:
         return 0, -1

@@ -1,7 +1,7 @@
 """One HTML file that has everything in it: styles, scripts, and what was found as JSON.
 
-The browser is to load nothing and to run the page's own scripts only, each by its hash (a
-Content-Security-Policy in the page): what a hostile name might smuggle in would not run.
+The page's Content-Security-Policy lets the browser load nothing, and run only the page's own
+scripts, by their hashes: a script in a hostile name would not run.
 """
 
 import json
@@ -30,7 +30,7 @@ from reput.jobs.page.store_sections import (
     queues_section,
 )
 
-# With which a page of ours begins: nothing else is replaced.
+# The first bytes of each of our pages: --replace replaces no other file.
 BEGINS = b'<!doctype html>\n<html lang="en">\n<meta name="generator" content="reput report">\n'
 _SCRIPTS = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js", "page.js")
 _SECTIONS = (
@@ -74,13 +74,13 @@ def page(facts: Facts) -> bytes:
 
 
 def as_data(value: object) -> str:
-    """JSON as it may stand in a script element: no text in it can end that element."""
+    """JSON for a script element, escaped so that no text in it can end the element."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _printable(section: Section) -> Section:
-    """Its sentences may name files and topics; its tables and pictures are made of such text."""
+    """The section with printable sentences, which may name files and topics; no empty tables."""
     for lines in (section.words, section.alarms, section.notes):
         lines[:] = map(name_text, lines)
     section.tables = [each for each in section.tables if each.rows]

@@ -22,7 +22,7 @@ _KINDS = (
     ("sound", "var(--c0)"), ("damaged", "var(--bad)"), ("stale", "var(--c3)"),
     ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unused", "var(--line)"),
 )  # fmt: skip
-# In plain words: what a cell shows, and what is the matter with a damaged range.
+# Plain words for the kinds of cells, and for the kinds of damaged ranges.
 _CELL_NAMES = {"content": "wrong checksum", "unused": "not written"}
 _CAUSES = {
     "damaged": "no sound record", "missing": "the segment's file is gone or too short",
@@ -74,13 +74,13 @@ def put_section(facts: Facts) -> Section:
 
 
 def drawn_spans(put: PutTimes) -> list[Span]:
-    """The spans that a picture can show: not those of clocks that were wrong by years."""
+    """The spans for the picture, without those of clocks that were wrong by years."""
     spans = [each for each in _grouped(put)[0] if drawable(each.begin) and drawable(each.end)]
     return _densest(spans, put.width)[0]
 
 
 def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
-    """Spans of the topics with the most messages by their labels, and of all others together."""
+    """(spans, labels): a label for each topic with the most messages, one for all others."""
     first = sorted(put.topics, key=lambda row: (-row.messages, row.topic or ""))
     names = [str(row.topic) for row in first]
     label_of = dict(zip(names[:COLOURS], labels(names[:COLOURS]), strict=True))
@@ -94,9 +94,9 @@ def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
 
 
 def _densest(spans: list[Span], width: int) -> tuple[list[Span], int]:
-    """The spans within the stretch of time that has the most messages, and how many are not.
+    """The spans in the stretch of time with the most messages, and the number of other spans.
 
-    One record with a clock gone wrong would otherwise leave all others in one bar.
+    Without this, one record of a wrong clock would leave all others in one bar.
     """
     reach = width * SPANS_MOST * 2
     if not spans or spans[-1].end - spans[0].begin <= reach:
@@ -175,7 +175,7 @@ def sizes_section(facts: Facts) -> Section:
 
 
 def _sizes(size: int) -> str:
-    """From a size up to twice as much, without the end."""
+    """Text for the sizes from `size` to below its double."""
     return f"{size_text(size).removesuffix(' bytes')} to {size_text(2 * size)}"
 
 
@@ -214,7 +214,7 @@ def damage_section(facts: Facts) -> Section:
 
 
 def _cause(cause: dict[str, Any]) -> str:
-    """What damaged some ranges, in one sentence."""
+    """A sentence on one cause of damaged ranges."""
     return (
         f"{counted(cause['ranges'], 'range')} of {counted(cause['bytes'], 'byte')}, "
         f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']}: {cause['reason']}."
@@ -222,7 +222,7 @@ def _cause(cause: dict[str, Any]) -> str:
 
 
 def _cells(report: CheckReport) -> list[tuple[str, list[str]]]:
-    """Each segment that is drawn, by its first physical offset."""
+    """(first physical offset, names of its cells) of each segment that is drawn."""
     return [
         (f"{row.start:,}", [_CELL_NAMES.get(kind, kind) for kind in row.cells])
         for row in segment_rows(report)
@@ -243,7 +243,7 @@ def _map_words(report: CheckReport) -> str:
 
 
 def _map_table(report: CheckReport) -> Table:
-    """The map in numbers: of each row how many cells are of which kind."""
+    """The map in numbers: for each segment the number of cells of each kind."""
     kinds = [kind for kind, _ in _kinds(report)]
     return table(
         "Cells of each segment",
@@ -290,7 +290,7 @@ def _damage_tables(report: CheckReport) -> list[Table]:
 
 
 def derived_section(facts: Facts) -> Section:
-    """What is derived from the log, behind it, or missing: the verdict of `reput check`."""
+    """Derived files by their state: as the log gives them, behind, expired or different."""
     section = Section("derived", "Derived files")
     report = facts.check
     if report is None:

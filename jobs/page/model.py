@@ -1,7 +1,7 @@
-"""What a page consists of, as values that become JSON: sections with sentences, pictures, tables.
+"""The parts of a page, which become JSON: sections with sentences, pictures and tables.
 
-All text of a store is hostile. Here what is not printable is escaped, so that nothing invisible or
-backwards is shown; the page puts text into the document as text alone.
+All text of a store is hostile. Unprintable characters are escaped here, so that nothing invisible
+or backwards is shown; the page's script puts text into the document as text alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from reput.jobs.console.texts import safe
 from reput.jobs.outputs.count_text import time_text
 
-ROWS_MOST = 20_000  # of a table, in the file; the page shows them some at a time
+ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time
 NAME_MOST = 1000  # characters of one cell
-_EXACT = 1 << 53  # up to here a number of JavaScript's is exact
+_EXACT = 1 << 53  # below this, integers are exact in JavaScript
 
 
 class PageColumn(NamedTuple):
-    """A table's column: its name, a row's value, and whether it is a number."""
+    """A column of a table. value: row -> cell; number: whether cells are numbers."""
 
     name: str
     value: Callable[[Any], Any]
@@ -26,7 +26,7 @@ class PageColumn(NamedTuple):
 
 @dataclass
 class Picture:
-    """A Vega-Lite specification, with its data; about: its caption, which a screen reader says."""
+    """A Vega-Lite specification with its data. about: its caption, also for screen readers."""
 
     about: str
     spec: dict[str, Any]
@@ -34,7 +34,7 @@ class Picture:
 
 @dataclass
 class Table:
-    """Rows of texts and numbers; cut: what was left out, for people."""
+    """A table. columns: (name, whether numbers); cut: a text if rows were left out, else empty."""
 
     name: str
     columns: list[tuple[str, bool]]
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass
 class Section:
-    """One heading of the page. alarms: what somebody should look at; notes: what is no fault."""
+    """A section of the page. alarms: sentences on faults; notes: remarks that are no faults."""
 
     id: str
     title: str
@@ -63,7 +63,7 @@ class Section:
 
 
 def table(name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> Table:
-    """A table of the first ROWS_MOST rows; all_rows: how many there are, where that is more."""
+    """A table of the first ROWS_MOST rows. all_rows: the full number, if `rows` has fewer."""
     many = max(all_rows, len(rows))
     shown = rows[:ROWS_MOST]
     cut = f"{len(shown):,} of {many:,} rows are in this file" if many > len(shown) else ""
@@ -76,7 +76,7 @@ def table(name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 
 
 
 def cell(value: Any) -> Any:
-    """A value as JavaScript can have it: a short printable text, a number, or None."""
+    """A value that JavaScript can hold: a short printable text, a number, or None."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and abs(value) >= _EXACT:
@@ -87,19 +87,19 @@ def cell(value: Any) -> Any:
 
 
 def name_text(text: str) -> str:
-    """Text of a store for people: printable, and not without end."""
+    """A text of a store for people: printable, and cut after NAME_MOST characters."""
     shown = safe(text[:NAME_MOST])
     return f"{shown}..." if len(text) > NAME_MOST else shown
 
 
 def time_cell(milliseconds: int) -> str | None:
-    """A time, ISO 8601 in UTC; -1 is none."""
+    """A time as ISO 8601 in UTC; None if negative."""
     return None if milliseconds < 0 else time_text(milliseconds)
 
 
 def labels(names: Iterable[str]) -> list[str]:
-    """Names as a picture has them: each another, and not without end. Of a long one the middle is
-    left out, as a queue's id stands at the end; the page cuts them further to what has room.
+    """Unique labels of names in a picture. A long label lacks its middle, as a queue's id stands
+    at the end; the page shortens labels further if there is no room.
     """
     found: list[str] = []
     seen: dict[str, int] = {}

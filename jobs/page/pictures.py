@@ -13,13 +13,13 @@ BARS_MOST = 30
 _OTHER = "var(--other)"
 _TIMES_MOST = 8_000_000_000_000_000  # milliseconds that a Date of JavaScript's can have
 _UTC = {"type": "utc", "padding": 4}
-# An axis of numbers that are counted: no half message, and 0 without a unit.
+# An axis of counts: no ticks at fractions, and 0 without a unit.
 _COUNTS = {
     "format": "~s", "tickCount": 5, "tickMinStep": 1,
     "labelExpr": "datum.value === 0 ? '0' : datum.label",
 }  # fmt: skip
 _DAY = 86_400_000
-# By the length of a time axis: how its labels are written.
+# (longest time axis in milliseconds, format of its labels)
 _TIME_FORMS = (
     (3000, "%H:%M:%S.%L"), (600_000, "%H:%M:%S"), (_DAY, "%H:%M"), (4 * _DAY, "%d %b %H:%M"),
     (300 * _DAY, "%d %b"), (float("inf"), "%b %Y"),
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 
 def bars(rows: Sequence[Bar], axis: str, parts: Sequence[str] = ()) -> dict[str, Any]:
-    """Horizontal bars in the order given; parts: of which they consist, in the legend's order."""
+    """Horizontal bars in the order given. parts: names of their parts, in the legend's order."""
     spec: dict[str, Any] = {
         "data": {"values": [row._asdict() for row in rows]},
         "mark": {"type": "bar", "color": "var(--c0)"},
@@ -102,7 +102,7 @@ def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str
 
 
 def lanes(rows: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
-    """One horizontal line a row, from a time to a time, in milliseconds."""
+    """A horizontal line for each row of (label, begin, end), times in milliseconds."""
     values = [
         {"label": label, "begin": begin, "end": end, "when": f"{time_text(begin)} to "
          f"{time_text(end)}"} for label, begin, end in rows
@@ -122,7 +122,7 @@ def lanes(rows: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
 
 
 def grid(rows: Sequence[tuple[str, Sequence[str]]], kinds: Sequence[tuple[str, str]]) -> Any:
-    """Rows of cells; kinds: each kind of cell with its colour, in the legend's order."""
+    """Rows of cells. rows: (label, kinds of its cells); kinds: (kind, colour) as in the legend."""
     values = [
         {"row": row, "cell": n, "kind": kind} for row, cells in rows for n, kind in enumerate(cells)
     ]
@@ -148,7 +148,7 @@ def grid(rows: Sequence[tuple[str, Sequence[str]]], kinds: Sequence[tuple[str, s
 
 
 def _time_axis(times: Sequence[int]) -> dict[str, Any]:
-    """A time axis in UTC whose labels are as fine as its length; its title has the day."""
+    """A time axis in UTC with labels that fit its length. Up to a day its title has the date."""
     length, day = max(times) - min(times), time_text(min(times))[:10]
     form = next(form for most, form in _TIME_FORMS if length <= most)
     return {
@@ -159,12 +159,12 @@ def _time_axis(times: Sequence[int]) -> dict[str, Any]:
 
 
 def drawable(milliseconds: int) -> bool:
-    """Whether a browser has a date for it."""
+    """Whether a browser can show this time."""
     return abs(milliseconds) <= _TIMES_MOST
 
 
 def _coloured(parts: Sequence[str]) -> dict[str, Any]:
-    """A colour for each part, grey for what is beyond the colours that there are."""
+    """A colour for each of the first COLOURS parts, grey for the others."""
     colours = [f"var(--c{n})" if n < COLOURS else _OTHER for n in range(len(parts))]
     return {
         "field": "part", "type": "nominal", "title": None, "sort": None,

@@ -1,7 +1,7 @@
-"""What a report shows of a store: each part asked of the function that a command of its own has.
+"""Collects what a report shows of a store, each part by the function of another command.
 
-A part that cannot be shown (a queue file is damaged, the release is not known) says why, and the
-others go on: a store in any state has a report, as long as it has a log.
+If one part fails (a queue file is damaged, the release is not known), the report shows the reason
+and all other parts: a store in any state has a report, as long as it has a log.
 """
 
 import os
@@ -50,7 +50,7 @@ from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import InputStorage, Storage
 
-FATES_MOST = 2000  # how many messages that have not arrived are listed
+FATES_MOST = 2000  # messages listed that have not arrived
 _NOTES_MOST = 50
 _WALKS = 5
 _NO_SPARK = "no check of the log was asked for"
@@ -61,7 +61,7 @@ _IN_USE = (
 
 
 class DiskPart(NamedTuple):
-    """What one folder of a store has, or the files that lie beside its folders."""
+    """Files and bytes of one folder of a store, or of the files beside its folders."""
 
     name: str
     files: int
@@ -70,17 +70,17 @@ class DiskPart(NamedTuple):
 
 @dataclass
 class Facts:
-    """What was found. None: not known, and `unknown` says by the part's name why."""
+    """The facts of a report. A part that is None is unknown, with the reason in `unknown`."""
 
     store: str
-    now: int  # when it was asked, milliseconds
+    now: int  # time of the report, milliseconds
     log_start: int  # physical offsets
     log_end: int
     segments: int
-    release: str = ""  # by whose rules it is read; a span, where several write the same
+    release: str = ""  # whose rules hold; a range, if several write the same
     given: tuple[tuple[str, str], ...] = ()  # options that say how the store is read
-    settings: tuple[str, ...] = ()  # likewise, as --set takes them
-    crashed: bool = False  # no broker has it, and the last was not stopped cleanly
+    settings: tuple[str, ...] = ()  # such options of --set
+    crashed: bool = False  # no broker has it open, and the last was not stopped cleanly
     put: PutTimes | None = None
     queues: list[QueueRow] | None = None
     topics: list[TopicRow] = field(default_factory=list)
@@ -90,23 +90,23 @@ class Facts:
     check: CheckReport | None = None
     expired: Expired | None = None
     disk: list[DiskPart] | None = None
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)  # part -> reason
     notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """A part of the report: what goes wrong in the block is why it is not known."""
+        """The block collects a part; its error becomes the reason why the part is unknown."""
         try:
             yield
         except (StoreError, StoreChanged, SettingError, UnknownRelease, OSError) as error:
             self.unknown[name] = str(error)
 
     def not_known(self, name: str) -> str:
-        """Why a part is not known."""
+        """Text on why a part is unknown."""
         return f"not known: {self.unknown[name]}"
 
     def note(self, name: str, lines: list[str]) -> None:
-        """What a part tells besides, the first of very many."""
+        """Add notes of a part, at most _NOTES_MOST of them."""
         more = len(lines) - _NOTES_MOST
         shown = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
         self.notes[name] += [each for each in shown if each not in self.notes[name]]
@@ -122,10 +122,10 @@ def look_at(
     now: int,
     progress: Progress,
 ) -> Facts:
-    """Ask a store, by path or URL, for all that a report shows.
+    """Collect all that a report shows of a store, which is given by path or URL.
 
-    engine: what the log is checked with; None: it is not. staging_folder: as for a check. now:
-    milliseconds. Raises StoreError where there is no log, SettingError, UnknownRelease, OSError.
+    engine: checks the log; None: no check. staging_folder: as for a check. now: milliseconds.
+    Raises StoreError if there is no log, SettingError, UnknownRelease, OSError.
     """
     found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
     storage, path, plan = found.storage, found.path, found.plan
@@ -156,10 +156,10 @@ def look_at(
 
 
 class _Found(NamedTuple):
-    """A store that was looked at once, for all parts of a report.
+    """A store as all parts of a report see it.
 
-    plan: None where there can be none, and `why`. end: of a store that a broker is writing to,
-    where its log ended then; all parts tell of the log up to there.
+    plan: None if none can be made; `why` is the error. end: if a broker is writing to the store,
+    the log's end at the first look; all parts show the log up to there.
     """
 
     storage: Storage
@@ -174,7 +174,7 @@ class _Found(NamedTuple):
 
 
 def _release(store: Discovered) -> str:
-    """The release that wrote the store; where several write the same, all of them."""
+    """The release that wrote the store; the range of releases, if several write the same."""
     return span(list(store.left)) if len(store.left) > 1 else store.release
 
 
@@ -193,7 +193,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
 
 
 def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
-    """What the store's files answer by themselves: the log is walked twice."""
+    """Collect the parts that need no engine; the log is walked twice."""
 
     def telling() -> Notes:
         return notes_with(progress, None)
@@ -236,7 +236,7 @@ def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
-    """Of each index file, oldest first; one that cannot be read is a note."""
+    """The statistics of each index file, oldest first; an unreadable file gives a note."""
     reader, found = opened.index(), []
     many = len(reader.files)
     read = 0
@@ -277,7 +277,7 @@ def _disk_now(storage: Storage, path: str) -> list[DiskPart]:
 def _expired(
     found: _Found, rocketmq: str | None, settings: Mapping[str, str], now: int, progress: Progress
 ) -> Expired:
-    """What `reput expire --any-hour --dry-run` says."""
+    """The result of `reput expire --any-hour --dry-run`."""
     if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
         raise StoreError("only of a local store it is known what cleaning would free")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)

@@ -92,7 +92,7 @@ def groups_section(facts: Facts) -> Section:
 
 
 def index_section(facts: Facts) -> Section:
-    """Index files: how full they are, how long their chains, which times they are of."""
+    """Index files: how full they are, how long their chains are, which times they cover."""
     section = Section("index", "Index files", notes=list(facts.notes["index"]))
     files = facts.index
     if files is None:
@@ -234,7 +234,7 @@ def _delayed_table(found: FateSums) -> Table:
 
 
 def disk_section(facts: Facts) -> Section:
-    """What the store takes, and what cleaning would free."""
+    """The size of the store's folders, and what cleaning would free."""
     section = Section("disk", "Disk")
     expired = facts.expired
     freed: dict[str, int] = {}

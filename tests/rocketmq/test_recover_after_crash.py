@@ -128,8 +128,17 @@ def test_no_crash_needs_a_decision(
         assert about.done, (state, lost)
         assert about.crashed
         opens_without_a_change(version, ours, STORE_SETTINGS)  # type: ignore[arg-type]
+        empty = [
+            path.name for path in theirs.rglob("*") if path.is_file() and not path.stat().st_size
+        ]
         with Driver(version) as driver:
-            their_end = driver.open_check(theirs, STORE_SETTINGS)["max_offset"]
+            found = driver.derive(
+                theirs, STORE_SETTINGS, mode="as-is", may_refuse=bool({*empty} - {"abort", "lock"})
+            )
+        if found.get("refused"):  # a file without a length, which RocketMQ takes from 5.1.3 on
+            assert version == "4.9.7"
+            continue
+        their_end = found["max_offset"]
         end = about.log_end
         behind = begins_behind(store, theirs, end)
         assert their_end <= end or behind or is_torn(theirs, end), (state, lost)

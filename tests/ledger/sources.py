@@ -1,5 +1,6 @@
 """What a test's file depends on, as it is now: by the names in its text, rather too much."""
 
+import ast
 import hashlib
 import re
 import subprocess
@@ -21,6 +22,10 @@ _REPORTED = re.compile(
     r"[\"'/](docs|scripts|notebooks|benchmarks|conf|requirements|\.ci|\.github|Makefile|databricks\.yml"
     r"|mkdocs\.yml|pyproject\.toml|spark-submit\.sh|[A-Z]+\.md)\b"
 )
+_SPARK = re.compile("spark", re.IGNORECASE)
+_ON_SPARK = ("jobs/spark/", "jobs/engines/spark_engine.py")
+# Helpers that start Spark for fixtures alone, and quote what names it.
+_FOR_FIXTURES = ("tests/rocketmq/engines.py", "tests/jobs/sources/delta_session.py")
 _EVERYTHING = ("reput/__init__.py", "reput/__main__.py", "jobs/cli.py")
 
 
@@ -90,7 +95,38 @@ class Tree:
                     waiting += self.uses(each)
         if not path.startswith(_HERE):
             found = {each for each in found if not each.startswith(_HERE)}
+        if path.startswith("tests/") and not self._starts_spark(path, found):
+            found = {each for each in found if not each.startswith(_ON_SPARK)}
         return found
+
+    def _starts_spark(self, path: str, found: set[str]) -> bool:
+        """Whether a test, or a helper of its, names Spark, or a fixture that does."""
+        named = [
+            each
+            for each in found
+            if each.startswith("tests/") and each.endswith(".py")
+            and each not in _FOR_FIXTURES and not each.endswith(("conftest.py", "_bugs.py"))
+        ]  # fmt: skip
+        if any(_SPARK.search(self._text(each)) for each in named):
+            return True
+        asked = {
+            each.arg
+            for function in ast.walk(ast.parse(self._text(path)))
+            if isinstance(function, ast.FunctionDef)
+            for each in function.args.args
+        }
+        return bool(asked & self._spark_fixtures(path))
+
+    def _spark_fixtures(self, path: str) -> set[str]:
+        """The fixtures of the conftests above a test that start Spark, at least for a parameter."""
+        texts = {}
+        for folder in Path(path).parents:
+            conftest = (folder / "conftest.py").as_posix()
+            if conftest in self.blobs:
+                for each in self._text(conftest).split("@pytest.fixture")[1:]:
+                    if name := re.search(r"def (\w+)", each):
+                        texts[name[1]] = each
+        return {name for name, text in texts.items() if _SPARK.search(text)}
 
     def _conftests(self, path: str) -> list[str]:
         """Each conftest above a test, and what it uses where the test names one of its fixtures."""
@@ -137,7 +173,7 @@ class Tree:
             each
             for each in self.blobs
             if each.startswith(f"{folder}/")
-            and not each.endswith(".py")
+            and not each.endswith((".py", ".md"))
             and not self._package_between(folder, each)
         ]
 

@@ -155,10 +155,26 @@ def test_a_test_depends_on_what_it_imports_and_reads() -> None:
     assert "tests/golden/small_all_5.3.3.tar.xz" in kills
     judged = tree.closure("tests/rocketmq/test_expire.py")
     assert any(path.startswith("tests/rocketmq/driver/") for path in judged)
+    assert "tests/rocketmq/README.md" not in judged  # its folder's page, which it does not read
     assert "README.md" in tree.closure("tests/test_docs.py")
     for path in (crc, kills, judged):
         assert "tests/conftest.py" in path
         assert not [each for each in path if each.startswith("tests/ledger/")]
+
+
+def test_of_what_starts_spark_only_a_test_that_names_it_depends() -> None:
+    tree, session = Tree(), "jobs/spark/session.py"
+    for path in (
+        "tests/jobs/spark/test_session.py",
+        "tests/attack/test_random_kills.py",  # by the fixture `spark`
+        "tests/rocketmq/test_repair.py",  # by the fixture `reput`, for one of its parameters
+        "tests/test_cluster.py",
+    ):
+        assert session in tree.closure(path), path
+    for path in ("tests/rocketmq/test_chains.py", "tests/jobs/serve/test_groups.py"):
+        found = tree.closure(path)
+        assert session not in found
+        assert "jobs/engines/local_engine.py" in found
 
 
 def test_a_change_of_what_a_test_uses_changes_its_digest(tmp_path: Path) -> None:

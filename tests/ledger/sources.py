@@ -165,15 +165,19 @@ class Tree:
         return None
 
     def _data(self, path: str) -> list[str]:
-        """What is no Python and lies beside a module or below, but not in another package."""
+        """What is no Python and lies beside a module or below, but not in another package, if the
+        module has its name, its ending, or the name of the folder there.
+        """
         folder = Path(path).parent.as_posix()
         if folder in (".", ""):
             return []
+        text = self._text(path)
         return [
             each
             for each in self.blobs
             if each.startswith(f"{folder}/")
             and not each.endswith((".py", ".md"))
+            and any(name in text for name in _names(each.removeprefix(f"{folder}/")))
             and not self._package_between(folder, each)
         ]
 
@@ -184,6 +188,12 @@ class Tree:
             if (each / "__init__.py").as_posix() in self.blobs:
                 return True
         return False
+
+
+def _names(path: str) -> set[str]:
+    """The words by which a module may ask for a file below its folder."""
+    first, name = path.partition("/")[0], path.rpartition("/")[2]
+    return {first, name, name.partition(".")[0], f"*.{name.partition('.')[2]}"}
 
 
 def _module(path: str) -> str:

@@ -109,10 +109,13 @@ final class PullReaders {
                 List<MessageQueue> queues =
                     sorted(consumer.fetchMessageQueues(step.text("topic")));
                 consumer.assign(queues);
+                consumer.pause(queues);
+                Thread.sleep(1000); // the end of a pull that is under way would undo the seek
                 for (MessageQueue queue : queues) {
                     consumer.seek(queue,
                         consumer.offsetForTimestamp(queue, step.number("time", 0)));
                 }
+                consumer.resume(queues);
             }
             long begin = System.currentTimeMillis();
             long last = begin;

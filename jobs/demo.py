@@ -138,7 +138,9 @@ def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
 def _unpack(folder: Path) -> None:
     """Unpack the store twice (once to be damaged), and the files that RocketMQ derived."""
     with tarfile.open(_ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        # Debian 12's Python, 3.11.2, has no filters; there is nothing odd in an archive of ours.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     inside = folder / _INSIDE
     (inside / "input").rename(folder / "store")
     (inside / "expect").rename(folder / "expect")

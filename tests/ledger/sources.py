@@ -77,6 +77,7 @@ class Tree:
         self.digest = cache(self._digest)
         self.uses = cache(self._direct)
         self._text = cache(lambda path: (root / path).read_text("utf-8"))
+        self._words = cache(lambda path: set(re.findall(r"[\w-]+", self._text(path))))
 
     def _digest(self, path: str) -> str:
         """Eight digits that change whenever a file changes on which this test's file depends."""
@@ -86,18 +87,33 @@ class Tree:
     def closure(self, path: str) -> set[str]:
         """All files that a test's file depends on, itself too."""
         found: set[str] = set()
-        waiting = [path, *self._conftests(path), *self._locked]
+        self._follow([path, *self._conftests(path), *self._locked], found, path)
+        if "jobs/cli.py" in found:
+            self._follow(self._commands(found), found, path)
+        if not path.startswith(_HERE):
+            found = {each for each in found if not each.startswith(_HERE)}
+        if path.startswith("tests/") and not self._starts_spark(path, found):
+            found = {each for each in found if not each.startswith(_ON_SPARK)}
+        return found
+
+    def _follow(self, waiting: list[str], found: set[str], path: str) -> None:
         while waiting:
             each = waiting.pop()
             if each not in found and each in self.blobs:
                 found.add(each)
                 if each.endswith(".py") and not (each.endswith("/conftest.py") and each != path):
                     waiting += self.uses(each)
-        if not path.startswith(_HERE):
-            found = {each for each in found if not each.startswith(_HERE)}
-        if path.startswith("tests/") and not self._starts_spark(path, found):
-            found = {each for each in found if not each.startswith(_ON_SPARK)}
-        return found
+
+    def _commands(self, found: set[str]) -> list[str]:
+        """The commands that a test or its helpers name: jobs/cli.py imports what is asked for."""
+        tests = [each for each in found if each.startswith("tests/") and each.endswith(".py")]
+        words = {word for each in tests for word in self._words(each)}
+        commands = re.compile(r"jobs/(\w+)\.py")
+        return [
+            each
+            for each in self.blobs
+            if (name := commands.fullmatch(each)) and words & {name[1], name[1].replace("_", "-")}
+        ]
 
     def _starts_spark(self, path: str, found: set[str]) -> bool:
         """Whether a test, or a helper of its, names Spark, or a fixture that does."""
@@ -149,8 +165,6 @@ class Tree:
         found = {self._file(name) for name in names}
         if _WHOLE.search(text) and path.startswith("tests/"):
             found.update(_EVERYTHING)
-        if path == "jobs/cli.py":  # it imports the command that is asked for
-            found.update(each for each in self.blobs if re.fullmatch(r"jobs/\w+\.py", each))
         if path.startswith("tests/"):
             got = set(_REPORTED.findall(text))
             found.update(each for each in self.blobs if each.partition("/")[0] in got)

@@ -26,6 +26,8 @@ _SPARK = re.compile("spark", re.IGNORECASE)
 _ON_SPARK = ("jobs/spark/", "jobs/engines/spark_engine.py")
 # Helpers that start Spark for fixtures alone, and quote what names it.
 _FOR_FIXTURES = ("tests/rocketmq/engines.py", "tests/jobs/sources/delta_session.py")
+_FOR_OLD_PYTHONS = "tests/__init__.py"
+_PAGE = re.compile(r"\bdocs(?:/|\" / \")([\w/-]+\.md)\b")
 _EVERYTHING = ("reput/__init__.py", "reput/__main__.py", "jobs/cli.py")
 
 
@@ -90,8 +92,6 @@ class Tree:
         self._follow([path, *self._conftests(path), *self._locked], found, path)
         if "jobs/cli.py" in found:
             self._follow(self._commands(found), found, path)
-        if not path.startswith(_HERE):
-            found = {each for each in found if not each.startswith(_HERE)}
         if path.startswith("tests/") and not self._starts_spark(path, found):
             found = {each for each in found if not each.startswith(_ON_SPARK)}
         return found
@@ -99,6 +99,8 @@ class Tree:
     def _follow(self, waiting: list[str], found: set[str], path: str) -> None:
         while waiting:
             each = waiting.pop()
+            if each.startswith(_HERE) and not path.startswith(_HERE):
+                continue  # the ledger only watches
             if each not in found and each in self.blobs:
                 found.add(each)
                 if each.endswith(".py") and not (each.endswith("/conftest.py") and each != path):
@@ -162,11 +164,15 @@ class Tree:
         names = _NAMED.findall(text)
         for package, several, one in _FROM.findall(text):
             names += [f"{package}.{name}" for name in re.findall(r"\w+", several or one)]
-        found = {self._file(name) for name in names}
+        found = {self._file(name) for name in names} - {_FOR_OLD_PYTHONS}
         if _WHOLE.search(text) and path.startswith("tests/"):
             found.update(_EVERYTHING)
         if path.startswith("tests/"):
             got = set(_REPORTED.findall(text))
+            pages = _PAGE.findall(text)
+            if len(pages) == len(re.findall(r"\bdocs\b", text)):
+                got.discard("docs")  # it names each page that it reads
+                found.update(f"docs/{page}" for page in pages)
             found.update(each for each in self.blobs if each.partition("/")[0] in got)
         return [*(each for each in found if each), *self._data(path)]
 

@@ -63,9 +63,10 @@ class BuildTables:
         for number, rows in _by_range(batches):
             runs = self._decided(rows)
             if runs.num_rows:
-                yield self._build(number, runs)
+                yield from self._built(number, runs)
 
-    def _build(self, number: int, runs: pa.RecordBatch) -> pa.RecordBatch:
+    def _built(self, number: int, runs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The table's rows; none if the range has no entry, though runs reach over it."""
         start = self.cuts[number - 1] if number else RangeStart(b"", 0)
         stop = self.cuts[number] if number < len(self.cuts) else None
         begins, queue, runs = _by_queue(runs)
@@ -75,8 +76,10 @@ class BuildTables:
             kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
         if stop is not None and begins[-1] == stop.queue:
             kept &= (entries.queue < len(begins) - 1) | (entries.keys < np.uint64(stop.position))
+        if not kept.any():
+            return
         entries = entries.some(kept)
-        ends = np.flatnonzero(np.append(entries.queue[1:] != entries.queue[:-1], len(kept) > 0))
+        ends = np.flatnonzero(np.append(entries.queue[1:] != entries.queue[:-1], True))
         lasts, first_run = entries.some(ends), np.searchsorted(queue, entries.queue[ends])
         entries = entries.in_order()
         with NewTable(self.files.staging) as table:
@@ -91,7 +94,7 @@ class BuildTables:
             place + lasts.rows["size"],
         ]  # fmt: skip
         arrays = [pa.array(each, field.type) for each, field in zip(columns, TABLE, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=TABLE)
+        yield pa.RecordBatch.from_arrays(arrays, schema=TABLE)
 
     def _decided(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The runs; in salvage with decided queueOffsets, for which a range holds whole queues."""

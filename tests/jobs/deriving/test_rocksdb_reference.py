@@ -144,6 +144,7 @@ OFFSETS = (
     [2, 1, 0],
     [-1, 3, -2, 3],
     [1 << 62, 1],
+    [0, 1000, 1, 999, 2, 998, 3, 997, 4, 996],  # nothing in the middle one of three ranges
 )
 
 

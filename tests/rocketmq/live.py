@@ -83,6 +83,11 @@ class Broker:
     def status(self) -> Answer:
         return self.driver.ask("broker.status", timeout=60)
 
+    def catch_up(self) -> None:
+        """Wait until all is dispatched."""
+        while self.status()["behind"]:
+            time.sleep(0.05)
+
     def stop(self) -> Answer:
         """A clean stop, as an operator's."""
         return self.driver.ask("broker.stop", timeout=120)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from reput.store_format.log.one_record import Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import stored_records
-from tests.quiet.lives import Life, caught_up
+from tests.quiet.lives import Life
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.chains import chain
 from tests.rocketmq.driver import Driver
@@ -83,23 +83,29 @@ def lost_keys(store: Path, settings: Mapping[str, Any], behind: bool = True) -> 
 
     behind: count those of the messages from the newest indexed one on, too.
     """
-    there, lost = indexed(store, settings), 0
+    there = indexed(store, settings)
     newest = max((offset for offset, _ in there), default=0)
-    for record in stored_records(store / "commitlog"):
-        if record.physical_offset >= newest and not behind:
-            break
-        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
-        lost += sum(max(count - there[key], 0) for key, count in wanted.items())
-    return lost
+    return sum(
+        max(count - there[key], 0)
+        for offset, wanted in keys_of_all(store)
+        if behind or offset < newest
+        for key, count in wanted.items()
+    )
 
 
 def messages_indexed_twice(store: Path, settings: Mapping[str, Any]) -> int:
     """How many messages have more entries of a key in the index than they have such keys."""
-    there, twice = indexed(store, settings), 0
+    there = indexed(store, settings)
+    return sum(
+        any(there[key] > count for key, count in wanted.items()) for _, wanted in keys_of_all(store)
+    )
+
+
+def keys_of_all(store: Path) -> Iterator[tuple[int, Counter[tuple[int, int]]]]:
+    """Each message's physicalOffset, and the entries that its keys want in the index."""
     for record in stored_records(store / "commitlog"):
-        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
-        twice += any(there[key] > count for key, count in wanted.items())
-    return twice
+        offset = record.physical_offset
+        yield offset, Counter((offset, hashed) for hashed in keys_of(record))
 
 
 def indexed(store: Path, settings: Mapping[str, Any]) -> Counter[tuple[int, int]]:
@@ -168,7 +174,7 @@ def test_brokers_one_after_the_other(
             life.version = version
             with life.broker() as (broker, asking):
                 life.send(asking, 600)
-                caught_up(broker)
+                broker.catch_up()
                 if killed and version != "5.5.0":
                     broker.driver.kill()
                 else:

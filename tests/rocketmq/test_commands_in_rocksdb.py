@@ -53,8 +53,7 @@ def test_every_reading_command(
             client = Client(driver, broker.namesrv)
             sent = client.send(messages(SENT), send_timeout_ms=60_000)
             client.read(group="reading", save=True, **{"from": "saved"})
-            while broker.status()["behind"]:
-                time.sleep(0.05)
+            broker.catch_up()
             time.sleep(6)  # offsets are persisted every five seconds
             asked = _Asked(store, version, given, capsys)
             asked.all(sent, tmp_path / "live")

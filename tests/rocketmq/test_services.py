@@ -65,11 +65,6 @@ def halves(client: Client, count: int, first: int) -> list[str]:
     return [each[1] for each in client.ask("transactions", messages=made)["sent"]]
 
 
-def caught_up(broker: Broker) -> None:
-    while broker.status()["behind"]:
-        time.sleep(0.05)
-
-
 def delivered(store: Path, after: int) -> dict[str, Record]:
     """What stands in the clients' topics behind a physical offset, by UNIQ_KEY, but for places and
     times."""
@@ -108,7 +103,7 @@ def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> No
             client = Client(driver, broker.namesrv)
             plain = [each[3] for each in client.send(messages(6, 0))]
             sent = client.send(waiting(version, 100))
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         due = {each[3] for each in sent[:6] + sent[9:14]}
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -120,7 +115,7 @@ def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> No
         with Broker(version, theirs, **settings(version, **_NO_CHECKS)) as broker:
             client = Client(driver, broker.namesrv)
             until(client, due)
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
         assert (report.delivered, report.refused) == (len(due), [])
@@ -136,7 +131,7 @@ def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> No
             until(client, {each[3] for each in more})
             time.sleep(8)
             assert keys_in(client, "two") == Counter([*plain, *due, *(each[3] for each in more)])
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         assert not set(delivered(ours, before)) & due
         assert reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS).due == 0
@@ -157,7 +152,7 @@ def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> Non
             client = Client(driver, broker.namesrv)
             client.send(messages(6, 0))
             keys = halves(client, 5, 100)
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
         for copy in (theirs, ours):
@@ -167,7 +162,7 @@ def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> Non
             client = Client(driver, broker.namesrv)
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
-            caught_up(broker)
+            broker.catch_up()
             broker.stop()
         report = reput.resolve_transactions(
             str(ours), decide="commit", rocketmq=version, settings=OURS
@@ -206,7 +201,7 @@ def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None
                 wanted += Counter(each[3] for each in sent[:6] + sent[9:14])
                 hour |= {each[3] for each in sent[6:9] + sent[14:]}
                 keys = halves(client, 2, first + 200)
-                caught_up(broker)
+                broker.catch_up()
                 broker.stop()
             decisions = dict(zip(keys, ("commit", "rollback"), strict=True))
             wanted[keys[0]] = 1

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import tarfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from reput.jobs.page.html import BEGINS, as_data
 from reput.jobs.page.model import ROWS_MOST, PageColumn, labels, table
 from tests import golden_stores
 from tests.jobs.page import stores
+from tests.unpacking import unpack as unpack_archive
 
 NOW = 1_800_000_000_000
 UPGRADED = Path(__file__).parents[2] / "chains/stores"
@@ -131,8 +131,7 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("commands_in_process")
 def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
-    with tarfile.open(UPGRADED / "5.3.3_5.5.0.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack_archive(UPGRADED / "5.3.3_5.5.0.tar.xz", tmp_path)
     whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
     releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
     assert whole["about"].split(" · ")[0] == releases

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
+
+from tests.unpacking import unpack as unpack_archive
 
 ARCHIVES = Path(__file__).parent / "stores"
 SUFFIX = ".tar.xz"
@@ -21,7 +22,6 @@ KEPT_OF_CONFIG = ("delayOffset.json", "consumerOffset.json", "topics.json", "tim
 
 def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
     """The store, and what was done in it: tests.rocketmq.fates.Done as JSON."""
-    with tarfile.open(ARCHIVES / f"{name}{SUFFIX}") as packed:
-        packed.extractall(folder, filter="data")
+    unpack_archive(ARCHIVES / f"{name}{SUFFIX}", folder)
     done: dict[str, Any] = json.loads((folder / "done.json").read_text())
     return folder / "store", done

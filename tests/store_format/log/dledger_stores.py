@@ -10,7 +10,6 @@ derives from the log alone: a member that was killed and came back lacks message
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
+from tests.unpacking import unpack as unpack_archive
 
 LOCAL = LocalStorage()
 ARCHIVES = Path(__file__).parent / "dledger"
@@ -33,8 +33,7 @@ INDEX_KEPT = 1 << 13  # bytes of a member's index files: its first 256 entries
 
 def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
     """The store, and what is known of it: rocketmq, sizes (settings) and what was `sent`."""
-    with tarfile.open(ARCHIVES / f"{name}_5.3.3{SUFFIX}") as packed:
-        packed.extractall(folder, filter="data")
+    unpack_archive(ARCHIVES / f"{name}_5.3.3{SUFFIX}", folder)
     about: dict[str, Any] = json.loads((folder / "about.json").read_text())
     (folder / "about.json").unlink()
     return folder, about

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.unpacking import unpack as unpack_archive
 
 ARCHIVES = Path(__file__).parent / "stores"
 SUFFIX = ".tar.xz"
@@ -22,8 +23,7 @@ NAMES = (*ALONE, *INDEX, *DOUBLE, *CONFIG)
 
 def unpack(name: str, folder: Path) -> tuple[Path, list[list[Any]]]:
     """The store, and what a client sent: [topic, queue, position, UNIQ_KEY, message id]."""
-    with tarfile.open(ARCHIVES / f"{name}{SUFFIX}") as packed:
-        packed.extractall(folder, filter="data")
+    unpack_archive(ARCHIVES / f"{name}{SUFFIX}", folder)
     sent: list[list[Any]] = json.loads((folder / "sent.json").read_text())
     return folder / "store", sent
 

@@ -4,8 +4,9 @@ Below `queue_logs`: `compaction/` and `config/` of a store, and `tiered/judge/TO
 """
 
 import struct
-import tarfile
 from pathlib import Path
+
+from tests.unpacking import unpack as unpack_archive
 
 ARCHIVE = Path(__file__).parent / "stores" / "queue_logs_5.3.3.tar.xz"
 TOPIC, PLAIN = "Compacted", "Plain"
@@ -14,8 +15,7 @@ _BATCH, _QUEUE, _TIERED_NAME = struct.Struct(">qiqqqhii"), struct.Struct(">qiq")
 
 def unpack(folder: Path) -> Path:
     """Unpack the archive; its root."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack_archive(ARCHIVE, folder)
     return folder / "queue_logs"
 
 

@@ -40,7 +40,9 @@ def _seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+# Each of 100,000 files is synced: six minutes alone, and far more where others use the disk.
 @pytest.mark.long
+@pytest.mark.timeout(2400)
 def test_a_hundred_thousand_topics(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)

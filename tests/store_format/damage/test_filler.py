@@ -1,0 +1,137 @@
+"""Fillers: their bytes are exactly the range's, and each is a record that RocketMQ accepts."""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import pytest
+
+from reput.store_format.damage.filler import (
+    FILLER_BYTES,
+    LostPositions,
+    Stamp,
+    fill,
+    least_bytes,
+    own,
+)
+
+START = 7000
+BARE, SEALED = Stamp(1_700_000_000_123, False), Stamp(1_700_000_000_123, True)
+TAG = b"TAGS\x01REPUT_LOST\x02"
+
+
+class Read(NamedTuple):
+    """A record's fields, at the offsets of docs/formats/commitlog.md."""
+
+    topic: str
+    queue_offset: int
+    flags: int
+    properties: bytes
+
+
+def read(record: bytes, place: int, stamp: Stamp = BARE) -> Read:
+    size, magic, crc, _, _, offset, said, flags = struct.unpack_from(">iIiiiqqi", record)
+    assert (size, said, struct.unpack_from(">q", record, 56)[0]) == (
+        len(record), place, stamp.timestamp,
+    )  # fmt: skip
+    (body,) = struct.unpack_from(">i", record, 84)
+    assert crc == (zlib.crc32(record[88 : 88 + body]) & 0x7FFFFFFF if body else 0)
+    v2 = magic == 0xDAA320AB
+    assert v2 or magic == 0xDAA320A7
+    at = 88 + body + 1 + v2
+    topic = int.from_bytes(record[88 + body : at], "big")
+    (length,) = struct.unpack_from(">h", record, at + topic)
+    assert at + topic + 2 + length == size
+    text = record[at + topic + 2 :]
+    if stamp.crc_property:
+        digits = f"{zlib.crc32(record[:-20]) & 0x7FFFFFFF:010d}"[::-1].encode()
+        assert text.endswith(b"__CRC32#\x01" + digits + b"\x02")
+        text = text[:-20]
+    return Read(record[at : at + topic].decode(), offset, flags, text)
+
+
+def records(length: int, *lost: LostPositions, stamp: Stamp = BARE) -> list[Read]:
+    at, found = START, []
+    for record in fill(START, length, lost, stamp, False):
+        found.append(read(record, at, stamp))
+        at += len(record)
+    assert at == START + length
+    return found
+
+
+@pytest.mark.parametrize(
+    ("topic", "crc", "size"),
+    [
+        ("T", False, 92), ("T", True, 112), ("長", False, 94),
+        ("L" * 127, False, 218), ("L" * 128, False, 220),  # topicLength takes two bytes
+        ("SCHEDULE_TOPIC_XXXX", False, 91 + 19 + 33),  # and REAL_TOPIC, REAL_QID
+    ],
+)  # fmt: skip
+def test_the_shortest_filler_of_a_topic(topic: str, crc: bool, size: int) -> None:
+    assert least_bytes(topic, crc) == size
+    stamp = SEALED if crc else BARE
+    (found,) = records(size, LostPositions(topic, 3, 8, 1), stamp=stamp)
+    assert (found.topic, found.queue_offset) == (topic, 8)
+
+
+@pytest.mark.parametrize(
+    ("spare", "tags"), [(0, 0), (15, 0), (16, 1), (31, 1), (32, 2), (33, 2), (300, 2)]
+)
+def test_each_lost_position_has_its_record_with_a_tag_while_there_is_room(
+    spare: int, tags: int
+) -> None:
+    assert len(TAG) == 16
+    found = records(2 * 92 + spare, LostPositions("T", 3, 8, 2))
+    assert [(r.topic, r.queue_offset, r.flags) for r in found] == [("T", 8, 0), ("T", 9, 0)]
+    assert [r.properties for r in found] == [TAG] * tags + [b""] * (2 - tags)
+
+
+@pytest.mark.parametrize("stamp", [BARE, SEALED], ids=["bare", "sealed"])
+@pytest.mark.parametrize("over", [0, 1, 91, 92, 200, FILLER_BYTES + 5])
+def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(
+    over: int, stamp: Stamp
+) -> None:
+    length = FILLER_BYTES + over
+    found = list(own(START, length, stamp))
+    assert sum(map(len, found)) == length
+    assert max(map(len, found)) <= FILLER_BYTES
+    at = START
+    for record in found:
+        about = read(record, at, stamp)
+        at += len(record)
+        assert (about.flags, about.properties) == (0xC, b"")
+        assert about.topic == (
+            "REPUT_LOST" if len(record) >= 101 + 20 * stamp.crc_property else "R"
+        )
+
+
+def test_positions_matter_more_than_seals() -> None:
+    """Two sealed fillers have 224 bytes."""
+    for length, sealed in ((224, True), (223, False)):
+        found = b"".join(fill(START, length, [LostPositions("T", 0, 0, 2)], SEALED, False))
+        assert len(found) == length
+        assert (b"__CRC32#" in found) is sealed
+
+
+@pytest.mark.parametrize(
+    ("length", "lost", "sizes"),
+    [
+        (8, 0, [8]), (99, 0, [99]), (100, 0, [92, 8]), (5000, 0, [92, 4908]),
+        (100, 1, [92, 8]), (116, 1, [108, 8]), (117, 1, [108, 9]),
+    ],
+)  # fmt: skip
+def test_a_blank_ends_the_segment(length: int, lost: int, sizes: list[int]) -> None:
+    """Alone only where no record fits: recovery wants one."""
+    positions = [LostPositions("T", 0, 5, lost)] if lost else []
+    *found, blank = fill(START, length, positions, BARE, True)
+    assert blank == struct.pack(">iI", sizes[-1], 0xCBD43194)
+    assert [*map(len, found), sizes[-1]] == sizes
+
+
+@pytest.mark.parametrize(
+    ("length", "lost", "ends"), [(91, 1, False), (99, 1, True), (91, 0, False), (7, 0, True)]
+)
+def test_too_short_a_range_is_refused(length: int, lost: int, ends: bool) -> None:
+    positions = [LostPositions("T", 0, 5, lost)] if lost else []
+    with pytest.raises(ValueError, match="bytes"):
+        list(fill(START, length, positions, BARE, ends))

@@ -1,0 +1,130 @@
+"""Which records behind damage are live: by time, by their queues, and by what the log had begun."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reput.store_format.damage.evidence import NextOffset
+from reput.store_format.damage.liveness import Before, Live
+from reput.store_format.damage.queue_ends import QueueEnds
+from reput.store_format.damage.resync import Prover
+from reput.store_format.damage.stretches import Stretches
+from reput.store_format.derive.scan import Buffers
+from reput.store_format.log.walk import Checks
+from tests.logs.encoder import Message
+from tests.store_format.damage.walked import RULES, reader, walked
+
+START = 1_700_000_000_000
+DAY = 86_400_000
+SIZE = 92
+CHECKS = Checks(body=True, property=False, split_properties=True, seal=False)
+Change = Callable[[int, Message], Message]
+
+
+def nothing_known(topic: str, queue: int) -> NextOffset | None:
+    return None
+
+
+def known(last: int, lost: int = 0) -> Any:
+    return lambda topic, queue: NextOffset(last, lost) if queue == 0 else None
+
+
+def stale(
+    change: Change, before: Before, live: int = 3, begins: int = 4, bad: tuple[int, ...] = ()
+) -> int:
+    """Of 8 records, `live` are live; how many of those from number `begins` on are stale.
+
+    All between are zeros; those of numbers `bad` have no magic number.
+    """
+    log = [change(n, Message(queue_offset=n, store_timestamp=START + n)) for n in range(8)]
+    raw, rows = walked(*log)
+    raw[live * SIZE : begins * SIZE] = 0
+    for number in bad:
+        raw[number * SIZE + 4] = 0
+    prover = Prover(reader(raw), 0, len(raw), RULES)
+    stretches = Stretches(reader(raw), 0, len(raw), RULES, CHECKS)
+    found = Live(0, before, QueueEnds(Buffers(len(raw))), prover, stretches)
+    if live:
+        found.took(rows[:live])
+    assert found.end == live * SIZE
+    return found.stale(raw, rows[begins:])
+
+
+def older(ms: int, start: int = 4, stop: int = 8) -> Change:
+    return lambda n, m: (
+        replace(m, store_timestamp=m.store_timestamp - ms) if start <= n < stop else m
+    )
+
+
+def as_it_is(n: int, message: Message) -> Message:
+    return message
+
+
+@pytest.mark.parametrize(
+    ("of_queue", "count"),
+    [
+        (nothing_known, 0),
+        (known(2), 0),  # one message is missing, and there is room for it
+        (known(4), 4),  # its queue has queueOffset 4
+        (known(9), 4),
+    ],
+)
+def test_records_that_their_queue_has_are_stale(of_queue: Any, count: int) -> None:
+    assert stale(as_it_is, Before(None, of_queue)) == count
+
+
+@pytest.mark.parametrize(
+    ("ms", "count"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (6, 4), (DAY, 4)]
+)
+def test_records_older_than_the_last_live_one_are_stale(ms: int, count: int) -> None:
+    """Up to the first one that is as young: record 2 was stored at START + 2."""
+    assert stale(older(ms), Before(None, nothing_known)) == count
+
+
+def test_a_clock_that_was_set_back_is_believed_where_queues_go_on_over_a_begun_record() -> None:
+    """Three records are lost, more than the rest of one that the live log had begun."""
+    change = older(DAY, start=3)
+    assert stale(change, Before(None, known(2)), begins=6) == 0
+    assert stale(change, Before(None, known(2)), begins=4) == 4  # perhaps just the log's end
+    assert stale(change, Before(None, known(6)), begins=6) == 2  # they repeat it
+
+
+def test_what_stands_between_newer_records_is_stale() -> None:
+    """Its own queue goes on with 6, as if records 4 and 5 had never been."""
+    change: Change = lambda n, m: replace(  # noqa: E731
+        older(DAY, 4, 6)(n, m), queue_offset=n if n < 4 else {4: 0, 5: 1}.get(n, n - 2)
+    )
+    assert stale(change, Before(None, known(2)), begins=4, bad=()) == 2
+
+
+def test_a_segment_that_goes_on_from_the_one_before_begins_live() -> None:
+    """No record can be lost right before a segment's first one, and none is stale there."""
+    assert stale(as_it_is, Before(START, known(-1)), live=0, begins=0) == 0
+    assert stale(older(DAY, 0), Before(START, known(-1)), live=0, begins=0) == 0
+    assert stale(older(DAY, 0), Before(START, known(5)), live=0, begins=0) == 8
+
+
+def test_one_time_that_three_others_outvote_makes_nothing_stale() -> None:
+    """Record 2's storeTimestamp is wrong: its bornTimestamp, record 1 and record 4 agree."""
+
+    def change(born: int) -> Change:
+        return lambda n, m: (
+            replace(m, store_timestamp=START + DAY, born_timestamp=born) if n == 2 else m
+        )
+
+    assert stale(change(START), Before(None, nothing_known)) == 0
+    assert stale(change(START + DAY), Before(None, nothing_known)) == 4
+
+
+def test_only_the_logs_last_segment_has_stale_records_behind_its_end() -> None:
+    for is_last, count in ((True, 4), (False, 0)):
+        before = Before(None, nothing_known, is_last)
+        assert stale(older(DAY), before) == count
+
+
+@pytest.mark.parametrize(("lost", "count"), [(3 * 91, 0), (3 * 91 - 1, 8)])
+def test_what_a_queue_misses_may_have_been_lost_earlier(lost: int, count: int) -> None:
+    change: Change = lambda n, m: replace(m, queue_offset=n + 4)  # noqa: E731
+    assert stale(change, Before(None, known(0, lost)), live=0, begins=0) == count

@@ -1,0 +1,30 @@
+"""A small log's bytes, and the RECORD_ROWs of its records, as a walk reads them."""
+
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, walk
+from reput.store_format.log.walk import Read
+from tests.logs.encoder import Message, build_log
+
+RULES = RecordRules(True, True)
+
+
+def reader(raw: Bytes, base: int = 0) -> Read:
+    """Reads a segment that begins at the physical offset `base`."""
+
+    def read(at: int, buffer: Bytes) -> None:
+        buffer[:] = raw[at - base : at - base + len(buffer)]
+
+    return read
+
+
+def walked(*messages: Message, segment: int = 1 << 14, base: int = 0) -> tuple[Bytes, Any]:
+    """(the only segment, a row of each record). The bytes may be written to."""
+    raw = np.frombuffer(bytearray(build_log(messages, segment, base)[base]), np.uint8)
+    rows = np.zeros(len(messages), RECORD_ROW)
+    sequence = np.full(4, -1, np.int64)
+    count, *_ = walk(raw, 0, segment, segment, segment, base, RULES, rows, sequence)
+    assert count == len(messages)
+    return raw, rows

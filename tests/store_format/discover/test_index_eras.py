@@ -1,0 +1,152 @@
+"""Which releases put a store's index: where its broker was upgraded, and what it indexed again."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.segments import Segment
+from reput.store_format.release.eras import NEVER, Period
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.protocol import FileState
+from tests.logs.damage import record_places
+from tests.logs.encoder import Message, build_log, properties
+from tests.memory_storage import MemoryStorage
+from tests.store_format.discover.index_files import IndexFile
+
+COUNT, SLOTS, MOST = 30, 7, 50
+SETTINGS = Settings(max_hash_slot_num=SLOTS, max_index_num=MOST)
+OLD_COUNT, NEW_COUNT, NO_TAGS, TAGS = ("", "4.7.0"), ("4.7.1", ""), ("", "5.3.4"), ("5.4.0", "")
+LOG = build_log(
+    [
+        Message(properties=properties(("KEYS", f"k{n}"), ("TAGS", "a")), sys_flag=12 * (n == 20))
+        for n in range(COUNT)
+    ],
+    1 << 14,
+)
+PLACES = record_places(LOG)
+
+
+def keys(number: int, tags: bool = False) -> list[str]:
+    return [f"T#k{number}", *(["T#T#a"] if tags else [])]
+
+
+def file_of(numbers: Sequence[int], tags: Sequence[int] = (), every_key: bool = False) -> IndexFile:
+    """An index file of these messages; those in `tags` have a key of their tags."""
+    file = IndexFile(SLOTS, MOST, every_key)
+    for n in numbers:
+        file.put_all(keys(n, n in tags), PLACES[n])
+    return file
+
+
+def shown(*files: bytes, sweeps: bool = False, log: bytes = LOG[0]) -> OfIndex:
+    storage = MemoryStorage({"store/commitlog/0": log})
+    storage.files |= {f"store/index/2023010100000000{n}": raw for n, raw in enumerate(files)}
+    segment = Segment("store/commitlog/0", 0, FileState(len(log), 0, 0))
+    with LogReader(storage, [segment], RecordRules(True, True)) as reader:
+        return of_the_index(storage, "store", reader, SETTINGS, sweeps)
+
+
+def told(periods: list[Period]) -> list[tuple[int, tuple[str, str]]]:
+    return [(each.start, (each.clues[0].since, each.clues[0].until)) for each in periods]
+
+
+def test_how_hash_slot_count_grows_tells_old_from_new() -> None:
+    """Ten keys in seven slots: some slot is in use already."""
+    assert told(shown(file_of(range(10), every_key=True).raw()).counts) == [(0, OLD_COUNT)]
+    assert told(shown(file_of(range(10)).raw()).counts) == [(0, NEW_COUNT)]
+    assert told(shown(file_of([0]).raw()).counts) == []  # no slot was used twice
+    assert shown() == OfIndex([], [], -1, [], ())
+
+
+@pytest.mark.parametrize("upgraded", [10, 11, 20])
+def test_a_file_may_begin_by_the_old_rule(upgraded: int) -> None:
+    file = file_of(range(upgraded), every_key=True)
+    by_the_old = file.used
+    file.every_key = False
+    for n in range(upgraded, COUNT):
+        file.put_all(keys(n), PLACES[n])
+    assert file.used == by_the_old  # ten keys or more have filled seven slots
+    found = told(shown(file.raw()).counts)
+    assert found == [(0, OLD_COUNT), (PLACES[upgraded], NEW_COUNT)]
+
+
+def test_an_upgrade_between_two_files_begins_with_the_second() -> None:
+    old, new = file_of(range(15), every_key=True), file_of(range(15, 30))
+    wanted = [(0, OLD_COUNT), (PLACES[15], NEW_COUNT)]
+    assert told(shown(old.raw(), new.raw()).counts) == wanted
+    again = file_of(range(14, 30))  # the old broker had begun that message
+    wanted[1] = (PLACES[14] + 1, NEW_COUNT)
+    assert told(shown(old.raw(), again.raw()).counts) == wanted
+
+
+@pytest.mark.parametrize(
+    ("with_tags", "found"),
+    [
+        ([], [(0, NO_TAGS)]),
+        (range(COUNT), [(0, TAGS)]),
+        (range(12, COUNT), [(0, NO_TAGS), (PLACES[12], TAGS)]),
+        (range(12), [(0, TAGS), (PLACES[12], NO_TAGS)]),  # a downgrade
+        ([20], [(0, NO_TAGS)]),  # a rolled back message tells nothing
+    ],
+)
+def test_keys_of_tags_are_new(
+    with_tags: Sequence[int], found: list[tuple[int, tuple[str, str]]]
+) -> None:
+    assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
+
+
+def test_a_file_or_record_that_cannot_be_read_tells_nothing() -> None:
+    file = file_of(range(24), range(24)).raw()
+    assert shown(file[:-1], file + b"\0") == OfIndex([], [], -1, [], ())
+    damaged = bytearray(LOG[0])
+    for place in PLACES:
+        damaged[place + 4] = 0
+    found = shown(file, log=bytes(damaged))
+    assert (found.tags, found.last_records, found.end) == ([], [], PLACES[23] + 1)
+    assert told(found.counts) == [(0, NEW_COUNT)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "again"),
+    [
+        (keys(9), keys(9), ((PLACES[9], 1),)),
+        (keys(9, True), keys(9, True), ((PLACES[9], 2),)),
+        (keys(9, True)[:1], keys(9, True), ((PLACES[9], 1),)),  # the file of the rest was deleted
+        (keys(9, True)[1:], keys(9, True), ()),
+        (keys(9, True)[:1], keys(9, True)[1:], ()),  # it only goes on in the next file
+        (keys(9), ["T#other"], ()),
+    ],
+)
+def test_a_message_at_two_files_border_was_indexed_again(
+    first: list[str], second: list[str], again: tuple[tuple[int, int], ...]
+) -> None:
+    one = file_of(range(9)).put_all(first, PLACES[9])
+    other = IndexFile(SLOTS, MOST).put_all(second, PLACES[9]).put_all(keys(10), PLACES[10])
+    assert shown(one.raw(), other.raw()).again == again
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_sweep_finds_such_a_message_anywhere(times: int) -> None:
+    file = file_of(range(9)).put_all(keys(9, True) * times, PLACES[9])
+    file.put_all(keys(10), PLACES[10])
+    assert shown(file.raw()).again == ()
+    wanted = ((PLACES[9], 2 * times - 2),) if times > 1 else ()
+    assert shown(file.raw(), sweeps=True).again == wanted
+
+
+@pytest.mark.parametrize(("noted", "start"), [(-1, 0), (0, 0), (99, 0), (100, 5), (200, NEVER)])
+def test_a_crashed_brokers_recovery_deletes_files_that_the_checkpoint_does_not_have(
+    noted: int, start: int
+) -> None:
+    storage = MemoryStorage()
+    for name, place, time in (("20230101000000000", 0, 100), ("20230101000000001", 5, 200)):
+        file = IndexFile(SLOTS, MOST)
+        file.put("T#k", PLACES[place], time)
+        storage.files[f"store/index/{name}"] = file.raw()
+    checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
+    wanted = start if start == NEVER else PLACES[start]
+    assert dispatched_again(storage, "store", SETTINGS, checkpoint) == wanted

@@ -210,19 +210,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """The lines without comments; an odd number of backslashes joins a line with the next."""
-    joined = ""
+    joined: list[str] = []
     for raw in re.split(r"\r\n|\n|\r", text):
         line = raw.lstrip(" \t\f")
-        if not joined and (not line or line[0] in "#!"):
+        if not any(joined) and (not line or line[0] in "#!"):
             continue
-        line = joined + line
-        joined = ""
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            joined = line[:-1]
+            joined.append(line[:-1])
         else:
-            yield line
-    if joined:
-        yield joined
+            yield "".join([*joined, line])
+            joined = []
+    if any(joined):
+        yield "".join(joined)
 
 
 def _unescape(text: str) -> str:

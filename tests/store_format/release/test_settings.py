@@ -384,6 +384,8 @@ def test_a_brokers_file() -> None:
         ("a=1\\\n", {"a": "1"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
         ("a=1\\\n#b=2", {"a": "1#b=2"}),  # a continued line is no comment
+        ("\\\n#a=1\nb=2", {"b": "2"}),  # but where it has nothing yet
+        ("a=1\\\n\n#b=2", {"a": "1"}),
         ("a=1\\\\\\\n2", {"a": "1\\2"}),  # three: one backslash, and the line goes on
         ("a", {"a": ""}),
         ("a 1", {"a": "1"}),

@@ -1,0 +1,91 @@
+"""The files of a queue: which belong to it, where they stand, how far each is used."""
+
+import pytest
+
+from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
+from reput.store_format.names import UnsafeName
+from tests.store_format.derived.made_files import (
+    BATCHES,
+    BLANK,
+    ENTRY,
+    QUEUE,
+    batches,
+    entries,
+    queue_of,
+)
+
+
+def used(*files: tuple[int, bytes]) -> list[int]:
+    """How many entries of each file are used."""
+    queue = QueueFiles(queue_of(*files), QUEUE)
+    found = []
+    for file in queue.all:
+        with queue.open(file) as opened:
+            found.append(opened.used())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("raw", "count"),
+    [
+        (entries(0, 5), 5), (entries(0, 4, 100), 4), (entries(0, 1, 100), 1), (BLANK * 3, 3),
+        (BLANK + entries(8, 9, 60), 2), (entries(0, 5) + bytes(19), 5), (bytes(19), 0),
+        (ENTRY.pack(100, 0, 0), 0), (ENTRY.pack(-1, 100, 0), 0),
+    ],
+)  # fmt: skip
+def test_the_used_entries_are_at_a_files_start(raw: bytes, count: int) -> None:
+    assert used((0, raw)) == [count]
+
+
+def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
+    assert used((0, entries(0, 5)), (100, b"")) == [5]
+    assert used((0, bytes(100)), (100, bytes(100))) == [0, 0]
+    with pytest.raises(BadQueue, match="name 200: the file before ends at 100"):
+        used((100, b""), (200, entries(0, 5)))
+
+
+def test_files_without_entries_at_the_end_do_not_count_but_one() -> None:
+    files = [(0, entries(0, 5)), (100, bytes(100)), (200, bytes(100))]
+    queue = QueueFiles(queue_of(*files), QUEUE)
+    assert [file.start for file in queue.used()] == [0]
+    queue = QueueFiles(queue_of(*files[1:]), QUEUE)
+    assert [file.start for file in queue.used()] == [100]
+    assert QueueFiles(queue_of(), QUEUE).used() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("1", "name"), ("x" * 20, "name"), ("0" * 18 + "20/x", "file")]
+)
+def test_a_stranger_in_the_folder_is_no_queues_file(name: str, field: str) -> None:
+    storage = queue_of((0, entries(0, 1)))
+    storage.files[f"{QUEUE}/{name}"] = b""
+    with pytest.raises(BadQueue) as raised:
+        QueueFiles(storage, QUEUE)
+    assert (raised.value.field, raised.value.path) == (field, f"{QUEUE}/{name}".removesuffix("/x"))
+
+
+def test_positions_count_from_the_name_on() -> None:
+    queue = QueueFiles(queue_of((200, entries(10, 15))), QUEUE)
+    (file,) = queue.all
+    assert [queue.position(file, number) for number in (0, 4)] == [10, 14]
+    with queue.open(file) as opened:
+        assert [int(row["tagsCode"]) for row in opened.range(1, 3)] == [11, 12]
+        assert opened.bisect(0, 5, lambda entry: entry["tagsCode"] < 13) == 3
+        assert opened.bisect(1, 3, lambda _: True) == 3
+        assert opened.bisect(1, 3, lambda _: False) == 1
+
+
+def test_an_entry_of_a_batch_queue_has_46_bytes() -> None:
+    raw = batches([(0, 1, 0, 5), (100, 2, 5, 1)], room=46 * 3)
+    queue = QueueFiles(queue_of((0, raw), folder=BATCHES), BATCHES, batch=True)
+    with queue.open(queue.all[0]) as opened:
+        assert opened.used() == 2
+        assert int(opened[1]["baseOffset"]) == 5
+
+
+def test_a_topic_that_leads_out_of_the_store_names_no_folder() -> None:
+    assert queue_folder("s", "T", -1) == "s/consumequeue/T/-1"
+    assert queue_folder("s", "%RETRY%g", 3, batch=True) == "s/batchconsumequeue/%RETRY%g/3"
+    for topic in ("", ".", "..", "../x", "a\\b", "a\0"):
+        with pytest.raises(UnsafeName):
+            queue_folder("s", topic, 0)

@@ -1,0 +1,114 @@
+"""A queue by time: the entry before or after, or the nearest, as the releases search for it."""
+
+import pytest
+
+from reput.store_format.derived.queue_files import QueueFiles
+from reput.store_format.derived.queue_times import Boundary, position_at
+from reput.store_format.release.profiles import profile
+from reput.store_format.storage.protocol import FileState
+from tests.logs import Message, build_log
+from tests.logs.damage import record_places
+from tests.memory_storage import MemoryStorage
+from tests.store_format.derived.made_files import BATCHES, ENTRY, QUEUE, batches, queue_of
+from tests.store_format.log.windows import reader_of
+
+TIMES = [10, 20, 20, 20, 30, 50, 50, 60]  # five in the first file, three in the second
+SEGMENT = 400  # four records of 92 bytes
+LOG = build_log([Message(store_timestamp=time) for time in TIMES], SEGMENT)
+LOWER, UPPER = Boundary.LOWER, Boundary.UPPER
+
+
+class Changed(MemoryStorage):
+    """Queue files that were changed at 35 ms and at 65 ms."""
+
+    def _state(self, path: str) -> FileState | None:
+        state = super()._state(path)
+        return state and state._replace(mtime=35_000_000 if path.endswith("0" * 20) else 65_000_000)
+
+
+def queue() -> QueueFiles:
+    raw = [ENTRY.pack(place, 92, 0) for place in record_places(LOG)]
+    files = ((0, b"".join(raw[:5])), (100, b"".join(raw[5:]).ljust(100, b"\0")))
+    return QueueFiles(Changed(queue_of(*files).files), QUEUE)
+
+
+def found(time: int, boundary: Boundary, release: str, minimum: int = 0, log_start: int = 0) -> int:
+    log, _ = reader_of({start: raw for start, raw in LOG.items() if start >= log_start})
+    with log:
+        return position_at(queue(), time, boundary, log, profile(release), minimum)
+
+
+@pytest.mark.parametrize(
+    ("time", "lower", "upper"),
+    [
+        (5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3), (30, 4, 4), (40, 5, 4),
+        (50, 5, 6),
+        (55, 7, 6), (60, 7, 7), (61, 8, 7),
+    ],
+)  # fmt: skip
+def test_from_5_1_1_on_by_store_times(time: int, lower: int, upper: int) -> None:
+    """In a gap LOWER is the entry after, UPPER the one before; past the end max + 1."""
+    assert found(time, LOWER, "5.1.1") == lower
+    assert found(time, UPPER, "5.1.1") == upper
+
+
+@pytest.mark.parametrize(
+    ("time", "nearest"),
+    [(5, 0), (14, 0), (15, 0), (16, 1), (20, 2), (25, 3), (26, 4), (34, 4), (36, 5), (54, 6),
+     (56, 7),
+     (70, 7)],
+)  # fmt: skip
+def test_up_to_5_1_0_the_nearest_in_a_file_by_its_time_of_change(time: int, nearest: int) -> None:
+    """A tie goes to the left; of equal times it is where the bisection ends."""
+    for boundary in (LOWER, UPPER):
+        assert found(time, boundary, "5.1.0") == nearest
+
+
+def test_expired_entries_are_passed_over() -> None:
+    """The log begins with the fifth record."""
+    assert found(15, LOWER, "5.3.3", log_start=SEGMENT) == 4
+    assert found(31, UPPER, "5.3.3", log_start=SEGMENT) == 4
+    assert found(15, LOWER, "5.1.0", log_start=SEGMENT) == 4
+
+
+def test_what_is_before_the_minimum_is_not_looked_at() -> None:
+    assert found(20, LOWER, "5.3.3", minimum=3) == 3
+    assert found(15, LOWER, "5.3.3", minimum=3) == 0  # the file's start: minLogicOffset is not
+    assert found(15, LOWER, "5.1.0", minimum=3) == 3
+
+
+def test_a_queue_without_files_is_at_0() -> None:
+    log, _ = reader_of(LOG)
+    for release in ("5.1.0", "5.3.3"):
+        empty = QueueFiles(queue_of(), QUEUE)
+        assert position_at(empty, 20, LOWER, log, profile(release), 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("time", "old", "upper"),
+    [
+        (9, -1, -1),
+        (10, 0, 0),
+        (15, 3, -1),
+        (20, 3, 6),
+        (25, 9, 9),
+        (30, 9, 9),
+        (40, 9, 9),
+        (50, 12, 12),
+    ],
+)
+def test_a_batch_queue_has_the_base_of_a_batch(time: int, old: int, upper: int) -> None:
+    """UPPER counts from 5.1.4 on; -1 before all batches, and for UPPER in a gap that
+    binarySearchRight leaves to the left.
+    """
+    rows = [(0, 10, 0, 3), (100, 20, 3, 3), (200, 20, 6, 3), (300, 30, 9, 3)]
+    files = ((0, batches(rows)), (184, batches([(400, 50, 12, 1)], 184)))
+    storage = queue_of(*files, folder=BATCHES)
+    log, _ = reader_of(LOG)
+
+    def at(boundary: Boundary, release: str) -> int:
+        made = QueueFiles(storage, BATCHES, batch=True)
+        return position_at(made, time, boundary, log, profile(release), 0)
+
+    assert at(LOWER, "5.1.3") == at(UPPER, "5.1.3") == at(LOWER, "5.3.3") == old
+    assert at(UPPER, "5.3.3") == upper

@@ -1,0 +1,124 @@
+"""Columns of texts, hosts, words and pairs, laid out as Arrow lays them out."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.store_format.log import columns
+from reput.store_format.log.properties import new_spans
+from tests.logs import Message, properties
+from tests.store_format.log.windows import RULES, window_of
+
+V6 = bytes(range(20))
+
+
+def cut(ends: Any, data: Any, count: int) -> list[str]:
+    """The texts of a column."""
+    raw = data.tobytes()
+    return [raw[ends[i] : ends[i + 1]].decode() for i in range(count)]
+
+
+def texts(*values: bytes) -> tuple[Any, Any, Any]:
+    """A window with these bytes one after the other, and where each starts and stops."""
+    stops = np.cumsum([len(value) for value in values])
+    return np.frombuffer(b"".join(values), np.uint8), stops - [len(v) for v in values], stops
+
+
+VALUES = (b"", b"ab", "é鍵\U0001f600".encode(), b"\xff", b"\xed\xa0\x80x", b"\xf0\x9f", b"\xc3")
+DECODED = ["", "ab", "é鍵\U0001f600", "\ufffd", "\ufffdx", "\ufffd", "\ufffd"]
+
+
+def test_texts_are_decoded_as_java_decodes_them() -> None:
+    window, starts, stops = texts(*VALUES)
+    ends = np.empty(len(VALUES) + 1, np.int32)
+    out = np.empty(columns.text_room(len(window)), np.uint8)
+    columns.put_texts(window, starts, stops, ends, out)
+    assert cut(ends, out, len(VALUES)) == DECODED
+    starts[1] = -1
+    columns.put_texts(window, starts, stops, ends, out)
+    assert cut(ends, out, len(VALUES)) == ["", "", *DECODED[2:]]
+
+
+def hosts(messages: list[Message], stored: bool) -> tuple[list[str], list[int]]:
+    window, rows = window_of(messages)
+    ends, hard = np.empty(len(rows) + 1, np.int32), np.zeros(len(rows), np.uint8)
+    out = np.empty(columns.HOST_ROOM * len(rows), np.uint8)
+    columns.put_hosts(window, rows, RULES, stored, ends, out, hard)
+    return cut(ends, out, len(rows)), hard.tolist()
+
+
+def host(*address: int, port: int) -> bytes:
+    return bytes(address) + port.to_bytes(4, "big", signed=True)
+
+
+def test_hosts_are_texts_and_ipv6_is_left_out() -> None:
+    one, other = host(10, 0, 255, 1, port=0), host(255, 255, 255, 255, port=-(1 << 31))
+    messages = [
+        Message(born_host=one, store_host=other), Message(born_host=one, store_host=one),
+        Message(born_host=V6, store_host=one, sys_flag=0x10),
+        Message(born_host=one, store_host=V6, sys_flag=0x20), Message(born_host=other),
+    ]  # fmt: skip
+    first, last = "10.0.255.1:0", "255.255.255.255:-2147483648"
+    assert len(last) == columns.HOST_ROOM
+    assert hosts(messages, False) == ([first, first, "", first, last], [0, 0, 1, 0, 0])
+    assert hosts(messages, True) == ([last, first, first, "", "127.0.0.1:10911"], [0, 0, 0, 1, 0])
+
+
+def test_numbers_that_a_row_lacks() -> None:
+    message = Message(body=b"b", born_timestamp=-3, flag=-4, reconsume_times=5,
+                      prepared_transaction_offset=1 << 50, born_host=V6, sys_flag=0x10)  # fmt: skip
+    window, rows = window_of([message])
+    out = np.empty(1, columns.NUMBERS)
+    columns.read_numbers(window, rows, RULES, out)
+    assert out[0].item() == (-3, 1 << 50, -4, 5)
+
+
+def test_words_are_what_stands_between_blanks() -> None:
+    window, starts, stops = texts(b"a  b", b"", b"  ", b" \xff a", b"\tx")
+    lists, room = np.empty(6, np.int32), columns.list_room(len(window), 5)
+    ends, out = np.empty(room, np.int32), np.empty(columns.text_room(len(window)), np.uint8)
+    columns.put_words(window, starts, stops, lists, ends, out)
+    assert lists.tolist() == [0, 2, 2, 2, 4, 5]
+    assert cut(ends, out, 5) == ["a", "b", "\ufffd", "a", "\tx"]
+
+
+def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], list[int]]:
+    window, rows = window_of([Message(properties=one) for one in raw])
+    size, room = sum(map(len, raw)), columns.list_room(sum(map(len, raw)), len(raw))
+    lists, hard = np.empty(len(raw) + 1, np.int32), np.zeros(len(raw), np.uint8)
+    ends = np.empty((2, room), np.int32)
+    data = np.empty((2, columns.text_room(size)), np.uint8)
+    columns.put_pairs(window, rows, split, lists, ends[0], data[0], ends[1], data[1], hard)
+    names, values = (cut(ends[n], data[n], lists[-1]) for n in range(2))
+    found = [*zip(names, values, strict=True)]
+    return [found[a:b] for a, b in pairwise(lists.tolist())], hard.tolist()
+
+
+def test_pairs_come_in_their_order_as_the_release_splits_them() -> None:
+    raw = [b"b\x01x\x02a\x01y\x02", b"", b"a\x01x\x01\x02", b"\x01x\x02c\x01\xff"]
+    first = [("b", "x"), ("a", "y")]
+    assert pairs(raw, False) == ([first, [], [("a", "x\x01")], [("c", "\ufffd")]], [0] * 4)
+    assert pairs(raw, True) == ([first, [], [("a", "x")], [("", "x"), ("c", "\ufffd")]], [0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("hard", "names"), [(0, 48), (1, 49)], ids=["as many as there is room for", "one more"]
+)
+def test_many_pairs_or_one_name_twice_are_left_out(hard: int, names: int) -> None:
+    many = properties(*((f"n{n}", "v") for n in range(names)))
+    twice = b"a\x01x\x02\xff\x01y\x02\xfe\x01z\x02"  # two names that are decoded alike
+    found, marks = pairs([b"a\x01x\x02", many, twice, b"a\x01x\x02"], False)
+    assert marks == [0, hard, 1, 0]
+    assert [len(one) for one in found] == [1, 0 if hard else 48, 0, 1]
+    assert found[3] == [("a", "x")]
+
+
+def test_values_of_tags_keys_and_unique_key_are_found() -> None:
+    raw = properties(("UNIQ_KEY", "u"), ("TAGS", "t"), ("TAGS", "tt"))
+    window, rows = window_of([Message(properties=raw), Message()])
+    found = np.empty((3, 2, 2), np.int64)
+    columns.find_values(window, rows, False, new_spans(), found)
+    spans = [[window[a:b].tobytes() for a, b in found[n].T if a >= 0] for n in range(3)]
+    assert spans == [[b"tt"], [], [b"u"]]

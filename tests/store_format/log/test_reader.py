@@ -1,0 +1,112 @@
+"""`LogReader`: records by their place, where the log starts and ends, and what files it holds."""
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.store_format.faults import Fault
+from reput.store_format.log.checks import Checks
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog, late_records_of
+from reput.store_format.log.record_rules import RecordRules
+from tests.logs import Message, build_log
+from tests.logs.damage import record_places
+from tests.store_format.log.windows import RULES, reader_of, window_of
+
+SEGMENT = 1024
+MESSAGES = [Message(f"T{n}", n, n, b"b" * n, b"a\x01%d\x02" % n) for n in range(60)]
+LOG = build_log(MESSAGES, SEGMENT, SEGMENT)
+PLACES = record_places(LOG)
+END = SEGMENT * (len(LOG) + 1)
+
+
+def changed(at: int, raw: bytes) -> dict[int, bytes]:
+    base = at - at % SEGMENT
+    segment = bytearray(LOG[base])
+    segment[at - base : at - base + len(raw)] = raw
+    return {**LOG, base: bytes(segment)}
+
+
+def test_a_log_reaches_from_its_first_to_its_last_segment() -> None:
+    log, _ = reader_of(LOG)
+    assert (log.start, log.end) == (SEGMENT, END)
+    assert [log.segment_at(at).start for at in (SEGMENT, 2047, 2048, END - 1)] == [
+        SEGMENT, SEGMENT, 2048, END - SEGMENT,
+    ]  # fmt: skip
+    for at in (-1, 0, SEGMENT - 1, END):
+        with pytest.raises(NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT}, {END}\)"):
+            log.segment_at(at)
+
+
+def test_records_stop_at_an_end_of_an_earlier_look() -> None:
+    log, _ = reader_of(LOG, end=PLACES[30])
+    assert [record.physical_offset for record in log.records(log.start)] == PLACES[:30]
+    assert log.record_at(PLACES[31]).queue_offset == 31  # by its place it can still be read
+
+
+@pytest.mark.parametrize("checks", [Checks(), Checks(body=True)])
+def test_no_record_says_where_it_is_missed(checks: Checks) -> None:
+    log, _ = reader_of(changed(PLACES[1], struct.pack(">i", -5)), checks)
+    with pytest.raises(NoRecord, match=r"log/0+1024: offset 97 .*\(totalSize -5\)") as raised:
+        log.record_at(PLACES[1])
+    assert (raised.value.place, raised.value.fault) == (PLACES[1], Fault.BAD_SIZE)
+    assert raised.value.field == "totalSize"
+
+
+def test_the_store_time_of_an_entrys_record_needs_no_record() -> None:
+    log, _ = reader_of(changed(PLACES[3] + 56, struct.pack(">q", -77)))
+    assert log.store_timestamp(PLACES[3], 91) == -77
+    assert log.store_timestamp(END - 91, 91) == 0
+    for place, size in ((PLACES[3], 90), (END - 91, 92), (END, 91), (0, 91), (PLACES[3], -1)):
+        assert log.store_timestamp(place, size) == -1
+
+
+def test_a_log_ends_where_all_later_segments_are_zeros() -> None:
+    zeros = {END: bytes(SEGMENT), END + SEGMENT: bytes(SEGMENT)}
+    log, _ = reader_of({**LOG, **zeros})
+    assert len(list(log.records(log.start))) == 60
+    assert log.is_zero_from(END)
+    assert not log.is_zero_from(END - SEGMENT)
+    log, _ = reader_of({**LOG, **zeros, END + SEGMENT: b"\0" * 47 + b"\1" * 977})
+    with pytest.raises(NoRecord):
+        list(log.records(log.start))
+
+
+def test_at_most_eight_files_are_open() -> None:
+    log, storage = reader_of(LOG)
+    assert len(LOG) > 8
+    opened, closed = list[str](), list[str]()
+    open_one = storage.open
+
+    def noted(path: str, state: Any = None) -> Any:
+        reader = open_one(path, state)
+        opened.append(path)
+        reader.close = lambda: closed.append(path)  # type: ignore[method-assign]
+        return reader
+
+    storage.open = noted  # type: ignore[method-assign]
+    for start in sorted(LOG):
+        log.read_into(start, np.empty(4, np.uint8))
+    assert closed == opened[: len(LOG) - 8]
+    log.close()
+    assert sorted(closed) == sorted(opened) == sorted(storage.files)
+
+
+def test_behind_a_head_a_walk_starts_48_bytes_before_the_record() -> None:
+    log, storage = reader_of(LOG)
+    mixed = LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
+    assert mixed.start_of(SEGMENT + 100) == SEGMENT + 100
+    assert mixed.start_of(2048 + 100) == 2048 + 52
+    with pytest.raises(NoRecord, match="magic"):
+        mixed.record_from(2048)
+
+
+def test_records_that_are_kept_for_later_outlive_their_window() -> None:
+    window, rows = window_of(MESSAGES[:5])
+    window = window.copy()
+    kept = list(late_records_of(window, rows, RULES))
+    window[:] = 0
+    found = [make() for make in kept]
+    assert [(each.topic, each.queue_offset) for each in found] == [(f"T{n}", n) for n in range(5)]
+    assert [each.physical_offset for each in found] == rows["physicalOffset"].tolist()

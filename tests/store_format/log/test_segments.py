@@ -1,0 +1,126 @@
+"""Segments in their folders: what is refused, what is only reported, and how a log is cut."""
+
+import pytest
+
+from reput.store_format.faults import StoreError
+from reput.store_format.log.segments import (
+    FIND_FIRST,
+    Segment,
+    Splits,
+    Stretch,
+    commit_log_folders,
+    find_segments,
+    list_segments,
+)
+from reput.store_format.names import segment_name
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage.protocol import FileState
+from tests.memory_storage import MemoryStorage
+
+SIZE = 100
+FOLDER = f"a/{segment_name(100)}"  # a folder by a segment's name
+
+
+def storage(*files: tuple[str, int]) -> MemoryStorage:
+    """Files by path or by first offset, and their sizes; in folder `a` unless a path says else."""
+    made = MemoryStorage()
+    for path, size in files:
+        folder, _, name = path.rpartition("/")
+        name = segment_name(int(name)) if name.isdigit() and len(name) < 20 else name
+        made.files[f"{folder or 'a'}/{name}"] = bytes(size)
+    made.folders |= {"a", "b"}
+    return made
+
+
+def starts(segments: list[Segment]) -> list[int]:
+    return [segment.start for segment in segments]
+
+
+def test_segments_of_several_folders_are_one_log() -> None:
+    made = storage(("a/200", SIZE), ("b/100", SIZE), ("a/300", 0))
+    found = find_segments(made, ["a", "b"], SIZE)
+    assert starts(found) == [100, 200]  # the empty last file is what RocketMQ deletes
+    assert (found[-1].path, found[-1].end) == (f"a/{segment_name(200)}", 300)
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ([], "no segments: the log is empty"), ([("0", 0)], "the log is empty"),
+        ([("0", 99)], "has 99 bytes, but mappedFileSizeCommitLog is 100"),
+        ([("0", 0), ("100", SIZE)], "has 0 bytes"), ([("50", SIZE)], "its name is no multiple"),
+        ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
+        ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
+        ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
+        ([("abort", 0)], "20 decimal digits"), ([("9" * 20, SIZE)], "more than a long holds"),
+        ([(f"{FOLDER}/0", SIZE)], f"{FOLDER}: is not a regular file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
+    with pytest.raises(StoreError, match=reason):
+        find_segments(storage(*files), ["a", "b"], SIZE)
+
+
+def test_a_folder_has_to_be_one() -> None:
+    made = storage(("0", SIZE))
+    for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
+        with pytest.raises(StoreError, match=f"{folder}: {reason}"):
+            find_segments(made, [folder], SIZE)
+        assert list_segments(made, ["a", folder], SIZE).findings == [(folder, "no such folder")]
+
+
+@pytest.mark.parametrize(
+    ("files", "left", "odd", "findings"),
+    [
+        ([("0", SIZE), ("100", SIZE)], [0, 100], [], []),
+        ([("0", SIZE), ("100", 7)], [0, 100], [1], ["has 7 bytes"]),
+        ([("0", SIZE), ("100", 0)], [0], [], []), ([("0", 0),
+        ("100", SIZE)], [0, 100], [0], ["has 0"]),
+        ([("0", SIZE), ("300", SIZE)], [0, 300], [], ["a hole before it: 2 segments are missing"]),
+        ([("0", SIZE),
+        ("150", SIZE)], [0], [], ["no multiple of mappedFileSizeCommitLog 100; left out"]),
+        ([("0", SIZE),
+        ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
+        ([("0", SIZE), ("x.tmp", 1)], [0], [], ["20 decimal digits; left out"]),
+        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["is not a regular file; left out"]),
+    ],
+)  # fmt: skip
+def test_a_listing_reports_and_goes_on(
+    files: list[tuple[str, int]], left: list[int], odd: list[int], findings: list[str]
+) -> None:
+    found = list_segments(storage(*files), ["a", "b"], SIZE)
+    assert (starts(found.segments), sorted(found.odd)) == (left, odd)
+    for finding, reason in zip(found.findings, findings, strict=True):
+        assert reason in finding.reason
+
+
+def test_the_folders_are_those_of_the_brokers_settings() -> None:
+    def folders(**given: str) -> list[str]:
+        return commit_log_folders("s", settings_from(given))
+
+    assert folders() == ["s/commitlog"]
+    assert folders(storePathCommitLog="/a/, /b,,/a") == ["/a", "/b"]
+    assert folders(readOnlyCommitLogStorePaths="/c/") == ["s/commitlog", "/c"]
+    assert folders(storePathCommitLog="/a", readOnlyCommitLogStorePaths="/c,/a") == ["/a", "/c"]
+
+
+def test_stretches_cover_each_segment_and_nothing_twice() -> None:
+    segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
+    splits = Splits(segments, 40, SIZE)
+    assert [splits.stretch(n)[2:] for n in range(splits.total)] == [
+        (100, 140, 100), (140, 180, FIND_FIRST), (180, 200, FIND_FIRST),
+        (200, 240, 200), (240, 280, FIND_FIRST), (280, 300, FIND_FIRST),
+    ]  # fmt: skip
+    assert splits.stretch(1, first=150) == Stretch(100, 200, 140, 180, 150)
+    assert Splits(segments, 100, SIZE).total == Splits(segments, 1000, SIZE).total == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends"),
+    [(100, [100]), (101, [101]), (140, [140]), (141, [140, 141]), (200, [140, 180, 200]),
+     (290, [140, 180, 200, 240, 280, 290]), (300, [140, 180, 200, 240, 280, 300])],
+)  # fmt: skip
+def test_stretches_end_at_a_limit(limit: int, ends: list[int]) -> None:
+    segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
+    splits = Splits(segments, 40, SIZE, limit)
+    assert [splits.stretch(n).end for n in range(splits.total)] == ends

@@ -1,0 +1,119 @@
+"""Records and drafts against the plain encoder of tests/logs, and the limits of a record."""
+
+import zlib
+from typing import Any
+
+import pytest
+
+from reput.store_format.message.encode import (
+    Encoder,
+    blank,
+    crc_property,
+    crc_property_of,
+    finish,
+    message_id,
+)
+from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import (
+    HostFamily,
+    MessageTooLarge,
+    PropertiesTooLarge,
+    TopicTooLong,
+)
+from reput.store_format.message.unique_ids import UniqueIds
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.writer_settings import writer_settings_from
+from tests import logs
+
+NOW = 1_700_000_000_000
+V4, V6 = bytes((10, 0, 0, 2, 0, 0, 0x2A, 0x9F)), bytes([0] * 15 + [1, 0, 0, 0x2A, 0x9F])
+TAGGED = logs.properties(("UNIQ_KEY", "U"))
+
+
+def encoder(release: str = "5.3.3", /, **given: object) -> Encoder:
+    settings = writer_settings_from({name: str(value) for name, value in given.items()})
+    ids = UniqueIds(lambda: NOW, "10.0.0.2:10911", 1, 1)
+    return Encoder(settings, profile(release), lambda: NOW, ids, "10.0.0.2:10911")
+
+
+def record(made: Encoder, **fields: Any) -> bytes:
+    fields = {"topic": "T", "body": b"x", "properties": TAGGED, **fields}
+    return finish(made.draft(Message(**fields)), 5, 1 << 40, NOW + 9)
+
+
+def wanted(**fields: Any) -> bytes:
+    fields = {"body": b"x", "properties": TAGGED, "born_host": V4, "store_host": V4, **fields}
+    return logs.encode(
+        logs.Message(queue_offset=5, born_timestamp=NOW, store_timestamp=NOW + 9, **fields), 1 << 40
+    )
+
+
+def test_a_draft_becomes_the_record_that_the_layout_has() -> None:
+    made = record(encoder(), queue_id=7, flag=-1, reconsume_times=3, prepared_offset=99, sys_flag=1)
+    assert made == wanted(
+        queue_id=7, flag=-1, reconsume_times=3, prepared_transaction_offset=99, sys_flag=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("born", "stored", "flag"), [(V6, V4, 0x10), (V4, V6, 0x20), (V6, V6, 0x30)]
+)
+def test_an_ipv6_host_sets_its_bit(born: bytes, stored: bytes, flag: int) -> None:
+    text = {V4: "10.0.0.2:10911", V6: "[::1]:10911"}
+    given = {"born_host": text[born], "store_host": text[stored]}
+    assert record(encoder(), **given) == wanted(born_host=born, store_host=stored, sys_flag=flag)
+    with pytest.raises(HostFamily):
+        record(encoder("4.5.2"), **given)
+
+
+def test_a_topic_over_127_bytes_takes_version_2() -> None:
+    long = {"maxTopicLength": 255}
+    assert record(encoder(**long), topic="T" * 127) == wanted(topic="T" * 127)
+    assert record(encoder(**long), topic="T" * 128) == wanted(topic="T" * 128, version=2)
+    for made in (encoder("5.0.0", **long), encoder(autoMessageVersionOnTopicLen="false", **long)):
+        with pytest.raises(TopicTooLong, match="needs V2"):
+            record(made, topic="T" * 128)
+
+
+def test_the_crc_property_covers_all_before_it() -> None:
+    made = encoder(enabledAppendPropCRC="true")
+    assert record(made) == wanted(crc_property=True)
+    assert record(made, properties=TAGGED[:-1]) == wanted(crc_property=True)  # the last 02 is added
+    assert crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
+    assert crc_property(b"ab") == crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
+
+
+@pytest.mark.parametrize(("crc", "most"), [("false", 32_767), ("true", 32_747)])
+def test_properties_take_a_short_with_the_crc_in_it(crc: str, most: int) -> None:
+    made = encoder(enabledAppendPropCRC=crc)
+    record(made, properties=b"a\x01" + b"v" * (most - 3) + b"\x02")
+    with pytest.raises(PropertiesTooLarge):
+        record(made, properties=b"a\x01" + b"v" * (most - 2) + b"\x02")
+
+
+def test_a_record_leaves_room_for_a_blank() -> None:
+    made = encoder(mappedFileSizeCommitLog=4096)
+    fixed = 91 + 1 + len(TAGGED)
+    assert len(record(made, body=bytes(4088 - fixed))) == 4088
+    with pytest.raises(MessageTooLarge):
+        record(made, body=bytes(4089 - fixed))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "fits"), [((500, 434), True), ((500, 435), False), ((935,), True)]
+)
+def test_maxmessagesize_is_of_a_batch_as_the_client_sent_it(bodies: list[int], fits: bool) -> None:
+    """Each message has 22 bytes besides body and properties (MessageDecoder.encodeMessage)."""
+    assert 2 * (22 + len(TAGGED)) + 934 == 1000
+    messages = [Message("T", bytes(body), properties=TAGGED) for body in bodies]
+    if fits:
+        assert len(encoder(maxMessageSize=1000).batch(messages)) == len(bodies)
+    else:
+        with pytest.raises(MessageTooLarge, match="a batch of 1001 bytes"):
+            encoder(maxMessageSize=1000).batch(messages)
+
+
+def test_a_blank_and_an_id_are_the_layouts() -> None:
+    assert blank(479).hex() == "000001dfcbd43194"
+    assert message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
+    assert message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16

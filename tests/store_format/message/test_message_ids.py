@@ -1,0 +1,64 @@
+"""Message ids, taken apart by hand: each has two readings, and only the store tells which holds."""
+
+import pytest
+
+from reput.store_format.message.message_ids import BadMessageId, parse_message_id
+
+MARCH_2024 = 1_709_251_200_000  # 2024-03-01T00:00:00Z; that February had 29 days
+FEBRUARY_MS = 29 * 86_400_000
+V6 = "20010DB8" + "0" * 23 + "1"
+
+
+def test_a_brokers_id_is_its_host_and_a_physical_offset() -> None:
+    place, _ = parse_message_id("7F00000100002A9F00000000000005F8")
+    assert place.store_host == bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+    assert place.physical_offset == 1528
+    assert str(place) == "broker 127.0.0.1:10911, physical offset 1528"
+    assert parse_message_id("7F00000100002A9F" + "F" * 16)[0].physical_offset == -1  # Java's long
+
+
+def test_a_clients_id_is_address_process_loader_time_and_counter() -> None:
+    _, client = parse_message_id("0A000002FFFEDEADBEEF95586C00FFFF")
+    assert client == ("10.0.0.2", 0xFFFE, 0xDEADBEEF, 0x95586C00, 0xFFFF)
+    assert client.milliseconds > 1 << 31  # unsigned: a signed int wraps after 24.8 days
+    assert "class loader DEADBEEF" in str(client)
+
+
+def test_with_an_ipv6_address_both_have_28_bytes() -> None:
+    place, client = parse_message_id(V6 + "00002A9F" + "0" * 15 + "7")
+    assert (len(place.store_host), place.physical_offset) == (20, 7)
+    assert str(place) == "broker [2001:db8::1]:10911, physical offset 7"
+    assert (client.address, client.process, client.counter) == ("2001:db8::1", 0, 7)
+
+
+def test_small_letters_are_digits_too() -> None:
+    assert parse_message_id("7f00000100002a9f" + "0" * 16) == parse_message_id(
+        "7F00000100002A9F" + "0" * 16
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7F", "0" * 30, "0" * 31, "0" * 33, "0" * 34, "0" * 54, "0" * 58, "G" * 32, "0" * 31 + "-",
+     " " + "0" * 32, "00 " * 16, "\u0660" * 32],
+)  # fmt: skip
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(BadMessageId, match="32 or 56 hexadecimal digits"):
+        parse_message_id(text)
+
+
+@pytest.mark.parametrize(
+    ("stored", "milliseconds", "made"),
+    [
+        (MARCH_2024 + 5000, 4000, MARCH_2024 + 4000),
+        (MARCH_2024, 0, MARCH_2024),
+        (MARCH_2024 + 5000, FEBRUARY_MS - 1, MARCH_2024 - 1),  # stored just after the month ended
+        (MARCH_2024 - 1, FEBRUARY_MS - 9, MARCH_2024 - 9),
+        (1_704_067_200_000, 31 * 86_400_000 - 1, 1_704_067_199_999),  # over the end of 2023
+    ],
+)
+def test_the_month_is_that_of_the_store_time_or_the_one_before(
+    stored: int, milliseconds: int, made: int
+) -> None:
+    _, client = parse_message_id(f"{'0' * 20}{milliseconds:08X}0000")
+    assert client.made_at(stored) == made

@@ -1,0 +1,131 @@
+"""Messages of queues by position and time; what queues lack comes from the log, and is told."""
+
+import pytest
+
+from reput.store_format.filter.filters import tag_filter
+from reput.store_format.query.by_queue import as_client, by_offset, by_time
+from tests.logs import Message, properties
+from tests.store_format.derived.made_files import ENTRY
+from tests.store_format.query.derived_stores import Derived
+
+START = 1_700_000_000_000
+# Queue 0 of T has the even ones, queue 1 the odd ones, ten to a file; 7 is prepared, in no queue.
+MESSAGES = [
+    Message("T", n % 2, n // 2 - (n > 7 and n % 2), b"b", properties(("TAGS", "AB"[n // 2 % 2])),
+            START + 10 * n, 4 if n == 7 else 0)
+    for n in range(40)
+]  # fmt: skip
+EVEN, ODD = [*range(0, 40, 2)], [n for n in range(1, 40, 2) if n != 7]
+
+
+@pytest.fixture
+def store() -> Derived:
+    return Derived(MESSAGES)
+
+
+def at(
+    store: Derived, first: int, stop: int | None, queue: int = 0, scan: bool = False
+) -> list[int]:
+    with store.open() as opened:
+        messages = by_offset(opened, "T", queue, first, stop, scan, store.notes)
+        return store.numbers(list(messages))
+
+
+def timed(
+    store: Derived, begin: int | None, end: int | None, queue: int | None = None, tags: str = "*"
+) -> list[int]:
+    times = tuple(None if each is None else START + each for each in (begin, end))
+    chosen = None if tags == "*" else tag_filter(tags)
+    with store.open() as opened:
+        messages = by_time(opened, "T", queue, times, False, store.notes, chosen)  # type: ignore[arg-type]
+        return store.numbers(list(messages))
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_positions_from_first_to_before_stop(store: Derived, scan: bool) -> None:
+    assert at(store, 0, None, 0, scan) == EVEN
+    assert at(store, 0, None, 1, scan) == ODD
+    assert at(store, 9, 11, 0, scan) == [18, 20]
+    assert at(store, 9, 9, 0, scan) == at(store, 20, None, 0, scan) == []
+    assert store.notes.lines == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "first", "stop"),
+    [(None, None, 0, 40), (100, 200, 10, 21), (101, 199, 11, 20), (390, None, 39, 40),
+     (391, None, 40, 40), (None, -1, 0, 0), (None, 0, 0, 1), (200, 100, 0, 0)],
+)  # fmt: skip
+def test_times_of_all_queues_in_the_logs_order(
+    store: Derived, begin: int | None, end: int | None, first: int, stop: int
+) -> None:
+    wanted = [n for n in range(first, stop) if n != 7]
+    assert timed(store, begin, end) == wanted
+    assert timed(store, begin, end, queue=1) == [n for n in wanted if n % 2]
+    of_tag = [n for n in wanted if n // 2 % 2]
+    assert timed(store, begin, end, tags="B") == of_tag
+
+
+def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> None:
+    for queue in (0, 1):
+        del store.storage.files[store.paths(f"consumequeue/T/{queue}")[-1]]
+    assert (at(store, 0, None), at(store, 0, None, 1)) == (EVEN, ODD)
+    assert timed(store, 200, None, queue=0) == EVEN[10:]
+    assert len(store.notes.lines) == 2
+    assert all("it is read there" in line for line in store.notes.lines)
+
+
+@pytest.mark.parametrize(
+    ("remove", "line"),
+    [("consumequeue", "the store has no queues; the log is read instead"),
+     ("consumequeue/T/0", "the store has no such queue; --scan looks for its messages in the log")],
+)  # fmt: skip
+def test_a_store_without_queues_is_read_and_without_this_one_not(
+    store: Derived, remove: str, line: str
+) -> None:
+    store.remove(remove)
+    assert at(store, 0, None) == (EVEN if remove == "consumequeue" else [])
+    assert store.notes.lines[0] == line
+
+
+def test_a_queue_file_that_was_cut_is_not_used(store: Derived) -> None:
+    path = store.paths("consumequeue/T/0")[-1]
+    store.storage.files[path] = store.storage.files[path][:60]
+    assert at(store, 0, None) == EVEN
+    assert "the file was cut: others have 200; the log is read instead" in store.notes.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "line"),
+    [(-2, 100, "position 3: a message of another queue"), (1, 100, "position 3: no message there"),
+     (1 << 40, 100, "position 3: the log has no such place"), (-1, -1, "--scan reads the log")],
+)  # fmt: skip
+def test_an_entry_that_leads_elsewhere_is_left_out(
+    store: Derived, place: int, size: int, line: str
+) -> None:
+    place = store.places[5] if place == -2 else place
+    path = store.paths("consumequeue/T/0")[0]
+    raw = store.storage.files[path]
+    store.storage.files[path] = raw[:60] + ENTRY.pack(place, size, 0) + raw[80:]
+    wanted = [n for n in EVEN if n != 6] if size > 0 else [0, 2, 4]
+    assert at(store, 0, None) == wanted
+    assert len(store.notes.lines) == 1
+    assert line in store.notes.lines[0]
+
+
+def test_what_has_expired_is_told_once(store: Derived) -> None:
+    live = [n for n in EVEN if store.places[n] >= 2048]
+    store.remove("commitlog/00000000000000000000")
+    assert at(store, 0, None) == live
+    assert store.notes.lines == ["s/consumequeue/T/0: its first messages have expired from the log"]
+
+
+def test_a_client_pulls_between_two_offsets(store: Derived) -> None:
+    def pulled(begin: int | None, end: int | None) -> list[int]:
+        with store.open() as opened:
+            first, stop = (None if each is None else START + each for each in (begin, end))
+            return store.numbers(list(as_client(opened, "T", 0, first, stop, store.notes)))
+
+    assert pulled(None, None) == EVEN
+    assert pulled(40, 80) == [4, 6]  # without the one at the end
+    assert pulled(41, 81) == [6, 8]
+    assert pulled(81, 40) == []

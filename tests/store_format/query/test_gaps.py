@@ -1,0 +1,146 @@
+"""What of the log the derived files lack, counted by hand on a store with files taken away."""
+
+from dataclasses import replace
+
+import pytest
+
+from reput.store_format.query.gaps import Gap, index_gaps, log_behind, queue_gap
+from tests.logs import Message, properties
+from tests.store_format.query.derived_stores import Derived
+
+# One key each, seven to an index file: the files end at messages 6, 13, 20, 27, 34 and 39. Queue 0
+# has the even ones, queue 1 the odd ones, ten to a file. The second segment begins with number 20.
+MESSAGES = [
+    Message("T", n % 2, n // 2, b"b", properties(("KEYS", f"k{n:02}")), 1_700_000_000_000 + n)
+    for n in range(40)
+]
+SEGMENT = 20
+
+
+def made(**last: object) -> Derived:
+    """last: fields of the last message."""
+    messages = [*MESSAGES[:-1], replace(MESSAGES[-1], **last)]  # type: ignore[arg-type]
+    store = Derived(messages)
+    assert store.places[SEGMENT] == 2048
+    return store
+
+
+def gaps(store: Derived) -> list[tuple[int, int]]:
+    """The index's gaps by messages: (the first, the one after the last; 40: the log's end)."""
+    with store.open() as opened:
+        places = [*store.places, opened.log.end]
+        found: list[Gap] = index_gaps(opened, store.notes)
+        assert index_gaps(opened, store.notes) == found
+        return [(places.index(start), places.index(stop)) for start, stop in found]
+
+
+def test_a_whole_index_has_no_gap() -> None:
+    store = made()
+    assert len(store.paths("index")) == 6
+    assert (gaps(store), store.notes.lines) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
+        ([0], [(0, 7)]), ([2], [(13, 21)]), ([1, 3], [(6, 14), (20, 28)]), ([0, 1], [(0, 14)]),
+        ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
+    ],
+)  # fmt: skip
+def test_where_a_file_is_missing_the_log_is_read(
+    files: list[int], wanted: list[tuple[int, int]]
+) -> None:
+    store = made()
+    for path in [store.paths("index")[n] for n in files]:
+        del store.storage.files[path]
+    assert gaps(store) == wanted
+    assert len(store.notes.lines) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted"),
+    [
+        ({"properties": b""}, []), ({"sys_flag": 0xC}, []), ({"sys_flag": 4}, [(39, 40)]),
+        ({"properties": properties(("UNIQ_KEY", "u"))}, [(39, 40)]),
+        ({"properties": properties(("TAGS", "t"))}, []), ({"properties": b"KEYS\x01 \x02"}, []),
+    ],
+)  # fmt: skip
+def test_only_messages_with_a_key_can_be_missing(
+    last: dict[str, object], wanted: list[tuple[int, int]]
+) -> None:
+    """The index ends before the last message: file 5 has only 35 to 38."""
+    store = made(**last)
+    newest = store.paths("index")[5]
+    short = Derived(MESSAGES[:-1])
+    store.storage.files[newest] = short.storage.files[newest]
+    assert gaps(store) == wanted
+
+
+def test_what_has_expired_from_the_log_is_no_gap() -> None:
+    store = made()
+    store.remove("commitlog/00000000000000000000")
+    assert gaps(store) == []
+    del store.storage.files[store.paths("index")[2]]  # of 14 to 20, of which 20 is left
+    assert gaps(store) == [(SEGMENT, 21)]
+
+
+def test_an_index_that_is_of_another_log_is_not_used() -> None:
+    store = made()
+    path = store.paths("index")[3]
+    raw = bytearray(store.storage.files[path])
+    raw[24:32] = (3).to_bytes(8, "big")  # endPhyOffset: within a record
+    store.storage.files[path] = bytes(raw)
+    assert gaps(store) == [(0, 40)]
+    assert "ends at a message that the log does not have" in store.notes.lines[0]
+
+
+def gap(store: Derived, *queues: int) -> int | None:
+    """Which message is the first that these queues may lack."""
+    with store.open() as opened:
+        asked = [opened.queue("T", number, False) for number in queues]
+        start = queue_gap(opened, asked, store.notes)
+        return None if start is None else store.places.index(start)
+
+
+def test_whole_queues_have_no_gap() -> None:
+    assert [gap(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("queue", "rest", "wanted"), [(0, [], 0), (1, [], 1), (0, ["0" * 20], 20), (1, ["0" * 20], 21)]
+)
+def test_a_queue_whose_last_file_is_missing_has_a_gap(
+    queue: int, rest: list[str], wanted: int
+) -> None:
+    store = made()
+    for path in store.paths(f"consumequeue/T/{queue}"):
+        if not path.endswith(tuple(rest) or " "):
+            del store.storage.files[path]
+    assert gap(store, queue) == wanted
+    assert gap(store, 1 - queue) is None
+
+
+def test_a_queue_that_the_index_is_ahead_of_may_be_read_from_there() -> None:
+    """A message gets into its queue before it gets into the index."""
+    store = made()
+    path = store.paths("consumequeue/T/0")[-1]
+    raw = store.storage.files[path]
+    store.storage.files[path] = raw[: 20 * 4].ljust(200, b"\0")  # the queue ends with number 26
+    assert gap(store, 0) is None
+    store.remove("index")
+    assert gap(store, 0) == 28
+
+
+@pytest.mark.parametrize(("sys_flag", "wanted"), [(0, 39), (8, 39), (4, None), (0xC, None)])
+def test_behind_all_queues_are_only_messages_that_go_to_one(
+    sys_flag: int, wanted: int | None
+) -> None:
+    store, short = made(sys_flag=sys_flag), Derived(MESSAGES[:-1])
+    for path in short.paths("consumequeue"):
+        store.storage.files[path] = short.storage.files[path]
+    with store.open() as opened:
+        queues = [opened.queue("T", number, False) for number in (0, 1)]
+        start = log_behind(opened, queues, store.notes)
+        assert (None if start is None else store.places.index(start)) == wanted
+        assert log_behind(opened, [], store.notes) == opened.log.start

@@ -1,0 +1,149 @@
+"""Queues in RocksDB: an entry counts up to the queue's max row, holes and all."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rocksdict
+
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import NoEntry
+from reput.store_format.release.profiles import profile
+from reput.store_format.rocksdb.queues import RocksDBQueue, RocksDBQueues, queues_folder
+from reput.store_format.storage.local import LocalStorage
+
+RULES = profile("5.3.3")
+
+
+def queue(topic: bytes, queue_id: int) -> bytes:
+    """docs/formats/rocksdb.md."""
+    return (
+        struct.pack(">i", len(topic)) + b"\1" + topic + b"\1" + struct.pack(">i", queue_id) + b"\1"
+    )
+
+
+def entry(place: int, size: int = 100, tags: int = 7, time: int = 0) -> bytes:
+    return struct.pack(">qiqq", place, size, tags, time)
+
+
+def offset(topic: bytes, kind: bytes, queue_id: int) -> bytes:
+    return (
+        struct.pack(">i", len(topic))
+        + b"\1"
+        + topic
+        + b"\1"
+        + kind
+        + b"\1"
+        + struct.pack(">i", queue_id)
+    )
+
+
+# positions 2, 3, 5 and 6; 7 is behind the max row
+PLACES = {2: 200, 3: 300, 5: 500, 6: 600, 7: 700}
+ENTRIES = {queue(b"T", 1) + struct.pack(">q", n): entry(at) for n, at in PLACES.items()}
+OTHERS = {
+    queue(b"T", 0) + struct.pack(">q", 9): entry(1),
+    queue(b"T", 2) + struct.pack(">q", 0): entry(50, -1),
+    queue(b"T", 2) + struct.pack(">q", 1): entry(51)[:-1],
+}
+OFFSETS = {
+    offset(b"T", b"max", 1): struct.pack(">qq", 600, 6),
+    offset(b"T", b"min", 1): struct.pack(">qq", 200, 2),
+    offset(b"T", b"max", 2): struct.pack(">qq", 51, 1),
+    offset(b"U", b"max", 0): struct.pack(">q", 5),  # too short
+    offset(b"CHECKPOINT_TOPIC", b"max", 0): struct.pack(">q", 700),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    folder = store / "consumequeue"
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    made = rocksdict.Rdict(str(folder), options)
+    offsets = made.create_column_family("offset", rocksdict.Options(raw_mode=True))
+    for key, value in (ENTRIES | OTHERS).items():
+        made[key] = value
+    for key, value in OFFSETS.items():
+        offsets[key] = value
+    made.close()
+    return store
+
+
+@pytest.fixture(scope="module")
+def queues(store: Path) -> Iterator[RocksDBQueues]:
+    found = RocksDBQueues(LocalStorage(), str(store), f"{store}/consumequeue")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def one(queues: RocksDBQueues) -> RocksDBQueue:
+    return queues.open("T", 1, False)
+
+
+def test_a_queue_is_there_with_its_max_row(queues: RocksDBQueues, store: Path) -> None:
+    assert queues.topics() == ["T"]
+    assert queues.of("T") == [(1, False), (2, False)]
+    assert queues.dispatched_to() == 700
+    assert queues.open("T", 0, False).maximum() == 0
+    assert queues_folder(LocalStorage(), str(store)) == f"{store}/consumequeue"
+    assert queues_folder(LocalStorage(), f"{store}/none") is None
+
+
+@pytest.mark.parametrize(
+    ("first", "stop", "positions"),
+    [
+        (0, None, [2, 3, 5, 6]),
+        (3, 6, [3, 5]),
+        (4, 5, []),
+        (6, 99, [6]),
+        (7, None, []),
+        (-5, 3, [2]),
+    ],
+)
+def test_entries_are_of_positions_up_to_the_max(
+    one: RocksDBQueue, first: int, stop: int | None, positions: list[int]
+) -> None:
+    found = list(one.entries(first, stop))
+    assert [(each.position, each.physical_offset) for each in found] == [
+        (position, PLACES[position]) for position in positions
+    ]
+    assert one.maximum() == 7
+
+
+def test_a_hole_is_no_entry(one: RocksDBQueue) -> None:
+    assert one.entry(5).physical_offset == 500
+    for position in (0, 4, 7):
+        with pytest.raises(NoEntry):
+            one.entry(position)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "minimum"),
+    [(0, 2), (200, 2), (201, 3), (301, 5), (501, 6), (601, 7), (9999, 7)],
+)
+def test_a_queue_begins_at_its_first_message_that_the_log_still_has(
+    one: RocksDBQueue, log_start: int, minimum: int
+) -> None:
+    assert one.minimum(log_start, RULES) == minimum
+
+
+@pytest.mark.parametrize(
+    ("limit", "end"),
+    [(9999, 7), (700, 7), (699, 6), (600, 6), (599, 4), (300, 3), (299, 0), (0, 0)],
+)
+def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(
+    one: RocksDBQueue, limit: int, end: int
+) -> None:
+    assert one.end_within(limit) == end
+
+
+def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues: RocksDBQueues) -> None:
+    bad = queues.open("T", 2, False)
+    with pytest.raises(BadQueue, match="has 28 bytes"):
+        list(bad.entries(0))
+    with pytest.raises(BadQueue, match="points to no place"):
+        list(bad.entries(0, 1))

@@ -1,0 +1,102 @@
+"""Files of config/: read with their unquoted keys, written back as a broker's own, with a .bak."""
+
+from typing import Any
+
+import pytest
+
+from reput.broker.services.broker_json import (
+    integer_key,
+    pretty,
+    read_json,
+    read_offsets,
+    write_json,
+)
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import profile
+from tests import golden_stores
+from tests.faults.memory_files import MemoryFiles
+
+PATH = "config/consumerOffset.json"
+OLD, NEW = profile("5.3.3"), profile("5.4.0")
+TABLE: dict[str, Any] = {"offsetTable": {"T@g": {"#0": 7, "#-1": 8}, "none": {}, "list": ["a", 1]}}
+
+
+def holding(files_of: dict[str, bytes]) -> MemoryFiles:
+    files = MemoryFiles()
+    files.make_folder("config")
+    for path, raw in files_of.items():
+        files.create(path).write_at(0, raw)
+    return files
+
+
+@pytest.mark.parametrize(
+    "name", ["consumerOffset", "delayOffset", "topics", "subscriptionGroup", "consumerFilter"]
+)
+def test_a_real_brokers_file_is_written_as_it_was_read(name: str) -> None:
+    raw = (golden_stores.unpack("broker_clean_5.3.3").input / f"config/{name}.json").read_bytes()
+    found = read_json(holding({PATH: raw}), PATH)
+    assert pretty(found, False).encode() == raw
+    assert found
+
+
+def test_before_5_4_0_maps_of_integers_and_lists_are_on_one_line() -> None:
+    assert pretty(TABLE, False) == (
+        '{\n\t"offsetTable":{\n\t\t"T@g":{0:7,-1:8\n\t\t},\n\t\t"none":{},\n\t\t"list":["a",1]'
+        "\n\t}\n}"
+    )
+
+
+def test_from_5_4_0_on_each_entry_has_a_line() -> None:
+    assert pretty(TABLE, True) == (
+        '{\n\t"offsetTable":{\n\t\t"T@g":{\n\t\t\t0:7,\n\t\t\t-1:8\n\t\t},\n\t\t"none":{},'
+        '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}'
+    )
+
+
+def test_a_quoted_number_stays_quoted_and_an_unquoted_one_does_not() -> None:
+    raw = b'{"offsetTable":{"1":2,3:4, -5 :6,"a{7:8":"9:\\"{1:2}"}}'
+    found = read_json(holding({PATH: raw}), PATH)
+    assert found["offsetTable"] == {
+        "1": 2, integer_key(3): 4, integer_key("-5"): 6, "a{7:8": '9:"{1:2}',
+    }  # fmt: skip
+    assert pretty(found["offsetTable"], False).startswith('{\n\t"1":2,\n\t3:4,\n\t-5:6,')
+    assert pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"])
+def test_what_is_no_object_is_refused_and_left(raw: bytes) -> None:
+    files = holding({PATH: raw})
+    with pytest.raises(StoreError, match="no JSON object"):
+        read_json(files, PATH)
+    assert files.tree()[PATH] == raw
+    assert read_json(MemoryFiles(), PATH) == {}
+
+
+def test_offsets_may_be_changed_in_what_was_read() -> None:
+    whole, table = read_offsets(holding({PATH: b'{"x":1,"offsetTable":{1:2}}'}), PATH)
+    table[integer_key(1)] = 9
+    assert whole == {"x": 1, "offsetTable": {"#1": 9}}
+    assert read_offsets(MemoryFiles(), PATH) == ({"offsetTable": {}}, {})
+    with pytest.raises(StoreError, match="offsetTable"):
+        read_offsets(holding({PATH: b'{"offsetTable":[]}'}), PATH)
+    for beside in (PATH + ".bak", PATH + ".tmp", PATH + ".bak.tmp"):
+        files = holding({})
+        files.make_folder(beside)
+        with pytest.raises(StoreError, match="is a folder"):
+            read_offsets(files, PATH)
+    no_folder = MemoryFiles()
+    no_folder.create("config")
+    with pytest.raises(StoreError, match="is no folder"):
+        read_offsets(no_folder, PATH)
+
+
+def test_the_old_content_is_kept_and_the_same_content_is_not_written() -> None:
+    files = MemoryFiles()
+    write_json(files, PATH, {"a": 1}, OLD)
+    assert files.tree() == {PATH: b'{\n\t"a":1\n}'}
+    write_json(files, PATH, {"a": {"#1": 2}}, NEW)
+    written = {PATH: b'{\n\t"a":{\n\t\t1:2\n\t}\n}', PATH + ".bak": b'{\n\t"a":1\n}'}
+    assert files.tree() == written
+    done = len(files.ops)
+    write_json(files, PATH, {"a": {"#1": 2}}, NEW)
+    assert (files.tree(), len(files.ops)) == (written, done)

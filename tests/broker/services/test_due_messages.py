@@ -1,0 +1,120 @@
+"""What is due and in which order: levels queue by queue, the wheel slot by slot."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from reput.broker.services.due_messages import DeliveryPlan, Due, Until, Waiting, plan_delivery
+from reput.store_format.fate.delays import Delayed, DelayState, Read
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.fate.marks import BAD_OUT, MARK, WHEEL
+
+T = 1_700_000_000_000
+DELAYS = {1: 1000, 2: 5000}
+UNTIL = Until(T, T, False, 1000)
+READ = Read(None, None, T - 50_000, True)
+WAITING, NEVER, REPEATED = DelayState.WAITING, DelayState.NEVER, DelayState.REPEATED
+
+
+def delayed(
+    place: int, due: int, level: int = 1, state: DelayState = WAITING, recalled: bool = False
+) -> Delayed:
+    """A message whose queueOffset is a hundredth of its place."""
+    return Delayed(state, place, level, place // 100, due, -1, recalled)
+
+
+def wheel(*each: tuple[int, int, bool, int]) -> Gathered:
+    """(place, TIMER_OUT_MS, whether it recalls another, flaws) of messages of the timer topic."""
+    marks = np.zeros(len(each), MARK)
+    for mark, (place, out, recalls, flaws) in zip(marks, each, strict=True):
+        mark["physicalOffset"], mark["out"], mark["kind"] = place, out, WHEEL
+        mark["deletes"], mark["flaws"] = recalls, flaws
+    return Gathered(marks, marks[:0], [], 0, 0, [], 0)
+
+
+def planned(
+    found: Sequence[Delayed], until: Until = UNTIL, gathered: Gathered | None = None
+) -> DeliveryPlan:
+    return plan_delivery(gathered or wheel(), found, DELAYS, READ, until)
+
+
+def test_a_level_is_read_in_order_up_to_the_first_that_is_not_due() -> None:
+    plan = planned(
+        [delayed(100, T - 1), delayed(200, T), delayed(300, T + 1), delayed(400, T - 1),
+         delayed(500, T + 1, 2)]
+    )  # fmt: skip
+    assert [each.physical_offset for each in plan.due] == [100, 200]
+    assert plan.levels == {1: (300, 3)}  # level 2 delivers nothing, and stays as it is
+    assert (plan.waiting, plan.skipped, plan.wheel) == (3, 0, None)
+    assert planned([delayed(100, T)]).levels == {1: None}
+
+
+def test_one_behind_a_later_one_is_delivered_after_it() -> None:
+    plan = planned([delayed(100, T - 5), delayed(200, T - 9), delayed(300, T - 7, 2)])
+    assert plan.due == [
+        Due(300, 3, T - 7, 2, False), Due(100, 1, T - 5, 1, False), Due(200, 2, T - 5, 1, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("due", "delivered"), [(T + 1000, False), (T + 1001, True)])
+def test_a_time_beyond_the_levels_delay_counts_as_now(due: int, delivered: bool) -> None:
+    """ScheduleMessageService.correctDeliverTimestamp: `deliverTimestamp > now + delay`."""
+    assert bool(planned([delayed(100, due)]).due) is delivered
+
+
+@pytest.mark.parametrize(("missed", "places"), [(False, [200]), (True, [100, 200])])
+def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(
+    missed: bool, places: list[int]
+) -> None:
+    found = [delayed(100, T - 1, 1, NEVER), delayed(200, T - 5, 2),
+             delayed(300, T - 9, 1, DelayState.UNSURE)]  # fmt: skip
+    plan = planned(found, UNTIL._replace(missed=missed))
+    assert [each.physical_offset for each in plan.due] == places
+    assert (plan.skipped, plan.unsure) == (2 - missed, 1)
+    assert plan.levels == {2: None}
+
+
+def test_what_was_delivered_is_not_again_and_its_level_goes_on_behind_it() -> None:
+    over = [delayed(100, T - 9, 1, state) for state in (DelayState.DELIVERED, DelayState.DELETED)]
+    assert planned(over) == planned([])
+    plan = planned([delayed(100, T + 9, 1, REPEATED), delayed(200, T), delayed(300, T + 9)])
+    assert [each.physical_offset for each in plan.due] == [200]
+    assert plan.due[0].due == T + 9
+    assert (plan.done, plan.levels) == (1, {1: (300, 3)})
+
+
+@pytest.mark.parametrize(
+    ("out", "time", "due"),
+    [(T - 1, T, True), (T, T, False), (T, T + 999, False), (T, T + 1000, True)],
+)
+def test_a_timer_is_due_once_its_tick_is_over(out: int, time: int, due: bool) -> None:
+    plan = planned([delayed(100, out, 0)], UNTIL._replace(time=time), wheel((100, out, False, 0)))
+    assert [each.physical_offset for each in plan.due] == [100] * due
+    assert plan.wheel == ([] if due else None)
+    assert (plan.wheel_last, plan.waiting) == (100, 1 - due)
+
+
+def test_a_recalled_timer_is_not_delivered_and_the_rest_of_the_wheel_waits_in_order() -> None:
+    gathered = wheel(
+        (100, T - 9000, False, 0), (150, T + 2000, True, 0), (160, T + 2000, True, BAD_OUT),
+        (170, T - 1, True, 0), (200, T + 9000, False, 0),
+    )  # fmt: skip
+    found = [delayed(100, T - 9000, 0, recalled=True), delayed(200, T + 9000, 0)]
+    plan = planned(found, UNTIL, gathered)
+    assert plan.due == []
+    assert plan.wheel == [Waiting(150, T + 2000, True), Waiting(200, T + 9000, False)]
+    assert plan.wheel_last == 200
+    again = planned([delayed(100, T, 0, REPEATED)], UNTIL, gathered)
+    assert (again.due, again.done, again.wheel) == ([], 1, [Waiting(150, T + 2000, True)])
+
+
+def test_a_broker_takes_the_wheel_as_read_up_to_its_clock_only() -> None:
+    until = Until(T + 5999, T + 2500, False, 1000)
+    assert (until.tick, until.read_to) == (T + 5000, T + 2000)
+    gathered = wheel((100, T, False, 0), (150, T + 2000, True, 0), (160, T + 1999, True, 0))
+    plan = planned([delayed(100, T, 0)], until, gathered)
+    assert plan.wheel == [Waiting(150, T + 2000, True)]
+    late = plan_delivery(gathered, [delayed(100, T, 0)], DELAYS, READ._replace(timer_read=T + 2001),
+                         until)  # fmt: skip
+    assert late.wheel == []

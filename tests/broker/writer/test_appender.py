@@ -1,0 +1,121 @@
+"""Each record's queueOffset, physical offset and storeTimestamp, in the order of the requests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reput.broker.writer.appender import Appender, Request, check_fits
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
+from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, WriterClosed
+from tests.broker.writer.stores import Clock, settings
+from tests.faults.memory_files import MemoryFiles
+
+SIZE = 91 + 1 + 100  # 21 records are in a segment of 4096, and a BLANK of 64 bytes
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def writer(clock: Clock) -> Iterator[CommitLogWriter]:
+    writer = CommitLogWriter.open(
+        "", settings(), clock=clock, files=MemoryFiles(), background=False, batch_topics=["Batch"]
+    )
+    yield writer
+    writer.abandon()
+
+
+def request(writer: CommitLogWriter, *queues: int, topic: str = "T", **more: Any) -> Request:
+    return Request(
+        [
+            writer.encoder.draft(Message(topic, b"x" * 100, queue, properties=b"", **more))
+            for queue in queues
+        ]
+    )
+
+
+def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]:
+    """(queueOffset, physical offset, end) of each request."""
+    appender.append(requests)
+    return [(each.queue_offset, each.physical_offset, each.end) for each in requests]
+
+
+def test_offsets_go_on_in_each_queue_and_a_batch_takes_several(writer: CommitLogWriter) -> None:
+    some = [request(writer, 0), request(writer, 1, 1, 1), request(writer, 0), request(writer, 1)]
+    assert placed(writer.appender, *some) == [
+        (0, 0, SIZE), (0, SIZE, 4 * SIZE), (1, 4 * SIZE, 5 * SIZE), (3, 5 * SIZE, 6 * SIZE),
+    ]  # fmt: skip
+    assert placed(writer.appender, request(writer, 0)) == [(2, 6 * SIZE, 7 * SIZE)]
+    assert [request(writer, 0, 0).size, Request((), 77).end] == [2 * SIZE, 77]
+
+
+def test_what_does_not_fit_begins_the_next_segment_whole(writer: CommitLogWriter) -> None:
+    placed(writer.appender, *(request(writer, 0) for _ in range(20)))
+    assert placed(writer.appender, request(writer, 0, 0), request(writer, 0)) == [
+        (20, 4096, 4096 + 2 * SIZE), (22, 4096 + 2 * SIZE, 4096 + 3 * SIZE),
+    ]  # fmt: skip
+
+
+def test_a_half_message_takes_no_position(writer: CommitLogWriter) -> None:
+    prepared = request(writer, 0, transaction=SYS_TRANSACTION_PREPARED)
+    some = [request(writer, 0), request(writer, 0), prepared, request(writer, 0)]
+    assert [offset for offset, _, _ in placed(writer.appender, *some)] == [0, 1, 0, 2]
+
+
+def test_no_store_timestamp_is_less_than_the_one_before(
+    writer: CommitLogWriter, clock: Clock
+) -> None:
+    times = []
+    for step in (0, 5, -1000, 1, 999):
+        clock.now += step
+        (one,) = some = (request(writer, 0),)
+        writer.appender.append(some)
+        times.append(one.store_timestamp - 1_700_000_000_000)
+    assert times == [0, 5, 5, 5, 5]
+    clock.now += 7
+    with writer.appender.appending() as now:
+        assert now == writer.appender.began == clock.now
+    assert (writer.appender.began, writer.appender.last_timestamp) == (0, clock.now)
+
+
+def test_one_request_that_is_refused_leaves_the_others(writer: CommitLogWriter) -> None:
+    refused = request(writer, 0, topic="Batch")
+    assert placed(writer.appender, request(writer, 0), refused, request(writer, 0)) == [
+        (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE),
+    ]  # fmt: skip
+    assert isinstance(refused.error, BatchQueueTopic)
+
+
+def test_nothing_is_written_where_the_check_raises(writer: CommitLogWriter) -> None:
+    def closed() -> None:
+        raise WriterClosed("closed")
+
+    with pytest.raises(WriterClosed):
+        writer.appender.append([request(writer, 0)], closed)
+    assert writer.log.end == 0
+    writer.guard.closing = True
+    with pytest.raises(WriterClosed):
+        writer.appender.append([request(writer, 0)])
+    with pytest.raises(WriterClosed), writer.appender.appending():
+        pass
+    writer.appender.append([request(writer, 0)], lambda: None)
+    assert writer.log.end == SIZE
+
+
+def test_a_batch_is_no_longer_than_a_segment_less_eight_bytes(writer: CommitLogWriter) -> None:
+    batch = request(writer, 0, 0)
+    check_fits(batch, 2 * SIZE + 8)
+    with pytest.raises(MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
+        check_fits(batch, 2 * SIZE + 7)
+
+
+def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> None:
+    assert writer.appender.next_offset(("T", 5)) == 0
+    writer.appender.set_next_offset(("T", 5), 40)
+    assert placed(writer.appender, request(writer, 5))[0][0] == 40
+    assert writer.appender.next_offset(("T", 5)) == 41

@@ -1,0 +1,119 @@
+"""The folder index/: what its headers say, the mark, and a change in one step."""
+
+import errno
+
+import numpy as np
+import pytest
+
+from reput.broker.writer.index_folder import Header, IndexFolder
+from reput.store_format.derived.index_file import IndexedMessage
+from reput.store_format.faults import StoreError
+from tests.broker.writer.index_files import LENGTH, NAMES, SLOTS, T0, holding, index_file
+from tests.faults.memory_files import MemoryFiles
+
+STAGED = ".reput-index"
+ENTRIES = [(5, 100, 0, 0), (9, 200, 0, 1)]
+
+
+def full(end: int = 200) -> bytes:
+    return index_file((T0, T0 + 5, 100, end, 1, 3), (0, 2, 0, 0), ENTRIES)
+
+
+def headers(*contents: bytes) -> list[Header]:
+    return IndexFolder(holding(*contents), SLOTS).headers()
+
+
+def test_a_header_is_read_and_the_mark_is_taken_from_it() -> None:
+    begin, end = IndexedMessage(T0, 100), IndexedMessage(T0 + 5, 200)
+    for raw, marked in ((full(), False), (full(201), True)):
+        assert headers(raw) == [Header(NAMES[0], begin, end, 1, 3, marked)]
+    ((_, _, other, _, _, marked),) = headers(full(202))
+    assert (other.physical_offset, marked) == (202, False)
+    assert IndexFolder(MemoryFiles(), SLOTS).headers() == []
+
+
+def test_a_file_without_entries_has_the_mark_over_the_file_before() -> None:
+    for end, marked in ((200, False), (201, True)):
+        _, last = headers(full(), index_file((T0, T0, 200, end, 0, 1)))
+        assert (last.end.physical_offset, last.marked) == (200, marked)
+    (alone,) = headers(index_file((0, 0, 0, 0, 0, 1)))
+    assert not alone.marked
+
+
+@pytest.mark.parametrize("raw", [b"", b"x" * 39, full()[:40], full()[: 40 + 16 + 59]])
+def test_a_file_that_is_too_short_has_no_mark(raw: bytes) -> None:
+    (found,) = headers(raw)
+    assert not found.marked
+    assert found.next_entry == (3 if len(raw) >= 40 else 0)
+
+
+def test_a_name_that_is_no_index_files_is_refused() -> None:
+    files = holding(full())
+    files.create("index/other")
+    with pytest.raises(ValueError, match="other"):
+        IndexFolder(files, SLOTS).headers()
+
+
+@pytest.mark.parametrize(("last", "held"), [(200, 3), (100, 0), (7, 0)])
+def test_the_last_entries_of_one_message_are_counted_over_files(last: int, held: int) -> None:
+    second = index_file((T0, T0, 200, 200, 1, 3), (0, 2, 0, 0), [(5, 200, 0, 0), (9, 200, 0, 1)])
+    files = holding(full(), second)
+    folder = IndexFolder(files, SLOTS)
+    assert folder.count_held(folder.headers(), last) == held
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_what_is_published_replaces_the_folder_in_one_step(exchanges: bool) -> None:
+    files = holding(b"keep", b"gone")
+    files.error = errno.EINVAL
+    files.fail = lambda op: not exchanges and op.kind == "exchange"
+    folder = IndexFolder(files, SLOTS)
+    folder.create_staged(NAMES[2], 7).write_at(0, b"new")
+    seen = []
+
+    def before() -> None:
+        seen.append((files.names("index"), files.names(STAGED)))
+
+    folder.publish([NAMES[0]], [NAMES[2]], before)
+    assert seen == [(NAMES[:2], [NAMES[0], NAMES[2]])]
+    assert files.tree() == {f"index/{NAMES[0]}": b"keep", f"index/{NAMES[2]}": b"new\0\0\0\0"}
+    assert not files.exists(STAGED)
+
+
+def test_an_error_that_is_no_inability_to_exchange_is_raised() -> None:
+    files = holding(b"keep")
+    files.fail = lambda op: op.kind == "exchange"  # EIO
+    folder = IndexFolder(files, SLOTS)
+    folder.create_staged(NAMES[2], 7)
+    with pytest.raises(OSError, match="exchange"):
+        folder.publish([NAMES[0]], [NAMES[2]], lambda: None)
+    assert files.names("index") == NAMES[:1]
+
+
+@pytest.mark.parametrize("name", ["other", "20231114221320", NAMES[0] + "0", "20231314221320000"])
+def test_a_folder_that_is_none_of_a_writers_is_left(name: str) -> None:
+    files = MemoryFiles()
+    folder = IndexFolder(files, SLOTS)
+    folder.remove_staged()
+    folder.create_staged(NAMES[1], LENGTH)
+    files.create(f"{STAGED}/{name}")
+    with pytest.raises(StoreError, match="left as it is"):
+        folder.remove_staged()
+    assert len(files.names(STAGED)) == 2
+    a_file = MemoryFiles()
+    a_file.create(STAGED)
+    with pytest.raises(StoreError, match="not a folder"):
+        IndexFolder(a_file, SLOTS).remove_staged()
+
+
+def test_a_header_is_written_over_and_files_go_from_the_last() -> None:
+    files = holding(full(), b"b", b"c")
+    folder = IndexFolder(files, SLOTS)
+    folder.write_header(NAMES[0], full(201)[:40])
+    assert files.tree()[f"index/{NAMES[0]}"] == full(201)
+    assert folder.read(NAMES[0], 40, 16).tobytes() == np.array([0, 2, 0, 0], ">i4").tobytes()
+    files.ops.clear()
+    folder.remove(NAMES[1:3])
+    assert [op.path for op in files.ops] == [f"index/{NAMES[2]}", f"index/{NAMES[1]}", "index"]
+    folder.remove([])
+    assert len(files.ops) == 3

@@ -1,0 +1,143 @@
+"""All index files of a store: which can be trusted, when they are published, what is put twice."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from reput.broker.writer.index_writer import IndexWriter
+from reput.store_format.release.profiles import profile
+from tests.broker.writer.index_files import ENTRIES, NAMES, T0, holding, index_file, puts, sizes
+from tests.faults.memory_files import MemoryFiles
+
+STAGED = ".reput-index"
+A = [(1, 100, 0, 0), (2, 100, 0, 0), (3, 200, 0, 0), (4, 200, 0, 0)]
+FULL = index_file((T0, T0 + 5, 100, 200, 4, ENTRIES), (4, 1, 2, 3), A)
+
+
+def part(end: int = 300, mark: bool = False) -> bytes:
+    """A file with one entry, of the message at 300, which was stored at T0 + 9."""
+    return index_file((T0 + 9, T0 + 9, 300, end + mark, 1, 2), (0, 1, 0, 0), [(5, 300, 0, 0)])
+
+
+class Written:
+    """A writer of index files, and the times up to which it vouched for messages."""
+
+    def __init__(self, files: MemoryFiles) -> None:
+        self.files, self.vouched = files, list[int]()
+        self.index = IndexWriter(files, profile("5.3.3"), sizes(), lambda: T0, self.vouched.append)
+
+    def load(self, safe: int | None = None, log_end: int = 1000) -> IndexWriter:
+        self.index.load(safe, log_end)
+        return self.index
+
+    def published(self) -> list[tuple[str, int, int]]:
+        """(name, indexCount, endPhyOffset) of the files in index/."""
+        return [
+            (path.rpartition("/")[2], *struct.unpack_from(">i", raw, 36),
+             *struct.unpack_from(">q", raw, 24))
+            for path, raw in sorted(self.files.tree().items()) if path.startswith("index/")
+        ]  # fmt: skip
+
+
+def test_files_are_published_when_one_is_full_and_each_has_a_name_of_its_own() -> None:
+    written = Written(MemoryFiles())
+    index = written.load()
+    assert index.needs_file
+    index.append(puts(*((100 + n, T0 + n, n) for n in range(3))))
+    assert (written.published(), index.whole) == ([], False)
+    index.append(puts((103, T0 + 3, 3), (104, T0 + 4, 4)))
+    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 2, 105)]  # the last is marked
+    assert (index.indexed_to, index.whole, index.needs_file) == (104, True, False)
+    assert written.vouched == [T0 + 4]
+
+
+def test_a_message_without_keys_opens_the_file_after_a_full_one() -> None:
+    written = Written(MemoryFiles())
+    index = written.load()
+    index.open_for_message()
+    index.open_for_message()
+    index.append(puts(*((100 + n, T0 + n, n) for n in range(4))))
+    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 0, 104)]  # only for the mark
+    index.open_for_message()
+    index.publish_changes()
+    index.settle()
+    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 1, 103)]
+
+
+def test_a_file_that_only_held_the_mark_is_gone_after_a_clean_stop() -> None:
+    written = Written(MemoryFiles())
+    index = written.load()
+    index.append(puts(*((100 + n, T0 + n, n) for n in range(4))))
+    index.settle()
+    assert written.published() == [(NAMES[0], 5, 103)]
+
+
+@pytest.mark.parametrize(
+    ("safe", "files", "to", "whole"),
+    [
+        (None, (FULL, part()), 300, False),  # a clean stop: all are trusted
+        (T0 + 9, (FULL, part()), 200, False),  # the last is neither full nor marked
+        (T0 + 9, (FULL, part(mark=True)), 300, True),
+        (T0 + 8, (FULL, part(mark=True)), 200, False),  # a broker deletes it when it loads
+        (T0 + 4, (FULL, part(mark=True)), -1, False),
+        (T0 + 9, (part(1000),), -1, False),
+    ],
+)
+def test_which_files_can_be_trusted(
+    safe: int | None, files: tuple[bytes, ...], to: int, whole: bool
+) -> None:
+    """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
+    written = Written(holding(*files))
+    index = written.load(safe)
+    assert (index.indexed_to, index.whole) == (to, whole)
+    assert len(written.files.names("index")) == len(files)  # nothing is changed yet
+
+
+def test_files_of_messages_that_the_log_does_not_have_are_not_trusted() -> None:
+    for end, to in ((301, 300), (300, 200), (200, -1)):
+        assert Written(holding(FULL, part())).load(None, end).indexed_to == to
+    gone = Written(holding(FULL))
+    gone.load(None, 150).publish_changes()
+    assert gone.published() == []
+
+
+def test_a_replay_adds_no_key_twice_and_completes_the_last_messages_keys() -> None:
+    """Of message 300 there is one key of three."""
+    files = holding(FULL, part())
+    index = Written(files).load()
+    every = [*((place, T0, n) for n, place in enumerate((100, 100, 200, 200))),
+             (300, T0 + 9, 5), (300, T0 + 9, 6), (300, T0 + 9, 7), (400, T0 + 9, 8)]  # fmt: skip
+    index.append_new(puts(*every))
+    index.append_new(puts(*every))
+    keys = [struct.unpack_from(">i", files.tree()[f"index/{NAMES[1]}"], 76 + 20 * n)[0]
+            for n in range(4)]  # fmt: skip
+    assert keys == [5, 6, 7, 8]
+    assert index.indexed_to == 400
+    assert np.frombuffer(files.tree()[f"index/{NAMES[0]}"], np.uint8).tobytes() == FULL
+
+
+def test_a_store_that_was_closed_cleanly_is_marked_before_abort_is_there() -> None:
+    written = Written(holding(FULL, part()))
+    written.files.make_folder(STAGED)
+    index = written.load()
+    index.protect()
+    assert not written.files.exists(STAGED)
+    assert written.published()[-1] == (NAMES[1], 2, 301)
+    assert written.vouched == [T0 + 9]
+    index.settle()
+    assert written.published() == [(NAMES[0], 5, 200), (NAMES[1], 2, 300)]
+    full = Written(holding(FULL))
+    full.load().protect()  # a further file holds the mark
+    assert full.published() == [(NAMES[0], 5, 200), (NAMES[1], 0, 201)]
+
+
+def test_what_recovery_need_not_index_again_is_what_is_published() -> None:
+    written = Written(holding(FULL))
+    index = written.load()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
+    index.append(puts((300, T0 + 7, 1)))
+    assert index.covered((T0 + 99, 999)) == (T0 + 5, 200)  # type: ignore[arg-type]
+    assert index.covered((T0 + 1, 100)) == (T0 + 1, 100)  # type: ignore[arg-type]
+    index.publish()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]

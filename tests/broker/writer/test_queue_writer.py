@@ -1,0 +1,174 @@
+"""ConsumeQueues as they grow, and as an open finds them: positions, files, what is cut off."""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from reput.broker.writer.queue_writer import QueueState, QueueWriter
+from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
+from reput.store_format.derive.rules import place_rules
+from reput.store_format.derive.scan import NamedQueue
+from reput.store_format.layouts import QUEUE_PUT
+from reput.store_format.release.profiles import profile
+from tests.broker.writer.stores import settings
+from tests.faults.memory_files import MemoryFiles
+
+ENTRY = struct.Struct(">qiq")
+BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)
+FILE = 80  # bytes: four entries
+Q = NamedQueue("T", 0, False)
+FOLDER = "consumequeue/T/0"
+
+
+class Put(NamedTuple):
+    """A message by its physical offset and its queueOffset; its record has 10 bytes."""
+
+    place: int
+    offset: int
+
+
+def runs(*puts: Put) -> QueueRuns:
+    rows = [(put.place, put.offset, put.place, 0, 10, 0, 1, 0) for put in puts]
+    return group_by_queue(np.array(rows, QUEUE_PUT), np.zeros(1, np.int64), np.zeros(1, np.bool_))
+
+
+def in_order(first: int, count: int, offset: int = 0) -> list[Put]:
+    return [Put(100 + 10 * n, offset + n - first) for n in range(first, first + count)]
+
+
+def entry(put: Put) -> bytes:
+    return ENTRY.pack(put.place, 10, put.place)
+
+
+def writer(files: MemoryFiles, release: str = "5.3.3", writes: bool = True) -> QueueWriter:
+    given = settings(mappedFileSizeConsumeQueue=FILE)
+    return QueueWriter(files, given, place_rules(profile(release)), writes)
+
+
+def opened(files: MemoryFiles, cut: int, writes: bool = True) -> QueueWriter:
+    found = writer(files, writes=writes)
+    found.load(cut)
+    return found
+
+
+def content(files: MemoryFiles) -> dict[int, bytes]:
+    """The queue's files by their names, without the zeros at the end."""
+    tree = files.tree()
+    assert all(len(raw) == FILE for raw in tree.values())
+    return {int(path.rpartition("/")[2]): raw.rstrip(b"\0") for path, raw in tree.items()}
+
+
+def packed(*puts: Put) -> bytes:
+    return b"".join(map(entry, puts)).rstrip(b"\0")
+
+
+def test_entries_follow_one_another_over_files_of_full_length() -> None:
+    files = MemoryFiles()
+    queues, puts = writer(files), in_order(0, 6)
+    queues.append([Q], runs(*puts[:3]))
+    queues.append([Q], runs(*puts[3:]))
+    assert content(files) == {0: packed(*puts[:4]), FILE: packed(*puts[4:])}
+    assert queues.states == {Q: QueueState(6, 160)}
+
+
+@pytest.mark.parametrize(("first", "start", "blanks"), [(1, 0, 1), (4, 80, 0), (6, 80, 2)])
+def test_the_first_file_is_filled_up_to_the_first_entry(
+    first: int, start: int, blanks: int
+) -> None:
+    files, put = MemoryFiles(), Put(100, first)
+    queues = writer(files)
+    queues.append([Q], runs(put))
+    assert content(files) == {start: (BLANK * blanks + entry(put)).rstrip(b"\0")}
+    assert queues.states[Q].position == first + 1
+
+
+@pytest.mark.parametrize(("release", "offsets"), [("5.3.3", [0, 5, 0]), ("4.1.0", [0, 5, 1, 0])])
+def test_a_lower_offset_is_skipped_and_any_other_is_at_the_next_position(
+    release: str, offsets: list[int]
+) -> None:
+    """4.1.0 appends a lower one too; 0 is always appended, and a gap is closed."""
+    files, puts = MemoryFiles(), [Put(100, 0), Put(110, 5), Put(120, 1), Put(130, 0)]
+    writer(files, release).append([Q], runs(*puts))
+    kept = [put for put in puts if put.offset in offsets]
+    assert content(files) == {0: packed(*kept)}
+
+
+def test_what_a_queue_holds_already_is_not_appended_again() -> None:
+    files, puts = MemoryFiles(), in_order(0, 6)
+    writer(files).append([Q], runs(*puts[:3]))
+    queues = opened(files, 1000)
+    queues.append([Q], runs(*puts[:2]))
+    assert queues.states == {Q: QueueState(3, 130)}
+    queues.append([Q], runs(*puts[1:5]))
+    assert content(files) == {0: packed(*puts[:4]), FILE: packed(puts[4])}
+    queues.ignored = frozenset({Q})
+    queues.append([Q], runs(puts[5]))
+    assert queues.states[Q].position == 5
+
+
+@pytest.mark.parametrize(
+    ("cut", "left"), [(1000, 6), (151, 6), (150, 5), (141, 5), (140, 4), (111, 2), (110, 1)]
+)
+def test_entries_of_records_from_the_cut_on_are_removed(cut: int, left: int) -> None:
+    files, puts = MemoryFiles(), in_order(0, 6)
+    writer(files).append([Q], runs(*puts))
+    queues = opened(files, cut)
+    assert queues.states == {Q: QueueState(left, 100 + 10 * left)}
+    expected = {0: packed(*puts[:left][:4])}
+    assert content(files) == expected | ({FILE: packed(*puts[4:left])} if left > 4 else {})
+
+
+def test_a_queue_of_which_nothing_is_left_has_no_files() -> None:
+    files = MemoryFiles()
+    writer(files).append([Q], runs(Put(100, 2), Put(110, 3)))
+    assert opened(files, 100, writes=False).states == {}
+    assert content(files) == {0: (BLANK * 2 + packed(Put(100, 2), Put(110, 3))).rstrip(b"\0")}
+    assert opened(files, 100).states == {}  # what fills it up to its first entry is none
+    assert files.names(FOLDER) == []
+
+
+def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() -> None:
+    files, puts = MemoryFiles(), in_order(0, 3)
+    writer(files).append([Q], runs(*puts))
+    file = files.open(f"{FOLDER}/{0:020d}")
+    file.write_at(60, ENTRY.pack(50, 0, 7))  # an offset in the log, but no size
+    file.set_length(75)
+    queues = opened(files, 1000)
+    assert queues.states == {Q: QueueState(3, 130)}
+    assert content(files) == {0: packed(*puts)}
+    queues.append([Q], runs(Put(130, 3)))
+    assert content(files) == {0: packed(*puts, Put(130, 3))}
+
+
+def test_names_that_are_no_queues_are_passed_over_and_other_files_are_refused() -> None:
+    files = MemoryFiles()
+    for folder in ("consumequeue/T/x", "consumequeue/T/01"):
+        files.make_folder(folder)
+        files.create(f"{folder}/name")
+    assert opened(files, 1000).states == {}
+    files.make_folder(FOLDER)
+    files.create(f"{FOLDER}/name")
+    with pytest.raises(ValueError, match="name"):
+        opened(files, 1000)
+
+
+def test_files_are_synced_by_the_pages_that_are_new() -> None:
+    files, given = MemoryFiles(), settings(mappedFileSizeConsumeQueue=20_000)
+    rules = place_rules(profile("5.3.3"))
+    queues = QueueWriter(files, given, rules)
+    queues.append([Q], runs(*in_order(0, 204)))  # 4080 bytes of a page of 4096
+    queues.sync(1)
+    assert _synced(files) == 1  # as it was made
+    queues.append([Q], runs(*[Put(5000 + 10 * n, 204 + n) for n in range(1)]))
+    queues.sync(2)
+    assert _synced(files) == 1
+    queues.sync(1)
+    assert _synced(files) == 2
+    queues.sync()
+    assert _synced(files) == 2  # nothing is left
+
+
+def _synced(files: MemoryFiles) -> int:
+    return sum(op.kind == "sync" for op in files.ops)

@@ -1,0 +1,115 @@
+"""A check for people: the picture of the log, how much is left out, and the next command."""
+
+from typing import Any
+
+import pytest
+
+from reput.jobs.console.check_text import next_step, picture, rows, svg, text
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.differences import Difference
+from reput.store_format.log.segments import Finding
+
+SIZE = 6400  # 100 bytes a cell
+DIFFERS = Difference("index/1", 0, "x", 1, 2)
+HOSTILE = '/data/<a>&"'
+
+
+def a_range(start: int, length: int, kind: str = "damaged") -> dict[str, Any]:
+    return {"physical_offset": start, "length": length, "kind": kind, "field": "magic",
+            "reason": "wrong", "file": None, "value": None, "missing": [], "sureness": "certain",
+            "witnesses": [], "against": [], "follows": "record"}  # fmt: skip
+
+
+def report(*ranges: dict[str, Any], segments: int = 1, **more: Any) -> CheckReport:
+    damage = {"ranges": list(ranges), "range_count": len(ranges), "bytes_lost": 1, "causes": [],
+              "messages_missing": 0, "missing": [], "missing_unlisted": 0}  # fmt: skip
+    starts = [SIZE * n for n in range(segments)]
+    given = {"derived_files": 1, "log_end": starts[-1] + SIZE, "segments": starts, **more}
+    return CheckReport(store="STORE", rocketmq="5.3.3", log_start=0, segment_bytes=SIZE,
+                       messages=9, damage=damage, **given)  # fmt: skip
+
+
+def cells(found: CheckReport) -> str:
+    (line,) = picture(found)
+    return line.partition("[")[2].rstrip("]")
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "signs"),
+    [(0, 1, "!#"), (0, 100, "!#"), (0, 101, "!!#"), (99, 1, "!#"), (99, 2, "!!#"), (100, 1, "#!#")],
+)
+def test_a_cell_is_damaged_where_any_byte_of_it_is(start: int, length: int, signs: str) -> None:
+    assert cells(report(a_range(start, length))) == signs.ljust(64, "#")
+
+
+def test_the_worst_kind_of_a_cell_is_shown_and_what_is_not_written() -> None:
+    kinds = ["content", "stale", "damaged", "missing"]
+    ranges = [a_range(100 * n, 100, kind) for n in range(4) for kind in kinds[: n + 1]]
+    assert cells(report(*ranges, log_end=501)) == "cs!-##".ljust(64, ".")
+
+
+def test_stretches_of_sound_segments_are_counted_not_drawn() -> None:
+    found = report(a_range(5 * SIZE, 2 * SIZE), segments=10)
+    assert [(row.start // SIZE, bool(row.cells), row.skipped) for row in rows(found)] == [
+        (0, True, 0), (5, True, 4), (6, True, 0), (9, True, 2),
+    ]  # fmt: skip
+
+
+def test_a_missing_segment_has_a_row() -> None:
+    found = report(a_range(SIZE, SIZE, "missing"), segments=3)
+    found.segments.remove(SIZE)
+    lines = list(picture(found))
+    assert len(lines) == 3
+    assert lines[1] == f"  {SIZE:020d} [{'-' * 64}]"
+
+
+def test_missing_segments_are_none_without_damage() -> None:
+    found = report(segments=9)
+    del found.segments[2:8]
+    assert list(picture(found))[1] == "  ... 1 segments without damage"
+
+
+def test_the_image_has_the_same_ranges_and_no_markup_of_the_store_s_name() -> None:
+    found = report(a_range(0, 640), log_end=3200)
+    found.store = HOSTILE
+    image = svg(found)
+    assert "/data/&lt;a&gt;&amp;&quot;" in image
+    assert '<rect x="190" y="30" width="640" height="18" fill="#e5e5e5"/>' in image
+    assert '<rect x="190" y="30" width="320" height="18" fill="#3b6ea5"/>' in image
+    assert '<rect x="190" y="30" width="64" height="18" fill="#c0392b"><title>' in image
+
+
+@pytest.mark.parametrize(
+    ("found", "command"),
+    [
+        (report(), ""),
+        (report(derived_files=None), "reput rebuild STORE --output DIR, then reput install"),
+        (report(differences=[DIFFERS]), "reput rebuild STORE --output DIR, then reput install"),
+        (report(a_range(0, 9), differences=[DIFFERS]), "reput repair STORE --output DIR "),
+        (report(findings=[Finding("commitlog/x", "odd")], differences=[DIFFERS]), ""),
+        (report(a_range(0, 9), releases="5.3.3, assumed"), "--output DIR --rocketmq VERSION"),
+        (report(a_range(0, 9), of_group=True), "reput rebuild STORE --output DIR --on-damage"),
+        (report(a_range(0, 9), looks_like="5.4.0"), ""),
+    ],
+)
+def test_the_next_command_mends_what_was_found(found: CheckReport, command: str) -> None:
+    step = next_step(found)
+    assert command in step
+    assert bool(step) == bool(command)
+
+
+def test_of_each_kind_two_lines_are_shown_and_the_others_counted() -> None:
+    found = report(*(a_range(100 * n, 9) for n in range(5)), differences=[DIFFERS] * 3)
+    gaps = [{"topic": "T", "queue_id": n, "first": 7, "count": 3 - n} for n in range(3)]
+    found.damage["missing"] = gaps
+    found.damage["missing_unlisted"] = 1000
+    short, whole = text(found).splitlines(), text(found, whole=True).splitlines()
+    assert sum(line.startswith("  range ") for line in short) == 2
+    assert "  ... and 3 more (-v shows more, --json has them)" in short
+    assert sum(line.startswith("  range ") for line in whole) == 5
+    assert [line for line in short if line.startswith("  missing ")] == [
+        "  missing   topic 'T', queue 0: queueOffset 7 to 9",
+        "  missing   topic 'T', queue 1: queueOffset 7 to 8",
+    ]
+    assert "  missing   topic 'T', queue 2: queueOffset 7" in whole
+    assert "  ... and 1,001 more (-v shows more, --json has them)" in short

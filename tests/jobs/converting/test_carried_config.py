@@ -1,0 +1,117 @@
+"""The config/ of a new store: entries of several stores, and of topics with new names."""
+
+import json
+from typing import Any
+
+import pytest
+
+from reput.jobs.converting.carried_config import (
+    batch_topics_in,
+    carried_config,
+    delivered_up_to,
+    merged_config,
+)
+from reput.jobs.converting.measured_log import MeasuredLog
+from reput.jobs.converting.ordered_records import Source
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.convert.changes import Changes
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import store_at
+from reput.udfs.staging import Staging
+from tests.converted import plain
+from tests.in_process import STORE, Session, storage_of
+from tests.logs.encoder import Message
+
+
+def config(name: str, **whole: Any) -> dict[str, bytes]:
+    return {f"{name}.json": json.dumps(whole).encode()}
+
+
+def source(changes: Changes, **files: bytes) -> Source:
+    """A store with these files of config/."""
+    storage = storage_of(plain([Message("T")]))
+    storage.files |= {f"{STORE}/config/{name}.json": raw for name, raw in files.items()}
+    at = store_at(STORE, "5.3.3", {}, storage)
+    plan = make_plan(at, discover(at))
+    job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
+    return Source(job, changes, MeasuredLog([], 0, 0, {}, []))
+
+
+def carried(name: str, changes: Changes, raw: bytes) -> Any:
+    warnings: list[str] = []
+    files = carried_config(source(changes, **{name: raw}), warnings)
+    assert not warnings
+    return json.loads(files[f"{name}.json"])
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "ours", "theirs", "joined"),
+    [
+        ("topics", "topicConfigTable", {"readQueueNums": 4, "writeQueueNums": 8, "perm": 6},
+         {"readQueueNums": 5, "writeQueueNums": 2, "perm": 4},
+         {"readQueueNums": 5, "writeQueueNums": 8, "perm": 6}),
+        ("consumerOffset", "offsetTable", {"0": 7, "1": 3}, {"0": 5, "1": 9, "2": 1},
+         {"0": 5, "1": 3, "2": 1}),
+        ("delayOffset", "offsetTable", 9, 4, 4),
+        ("subscriptionGroup", "subscriptionGroupTable", {"retryMaxTimes": 1}, {"retryMaxTimes": 2},
+         {"retryMaxTimes": 1}),
+    ],
+)  # fmt: skip
+def test_an_entry_of_two_stores(name: str, table: str, ours: Any, theirs: Any, joined: Any) -> None:
+    warnings: list[str] = []
+    configs = [config(name, **{table: each})
+               for each in ({"A": ours, "O": ours}, {"A": theirs, "P": theirs})]  # fmt: skip
+    found = merged_config(configs, warnings)
+    assert json.loads(found[f"{name}.json"])[table] == {"A": joined, "O": ours, "P": theirs}
+    assert not warnings
+
+
+def test_a_file_without_a_known_table_is_the_first_store_s() -> None:
+    warnings: list[str] = []
+    found = merged_config([config("x", a=1), config("x", a=2)], warnings)
+    assert json.loads(found["x.json"]) == {"a": 1}
+    assert warnings == ["config/x.json: is that of the first store; the stores differ"]
+
+
+def test_batch_topics_are_those_with_the_attribute() -> None:
+    table = {"A": {"attributes": {"queue.type": "BatchCQ"}}, "B": {"attributes": {}}, "C": None}
+    assert batch_topics_in(config("topics", topicConfigTable=table)) == ["A"]
+    assert batch_topics_in({}) == []
+
+
+RENAMED = Changes(renames=(("A", "New"),), dropped=("Gone",))
+
+
+def test_a_new_name_stands_in_keys_and_in_the_topic_s_own_fields() -> None:
+    table = {"A": {"topicName": "A", "perm": 6, "remark": "A"}, "Gone": {"topicName": "Gone"}}
+    found = carried("topics", RENAMED, json.dumps({"topicConfigTable": table}).encode())
+    assert found["topicConfigTable"] == {"New": {"topicName": "New", "perm": 6, "remark": "A"}}
+
+
+def test_groups_keep_their_offsets_under_the_new_name() -> None:
+    raw = b'{"offsetTable":{"A@g":{0:7,1:2},"Gone@g":{0:5},"A@b@c":{0:1},"A":{3:4}}}'
+    assert carried("consumerOffset", RENAMED, raw)["offsetTable"] == {
+        "New@g": {"0": 7, "1": 2}, "New@b@c": {"0": 1}, "New": {"3": 4},
+    }  # fmt: skip
+
+
+def test_where_no_topic_changes_a_file_is_copied_as_it_is() -> None:
+    raw = b'{"offsetTable":{"A@g":{0:7}} , "dataVersion":{}}'
+    files = carried_config(source(Changes(), consumerOffset=raw), [])
+    assert files["consumerOffset.json"] == raw
+
+
+def test_a_file_that_is_no_json_is_named_and_left_out() -> None:
+    warnings: list[str] = []
+    files = carried_config(source(Changes(), topics=b"[]", delayOffset=b"{"), warnings)
+    assert "topics.json" not in files
+    assert [line.partition(": ")[0] for line in warnings] == [
+        f"{STORE}/config/{name}.json" for name in ("topics", "delayOffset")
+    ]
+
+
+def test_a_delay_level_is_a_queue_of_the_schedule_topic_less_one() -> None:
+    one = source(Changes(), delayOffset=b'{"offsetTable":{1:5,"18":0,"x":3,"2":"9"}}')
+    assert delivered_up_to(one.job.plan) == {0: 5, 17: 0}

@@ -1,0 +1,119 @@
+"""What is wrong with derived files, and what only looks wrong."""
+
+import json
+
+import pytest
+
+from reput.jobs.judging.verdict import Verdict, files_there
+from reput.jobs.judging.verify_report import Report
+from reput.jobs.verify import verify
+from reput.store_format.derived.checkpoint import Checkpoint, encode
+from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
+from tests.logs import Log
+from tests.logs.encoder import Message, build_log, properties
+from tests.memory_storage import MemoryStorage
+
+SEGMENT, QUEUE_FILE = 4096, 200  # ten entries a queue file
+SETTINGS = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": QUEUE_FILE,
+            "maxHashSlotNum": 7, "maxIndexNum": 20}  # fmt: skip
+KEYS_A_FILE = 19  # maxIndexNum - 1
+MESSAGES = [
+    Message("Gone" if n < 3 else "T", 0, n if n < 3 else n - 3, b"x",
+            properties(("KEYS", f"k{n}")), 1_700_000_000_000 + 1000 * n)
+    for n in range(50)
+]  # fmt: skip
+Files = dict[str, bytes]
+
+
+def queue(start: int, topic: str = "T") -> str:
+    return f"consumequeue/{topic}/0/{start:020d}"
+
+
+@pytest.fixture(scope="module")
+def whole() -> Files:
+    """A store with all that its log of two segments gives, without its root."""
+    topics: dict[str, dict[str, str]] = {"T": {}, "Gone": {}}
+    storage = storage_of(Log(build_log(MESSAGES, SEGMENT), SETTINGS, "5.3.3", topics))
+    run(STORE, OUTPUT, rocketmq="5.3.3", settings=as_text(SETTINGS), storage=storage)
+    return {path.partition("/")[2]: raw for path, raw in storage.files.items()
+            if not path.endswith("manifest.json")}  # fmt: skip
+
+
+def judged(files: Files) -> Report:
+    storage = MemoryStorage({f"{STORE}/{path}": raw for path, raw in files.items()})
+    return verify(Session(), STORE, rocketmq="5.3.3", settings=as_text(SETTINGS), storage=storage)
+
+
+def paths(found: list[str]) -> list[str]:
+    return [path.removeprefix(f"{STORE}/") for path in found]
+
+
+def test_the_files_of_a_store_are_its_queues_then_its_index(whole: Files) -> None:
+    assert list(files_there(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE)) == []
+    storage = MemoryStorage({f"{STORE}/{path}": raw for path, raw in whole.items()})
+    found = list(files_there(storage, STORE))
+    assert found == sorted(path for path in whole if path.startswith(("consume", "index")))
+    assert [path for path in found if "Gone" in path] == [queue(0, "Gone")]
+
+
+@pytest.mark.parametrize(
+    ("change", "differences"),
+    [
+        ({}, []),
+        ({queue(1000): bytes(QUEUE_FILE)}, []),
+        ({queue(1200): bytes(QUEUE_FILE)}, [(queue(1200), "the log gives no such file")]),
+        ({queue(1000): bytes(QUEUE_FILE - 1)}, [(queue(1000), "file length")]),
+        ({queue(1000): b"\1" * QUEUE_FILE}, [(queue(1000), "the log gives no such file")]),
+        ({queue(0, "New"): b"\1" * QUEUE_FILE},
+         [(queue(0, "New"), "the log gives no such file")]),
+        ({queue(200): None}, [(queue(200), "the file is missing")]),
+        ({queue(800): None}, [(queue(800), "the file is missing")]),
+        ({queue(0, "Gone"): None}, [(queue(0, "Gone"), "the file is missing")]),
+    ],
+)  # fmt: skip
+def test_of_a_store_that_was_stopped_all_files_count_but_prepared_ones(
+    whole: Files, change: dict[str, bytes | None], differences: list[tuple[str, str]]
+) -> None:
+    files = {path: raw for path, raw in (whole | change).items() if raw is not None}
+    report = judged(files)
+    found = [(each.path.removeprefix(f"{STORE}/"), each.field) for each in report.differences]
+    assert found == differences
+    assert (report.behind, report.expired) == ([], [])
+
+
+def test_after_a_crash_a_broker_makes_the_last_files_anew(whole: Files) -> None:
+    """It dispatches from the last segment that begins before the checkpoint's times."""
+    late = MESSAGES[-1].store_timestamp
+    files = whole | {"abort": b"", "checkpoint": encode(Checkpoint(late, late, late))}
+    del files[queue(200)], files[queue(800)]
+    report = judged(files)
+    assert paths([each.path for each in report.differences]) == [queue(200)]
+    assert paths([each.path for each in report.behind]) == [queue(800)]
+    assert any("1 derived files end before the log" in note for note in report.notes)
+
+
+def test_a_topic_that_was_deleted_misses_no_files(whole: Files) -> None:
+    topics: dict[str, dict[str, str]] = {"T": {}}
+    table = {"topicConfigTable": topics}
+    files = whole | {"config/topics.json": json.dumps(table).encode()}
+    del files[queue(0, "Gone")]
+    report = judged(files)
+    assert report.same
+    assert "1 topics of the log were deleted" in report.notes
+
+
+def test_files_of_expired_messages_go_next(whole: Files) -> None:
+    """Whole files of them, but never a queue's last file: so the one of `Gone` stays."""
+    files = dict(whole)
+    expired = files.pop(f"commitlog/{0:020d}").count(b"KEYS\x01")
+    report = judged(files)
+    assert report.same
+    index = sorted(path for path in whole if path.startswith("index/"))
+    queues = [queue(200 * n) for n in range((expired - 3) // 10)]
+    assert paths(report.expired) == [*queues, *index[: expired // KEYS_A_FILE]]
+
+
+def test_each_remark_has_its_number() -> None:
+    verdict = Verdict([], expired=["a", "b"], deleted_topics=["T"], rocksdb=["why"])
+    assert [note.split()[0] for note in verdict.notes()] == ["why", "2", "1"]
+    assert Verdict([]).notes() == []

@@ -1,0 +1,116 @@
+"""What a report says of damaged ranges: where, of what cause, and whether anything follows."""
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.salvaging.damage_map import (
+    RANGES_LISTED,
+    DamageMap,
+    add_range,
+    describe,
+    harms,
+    read_places,
+    segment_of,
+    write_ranges,
+)
+from reput.store_format.damage.queue_findings import Gap
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.faults import Fault
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import FileState
+from reput.udfs.staging import Staging
+from tests.memory_storage import MemoryStorage
+
+SIZE = 1000
+# The segment at 2000 is missing, and the last one ends after 10 bytes.
+FILES = {0: bytes(SIZE), 1000: b"\1" * SIZE, 3000: b"\3" * 10}
+STORAGE = MemoryStorage({f"log/{start}": raw for start, raw in FILES.items()})
+SEGMENTS = [Segment(f"log/{at}", at, FileState(len(raw), 0, 0)) for at, raw in FILES.items()]
+
+
+def a_map(end: int = 4000) -> DamageMap:
+    return DamageMap(Linked([], end), {}, SEGMENTS, SIZE, [], len(SEGMENTS))
+
+
+def a_range(
+    start: int, end: int, kind: DamageKind = DamageKind.DAMAGED, fault: Fault = Fault.BAD_MAGIC
+) -> Damage:
+    return Damage(start, end, kind, fault, 0, 7, "record")
+
+
+@pytest.mark.parametrize(
+    ("offset", "start"),
+    [(0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None), (3999, 3000),
+     (4000, None)],
+)  # fmt: skip
+def test_a_segment_holds_its_whole_length_and_a_hole_is_in_none(
+    offset: int, start: int | None
+) -> None:
+    found = segment_of(SEGMENTS, SIZE, offset)
+    assert (found.start if found else None) == start
+
+
+def test_places_are_read_in_their_segment_with_zeros_behind_a_short_file() -> None:
+    raw = np.empty(4, np.uint8)
+    read_there = []
+    for place, segment, read in read_places(STORAGE, a_map(), [1996, 2500, 3008]):
+        read(place, raw)
+        read_there.append((place, segment.start, raw.tolist()))
+    assert read_there == [(1996, 1000, [1, 1, 1, 1]), (3008, 3000, [3, 3, 0, 0])]
+
+
+def test_ranges_are_counted_by_cause_and_the_first_ones_are_listed() -> None:
+    found = a_map()
+    for number in reversed(range(RANGES_LISTED + 1)):
+        add_range(found, a_range(3 * number, 3 * number + 2))
+    add_range(found, a_range(9000, 9001, fault=Fault.PLACE))
+    told = found.as_json()
+    assert (told["range_count"], len(told["ranges"])) == (RANGES_LISTED + 2, RANGES_LISTED)
+    assert told["ranges"][0]["physical_offset"] == 0
+    assert [(c["field"], c["ranges"], c["bytes"]) for c in told["causes"]] == [
+        ("magic", RANGES_LISTED + 1, 2 * RANGES_LISTED + 2),
+        ("physicalOffset", 1, 1),
+    ]
+    lines = io.BytesIO()
+    write_ranges(Staging(STORAGE, "staging"), found, lines)
+    offsets = [json.loads(line)["physical_offset"] for line in lines.getvalue().splitlines()]
+    assert offsets == [*range(0, 3 * RANGES_LISTED + 1, 3), 9000]
+
+
+def test_a_range_is_told_with_its_file_and_the_messages_lost_there() -> None:
+    found = a_map(end=3005)
+    found.gaps = [Gap("T", n, False, 5, 2, after, 1500) for n, after in enumerate((1199, 1200))]
+    told = describe(a_range(1200, 1300), found)
+    assert (told["file"], told["offset"], told["length"]) == ("log/1000", 200, 100)
+    assert (told["value"], told["follows"]) == (7, "record")
+    assert [gap["queue_id"] for gap in told["missing"]] == [0]
+    hole = describe(a_range(2000, 3000), found)
+    assert (hole["file"], hole["offset"], hole["physical_offset"]) == (None, 0, 2000)
+    follows = [describe(a_range(at, 4000), found)["follows"] for at in (3004, 3005)]
+    assert follows == ["record", "nothing live"]
+
+
+def test_of_stale_records_the_witnesses_are_told_and_no_value() -> None:
+    told = describe(a_range(1200, 1300, DamageKind.STALE, Fault.NONE), a_map())
+    assert (told["field"], told["value"]) == ("storeTimestamp/queueOffset", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "harm"),
+    [
+        (DamageKind.DAMAGED, Fault.BAD_MAGIC, True),
+        (DamageKind.DAMAGED, Fault.STRAY, False),
+        (DamageKind.DAMAGED, Fault.KEPT_OUT, False),
+        (DamageKind.CONTENT, Fault.BODY_CRC, True),
+        (DamageKind.CONTENT, Fault.PROPERTY_CRC, True),
+        (DamageKind.CONTENT, Fault.TAG, False),
+    ],
+)
+def test_a_broker_is_harmed_by_what_it_stops_at(kind: DamageKind, fault: Fault, harm: bool) -> None:
+    told: dict[str, Any] = describe(a_range(1200, 1300, kind, fault), a_map())
+    assert harms(told) is harm

@@ -248,12 +248,13 @@ class Beginning(NamedTuple):
     """The state of a queue whose first file may still be empty.
 
     file: the first position of that file, below zero where RocketMQ gives the file a negative name.
-    position: the queue's next position. empty: the file has nothing yet, not even pre-blanks.
+    position: the queue's next position; beyond the file where pre-blanks fill it. rest: how many
+    entries the run has from the one on that put something into the file; 0: none has, it is empty.
     """
 
     file: int
     position: int
-    empty: bool
+    rest: int
 
 
 def begin(
@@ -272,7 +273,7 @@ def begin(
     start = before.file * QUEUE_ENTRY_BYTES if before else NO_POSITION
     at, start, blanks = _begin(offsets, first, count, start, file_bytes, rules.skip_lower_offsets)
     file = int(start) // QUEUE_ENTRY_BYTES
-    return Beginning(file, file + int(blanks), at == count)
+    return Beginning(file, file + int(blanks), count - int(at))
 
 
 def start_position(first_offset: int, batch: bool) -> int:

@@ -72,27 +72,31 @@ class NumberRuns:
             if row["is_left_out"]:
                 continue
             gaps = gaps_before(row) if gaps_before else NO_GAPS
-            if beginning is None or beginning.empty:
+            lowest, rest = position, 0
+            if beginning is None or beginning.rest == 0:
                 beginning = self._begin(row, beginning)
-                start = position = beginning.position
+                lowest, position, rest = beginning
                 if len(gaps) and gaps[0]["index"] == 0:
-                    start = position = position - int(gaps[0]["count"])
+                    position -= int(gaps[0]["count"])
+                start = position
             numbered = self.files.number(row, position, gaps)
             after, in_file = numbered.after, self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
             # RocketMQ looks the file up before it skips an entry. So if the last file is full, a
-            # skipped entry has created the next file (ConsumeQueue.putMessagePositionInfo).
-            if after % in_file == 0 and numbered.skips_at_end:
+            # skipped entry has created the next file (ConsumeQueue.putMessagePositionInfo), but not
+            # the one whose pre-blanks filled it.
+            if after % in_file == 0 and numbered.skips_at_end and rest != 1:
                 last += 1
-            if after > position or last == position // in_file:
+            first = min(lowest, position) // in_file
+            if after > position or last >= first:
                 found = kept.add(gaps)
-                for segment in range(position // in_file, last + 1):
+                for segment in range(first, last + 1):
                     yield {**row, **found, "position": position, "start": start, "segment": segment}
             position = after
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
         if row["batch"]:
-            return Beginning(0, 0, False)
+            return Beginning(0, 0, int(row["count"]))
         if before is None:
             refuse_first(self.files, row)
         return begin(

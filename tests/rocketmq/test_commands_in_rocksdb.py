@@ -54,8 +54,8 @@ def test_every_reading_command(
             sent = client.send(messages(SENT), send_timeout_ms=60_000)
             client.read(group="reading", save=True, **{"from": "saved"})
             broker.catch_up()
-            time.sleep(6)  # offsets are persisted every five seconds
             asked = _Asked(store, version, given, capsys)
+            asked.await_offsets()
             asked.all(sent, tmp_path / "live")
             asked.refuses("install", tmp_path / "live" / "set", store, "--yes")
             asked.refuses("install", "--undo", store, "--yes")
@@ -109,6 +109,17 @@ class _Asked:
         return (
             json.loads(out) if len(lines) == 1 or lines[0] == "{" else list(map(json.loads, lines))
         )
+
+    def await_offsets(self) -> None:
+        """Until the broker has persisted them: the first time 10 s after its start."""
+        for _ in range(30):
+            code, out, _ = self.run(
+                "groups", self.store, "--group", "reading", *self.given, "--json"
+            )
+            if code == 0 and out:
+                return
+            time.sleep(1)
+        raise AssertionError("the group's offsets were not persisted within 30 s")
 
     def refuses(self, *words: object) -> None:
         code, out, err = self.run(*words)

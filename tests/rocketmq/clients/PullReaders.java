@@ -1,5 +1,6 @@
 package reput.judge;
 
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -9,6 +10,8 @@ import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.impl.consumer.DefaultLitePullConsumerImpl;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -132,8 +135,12 @@ final class PullReaders {
                 consumer.commitSync();
             }
             for (MessageQueue queue : sorted(consumer.assignment())) {
-                committed.put(queue.getTopic() + "/" + queue.getQueueId(),
-                    consumer.committed(queue));
+                long offset = consumer.committed(queue);
+                committed.put(queue.getTopic() + "/" + queue.getQueueId(), offset);
+                if (offset >= 0) {
+                    // shutdown sends it, but waits for no answer: who reads next may be sooner
+                    offsets(consumer).updateConsumeOffsetToBroker(queue, offset, false);
+                }
             }
         } finally {
             IdleWaits.during(consumer::shutdown);
@@ -142,6 +149,12 @@ final class PullReaders {
         result.put("messages", read);
         result.put("committed", committed);
         return result;
+    }
+
+    private static OffsetStore offsets(DefaultLitePullConsumer consumer) throws Exception {
+        Field field = DefaultLitePullConsumer.class.getDeclaredField("defaultLitePullConsumerImpl");
+        field.setAccessible(true);
+        return ((DefaultLitePullConsumerImpl) field.get(consumer)).getOffsetStore();
     }
 
     /** keys: [[topic, key]], ids: [[topic, id]], times: [[topic, queue, timestamp]]. */

@@ -66,14 +66,13 @@ def occasion(
     hour: of the day, local. log_used, queues_used: the used share (0 to 1) of their disks.
     manual: delete at any hour, as `mqadmin deleteExpiredCommitLog` does.
     """
-    forced = settings.disk_space_clean_forcibly_ratio / 100
+    forced, name = settings.forced
     for used in (log_used, queues_used):
-        if used > forced:
-            at_once = settings.clean_file_forcibly_enable
+        if used > forced / 100:
             return Occasion(
-                f"{used:.0%} of the disk is used, more than {forced:.0%} "
-                f"(diskSpaceCleanForciblyRatio)", at_once,
-            )  # fmt: skip
+                f"{used:.0%} of the disk is used, more than {forced}% ({name})",
+                settings.clean_file_forcibly_enable,
+            )
     for used in (log_used, queues_used):
         if used > settings.used_most / 100:
             return Occasion(

@@ -7,6 +7,7 @@ from reput.broker.pop.in_flight import CheckPoint, InFlight, TooManyInFlight
 from reput.broker.pop.order import OrderInfo, Orders
 
 IN_FLIGHT, IN_ORDER = "popInFlight", "popOrder"
+_WRONG = (ValueError, TypeError, IndexError, OverflowError)  # the last of int(1e999)
 _POSITIONS_MOST = 1 << 10  # positions of one row; a pop gives 32 at most
 
 
@@ -39,7 +40,7 @@ def restore(table: Mapping[str, Any], in_flight: InFlight, orders: Orders) -> in
             point.left &= int(left)
             if point.left:
                 in_flight.add(str(group), str(topic), point)
-        except (ValueError, TypeError, IndexError, TooManyInFlight):
+        except (*_WRONG, TooManyInFlight):
             wrong += 1
     for row in _rows(table, IN_ORDER):
         try:
@@ -50,7 +51,7 @@ def restore(table: Mapping[str, Any], in_flight: InFlight, orders: Orders) -> in
                 _positions(positions), int(left), visible, counts,
             )  # fmt: skip
             orders.put(str(group), str(topic), int(queue_id), info)
-        except (ValueError, TypeError, IndexError):
+        except _WRONG:
             wrong += 1
     return wrong
 

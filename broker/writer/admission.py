@@ -2,6 +2,9 @@
 
 HookUtils.checkBeforePutMessage refuses a message where the disk is full, and while another append
 takes too long. CleanCommitLogService looks at the disk every cleanResourceInterval.
+
+A broker keeps the ratio within 35 and 90 percent. Here the user's own counts: who appends to a
+store by hand may well want a disk's last room.
 """
 
 from reput.broker.writer.appender import Appender

@@ -25,7 +25,12 @@ from reput.store_format.layouts import (
     RECORD_HEAD,
 )
 from reput.store_format.log.segments import is_dledger
-from reput.store_format.names import parse_index_name, parse_segment_name, tiered_start
+from reput.store_format.names import (
+    is_queue_folder,
+    parse_index_name,
+    parse_segment_name,
+    tiered_start,
+)
 
 Bytes = npt.NDArray[np.uint8]
 # read(offset in the file, buffer): fills the buffer; raises if the file is too short.
@@ -82,7 +87,7 @@ def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
         return FileKind.INDEX
     if not _is(parse_segment_name, name):
         return None
-    if len(folders) == 3 and folders[2].isdigit() and folders[0] in _QUEUES:
+    if len(folders) == 3 and is_queue_folder(folders[2]) and folders[0] in _QUEUES:
         return _QUEUES[folders[0]]
     if folders[-1:] == [names.COMMIT_LOG] or is_dledger(list(parts)):
         return FileKind.COMMIT_LOG
@@ -228,7 +233,8 @@ def describe_small(kind: FileKind, raw: bytes) -> Iterator[Item]:
     """The files abort (the broker's process id, or empty up to 4.9) and lock (the word `lock`)."""
     text = raw[:_SMALL_FILE_SHOWN].decode("utf-8", "replace")
     yield {"kind": str(kind), "at": 0, "bytes": len(raw), "text": text}
-    sound = text in ("", "lock") if kind == FileKind.LOCK else text == "" or text.isdigit()
+    number = text.isascii() and text.isdigit()
+    sound = text in ("", "lock") if kind == FileKind.LOCK else text == "" or number
     if not sound:
         wanted = "`lock`" if kind == FileKind.LOCK else "a process id"
         yield {"kind": "damage", "at": 0, "field": "text", "value": text[:40]} | {

@@ -20,6 +20,7 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     INDEX,
+    is_queue_folder,
     parse_index_name,
     segment_start,
 )
@@ -114,7 +115,7 @@ class FileSizes:
             if state is not None:
                 continue
             for queue, other in listed(self._there, f"{root}/{topic}"):
-                if other is None and queue.isdigit():
+                if other is None and is_queue_folder(queue):
                     yield [
                         NamedFile(start, file.size, f"{root}/{topic}/{queue}/{name}")
                         for name, file in listed(self._there, f"{root}/{topic}/{queue}")

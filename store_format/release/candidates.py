@@ -4,7 +4,7 @@ Clues are rules that only some releases follow, seen in the store. If all remain
 the same files, any of them will do. Otherwise the user is asked, and sees what differs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.store_format.release.profiles import RELEASES, profile, release_key
@@ -37,7 +37,7 @@ class Clue(NamedTuple):
     until: str = ""
 
 
-def left_by(clues: Iterable[Clue]) -> list[str]:
+def left_by(clues: Sequence[Clue]) -> list[str]:
     """The releases that all clues allow, oldest first; none if clues contradict each other."""
     first = max((release_key(clue.since) for clue in clues if clue.since), default=(0,))
     last = min((release_key(clue.until) for clue in clues if clue.until), default=(99,))

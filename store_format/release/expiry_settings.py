@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from reput.store_format.release.settings import SettingError, Settings, setting
 
 _HOURS = 24
-_RATIO_LEAST, _RATIO_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio
+# Bounds within which a broker keeps each ratio, whatever its file says.
+_USED_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio, in all releases
+_FORCIBLY = 30, 85  # CleanCommitLogService.getDiskSpaceCleanForciblyRatio, as the next from 5.0.0
+_WARNING = 35, 90  # getDiskSpaceWarningLevelRatio; before 5.0.0 no file could set these two
 
 
 @dataclass(frozen=True)
@@ -33,5 +36,22 @@ class ExpirySettings(Settings):
 
     @property
     def used_most(self) -> int:
-        """Used percent of the disk from which expired files are deleted at any hour."""
-        return min(max(self.disk_max_used_space_ratio, _RATIO_LEAST), _RATIO_MOST)
+        """Used percent of the disk above which expired files are deleted at any hour."""
+        return _within(self.disk_max_used_space_ratio, _USED_MOST)
+
+    @property
+    def forced(self) -> tuple[int, str]:
+        """Used percent above which files of any age are deleted; the name of its setting.
+
+        A broker does so too above the ratio from which it takes no message (isSpaceToDelete).
+        """
+        forcibly = _within(self.disk_space_clean_forcibly_ratio, _FORCIBLY)
+        warning = _within(self.disk_space_warning_level_ratio, _WARNING)
+        return min(
+            (forcibly, "diskSpaceCleanForciblyRatio"), (warning, "diskSpaceWarningLevelRatio")
+        )
+
+
+def _within(ratio: int, bounds: tuple[int, int]) -> int:
+    least, most = bounds
+    return min(max(ratio, least), most)

@@ -8,6 +8,7 @@ from tests.planting import Bug, only
 _CATCH, _POSITION = "broker/change/catch_up.py", "broker/change/position.py"
 _NEW = "broker/change/new_messages.py"
 _QUEUES = "broker/writer/queue_writer.py"
+_RATIOS = "store_format/release/expiry_settings.py"
 _EXPIRE, _NEEDED = "broker/change/expire.py", "jobs/in_place/needed_messages.py"
 _ENGINE, _COUNTS = "jobs/in_place/catch_up_store.py", "store_format/query/counts.py"
 
@@ -85,8 +86,12 @@ BUGS = (
     Bug("over 85% segments of any age go", _EXPIRE + "::expired_segments",
         "not (expired or at.of_any_age)", "not expired", expiry("ten_segments")),
     Bug("the queues' disk counts too", _EXPIRE + "::occasion",
-        "    for used in (log_used, queues_used):\n        if used > forced:",
-        "    for used in (log_used,):\n        if used > forced:", expiry("when_a_broker")),
+        "    for used in (log_used, queues_used):\n        if used > forced / 100:",
+        "    for used in (log_used,):\n        if used > forced / 100:", expiry("when_a_broker")),
+    Bug("a broker keeps its ratios in bounds", _RATIOS + "::_within",
+        "min(max(ratio, least), most)", "ratio", expiry("any_age")),
+    Bug("what stops messages deletes files of any age too", _RATIOS + "::ExpirySettings.forced",
+        "_within(self.disk_space_warning_level_ratio, _WARNING)", "_WARNING[1]", expiry("any_age")),
     Bug("what a group has not read stays", _NEEDED + "::_unread",
         "            if first is not None:", "            if False:", expiry("not_read")),
     Bug("a queue without an offset was not read", _NEEDED + "::_unread",

@@ -56,6 +56,40 @@ def test_when_a_broker_deletes(
     assert at.of_any_age == any_age
 
 
+@pytest.mark.parametrize(
+    ("forcibly", "warning", "used", "most"),
+    [
+        (0, 90, 0.30, None), (0, 90, 0.31, 30), (29, 90, 0.30, None), (31, 90, 0.31, None),
+        (95, 90, 0.85, None), (95, 90, 0.86, 85), (84, 90, 0.85, 84), (95, 100, 0.86, 85),
+        (85, 0, 0.35, None), (85, 0, 0.36, 35), (85, 40, 0.41, 40), (85, 40, 0.40, None),
+    ],
+)  # fmt: skip
+def test_files_of_any_age_go_above_ratios_kept_in_bounds(
+    forcibly: int, warning: int, used: float, most: int | None
+) -> None:
+    """30 to 85 and 35 to 90 percent, whichever is less (CleanCommitLogService.isSpaceToDelete)."""
+    settings = ExpirySettings(
+        disk_space_clean_forcibly_ratio=forcibly, disk_space_warning_level_ratio=warning
+    )
+    for disks in ((used, 0.1), (0.1, used)):
+        at = occasion(settings, 5, *disks, manual=False)
+        assert at.of_any_age == (most is not None)
+        assert most is None or f"more than {most}% (diskSpace" in at.why
+
+
+@pytest.mark.parametrize(("used", "goes"), [(0.3, False), (0.31, True)])
+def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(
+    used: float, goes: bool, tmp_path: Path
+) -> None:
+    given = as_text(golden_stores.unpack("mixed_5.3.3").settings)
+    said = expire(
+        str(a_store(tmp_path / "store")), rocketmq="5.3.3",
+        settings=given | {"diskSpaceCleanForciblyRatio": "0"}, now=NOW - 190 * HOUR, dry_run=True,
+        used=lambda path: used, even_pending=True, even_delayed=True,
+    )  # fmt: skip
+    assert bool(said.segments) == goes
+
+
 def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     at = Occasion("now", False)
     settings = ExpirySettings(file_reserved_time=72)

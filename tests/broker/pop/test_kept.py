@@ -10,6 +10,7 @@ from reput.broker.pop.kept import IN_FLIGHT, IN_ORDER, popped_rows, restore
 from reput.broker.pop.order import Orders
 
 POINT = ["g", "t", 2, [10, 11], 0b11, 1000, 1060, 0]
+INFINITE = json.loads("1e999")
 ORDER = ["g", "t", 2, "first", 1000, 60, [10, 11], 0b11, [[11, 5000]], [[10, 1]]]
 
 
@@ -61,6 +62,8 @@ def changed(row: list[Any], at: int, value: Any) -> list[Any]:
         changed(POINT, 3, 10),
         changed(POINT, 3, list(range(1025))),
         changed(POINT, 4, None),
+        *(changed(POINT, at, INFINITE) for at in (2, 4, 5, 6, 7)),
+        changed(POINT, 3, [INFINITE]),
     ],
 )
 def test_a_wrong_row_is_counted_and_the_others_are_restored(row: Any) -> None:
@@ -69,8 +72,12 @@ def test_a_wrong_row_is_counted_and_the_others_are_restored(row: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None)]
-)
+    "row",
+    [
+        ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None),
+        *(changed(ORDER, at, INFINITE) for at in (2, 4, 5, 7)), changed(ORDER, 9, [[1, INFINITE]]),
+    ],
+)  # fmt: skip
 def test_so_is_one_of_a_queue_in_order(row: Any) -> None:
     _, orders, wrong = restored({IN_ORDER: [row, changed(ORDER, 3, None)]})
     (found,) = orders.all()

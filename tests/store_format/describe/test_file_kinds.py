@@ -47,7 +47,12 @@ def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> li
         (f"dledger-n0/data/{NAME}", FileKind.COMMIT_LOG),
         (f"data/{NAME}", None),
         (f"consumequeue/T/0/{NAME}", FileKind.CONSUME_QUEUE),
+        (f"consumequeue/T/-1/{NAME}", FileKind.CONSUME_QUEUE),
+        (f"consumequeue/T/-2147483648/{NAME}", FileKind.CONSUME_QUEUE),
+        (f"consumequeue/T/-2147483649/{NAME}", None),
         (f"consumequeue/T/x/{NAME}", None),
+        (f"consumequeue/T/\u0663/{NAME}", None),  # a digit, but none that a broker writes
+        (f"compactionCq/T/-1/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"batchconsumequeue/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"compactionCq/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"compactionLog/T/0/{NAME}", FileKind.COMMIT_LOG),
@@ -127,5 +132,5 @@ def test_a_checkpoint_is_six_numbers_and_zeros() -> None:
 
 def test_abort_has_a_number_and_lock_its_word_or_they_are_empty() -> None:
     for kind, text, damage in (("abort", b"4711", b"lock"), ("lock", b"lock", b"4711")):
-        for raw, items_wanted in ((b"", 1), (text, 1), (damage, 2), (b"\xff", 2)):
+        for raw, items_wanted in ((b"", 1), (text, 1), (damage, 2), (b"\xff", 2), (b"\xd9\xa3", 2)):
             assert len(list(describe_small(FileKind(kind), raw))) == items_wanted

@@ -85,13 +85,14 @@ def test_files_of_a_store_are_found_by_their_names() -> None:
         "commitlog/notes": raw, f"consumequeue/T/0/{name(0)}": raw, "consumequeue/T/x/0": raw,
         "consumequeue/notes": raw, f"consumequeue/T/1/{name(100)}": raw,
         f"consumequeue/T/1/{name(0)}": raw, "consumequeue/T/1/notes": raw,
+        f"consumequeue/T/-1/{name(0)}": raw, f"consumequeue/T/\u0663/{name(0)}": raw,
     })  # fmt: skip
     assert [each.start for each in found.segments] == [0, 100]
     assert found.segment() is None  # a hundred bytes are no segment
-    assert [[each.start for each in queue] for queue in found.queues(False)] == [[0], [0, 100]]
+    assert [[each.start for each in queue] for queue in found.queues(False)] == [[0], [0], [0, 100]]
     queue = found.queue(False)
     assert queue is not None
-    assert (queue.value, queue.files) == (100, 3)
+    assert (queue.value, queue.files) == (100, 4)
     assert found.queue(True) is None
 
 

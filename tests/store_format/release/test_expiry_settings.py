@@ -17,7 +17,7 @@ def test_defaults_are_rocketmqs() -> None:
     assert settings.delete_file_batch_max == 10
     assert settings.clean_file_forcibly_enable
     assert settings.used_most == 75
-    assert settings.disk_space_clean_forcibly_ratio == 85
+    assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
     assert settings.disk_space_warning_level_ratio == 90
 
 
@@ -47,6 +47,18 @@ def test_what_is_no_hour_of_a_day_is_refused(text: str) -> None:
 )
 def test_the_used_share_is_kept_within_10_and_95(ratio: str, used: int) -> None:
     assert given(diskMaxUsedSpaceRatio=ratio).used_most == used
+
+
+@pytest.mark.parametrize(
+    ("forcibly", "warning", "forced"),
+    [("29", "90", 30), ("86", "90", 85), ("85", "34", 35), ("85", "84", 84), ("85", "91", 85)],
+)
+def test_files_of_any_age_go_above_the_lesser_of_two_ratios_kept_in_bounds(
+    forcibly: str, warning: str, forced: int
+) -> None:
+    """30 to 85, and 35 to 90 (CleanCommitLogService.getDiskSpaceCleanForciblyRatio and the next)"""
+    settings = given(diskSpaceCleanForciblyRatio=forcibly, diskSpaceWarningLevelRatio=warning)
+    assert settings.forced[0] == forced
 
 
 @pytest.mark.parametrize(("name", "least"), [("fileReservedTime", 0), ("deleteFileBatchMax", 1)])

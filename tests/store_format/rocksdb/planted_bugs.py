@@ -22,6 +22,8 @@ attacked = partial(only, "tests/attack/test_rocksdb.py")
 engines = partial(only, "tests/jobs/deriving/test_rocksdb_engines.py")
 
 BUGS = (
+    Bug("a query goes from hour to hour that the index has", "store_format/rocksdb/index.py::RocksDBIndex._hours",
+        '_number(key.ljust(8, b"\\0"))', "at", only("tests/store_format/rocksdb/test_index.py", "any_hour")),
     Bug("timers in RocksDB are delivered from the time on that was read", _SERVICES + "::read_timers",
         "max(read, 0).to_bytes(8, \"big\"), _BEHIND_NUMBERS)", "b\"\", _BEHIND_NUMBERS)", services("from_the_time")),
     Bug("of half messages in RocksDB those up to lastOffsetPy had a row", _SERVICES + "::read_half_rows",

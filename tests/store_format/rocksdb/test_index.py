@@ -1,5 +1,6 @@
 """An index of keys in RocksDB: which messages a query finds, hour by hour."""
 
+import itertools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,3 +104,40 @@ def test_what_is_not_there_is_minus_one(index: RocksDBIndex, tmp_path: Path) -> 
     empty = opened(tmp_path / "empty", [])
     assert (empty.last_offset, empty.has_rows, list(empty.places("T", "k"))) == (-1, False, [])
     empty.database.close()
+
+
+FAR = (1 << 56) - 1
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "places"),
+    [
+        (None, None, [600, 100, 200, 300, 700]),
+        (None, T0 + 2 * HOUR + 5, [600, 100, 200, 300]),
+        (T0 + 2 * HOUR + 6, None, [700]),
+        (FAR + 1, None, []),
+        (1 << 62, 1 << 63, []),
+        (-HOUR, 0, []),
+        (0, 1, [600]),
+    ],
+)
+def test_a_row_of_any_hour_costs_a_few_looks(
+    begin: int | None, end: int | None, places: list[int], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It may lie 20,015,526,122 hours behind the others, or not on an hour at all."""
+    stray = [
+        (struct.pack(">q", hour) + b"@T@K@k@u@" + struct.pack(">q", place), struct.pack(">q", hour))
+        for hour, place in ((1, 600), (FAR, 700))
+    ]
+    short = [(b"\0\5", b""), (bytes(8), b"")]
+    index = opened(tmp_path, [*ROWS[:6], *stray, *short])
+    looks, rows = itertools.count(), index.database.rows
+
+    def counted(family: str, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        assert next(looks) < 30
+        return rows(family, start, stop)
+
+    monkeypatch.setattr(index.database, "rows", counted)
+    assert list(index.places("T", "k", begin, end)) == places
+    index.database.close()

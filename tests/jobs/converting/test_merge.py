@@ -194,3 +194,20 @@ def test_what_is_delivered_already_is_not_delivered_again() -> None:
     bodies = [r[88 : 88 + int.from_bytes(r[84:88])] for _, r in found]
     assert bodies == [b"4", b"5", b"15"]
     assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
+
+
+@pytest.mark.parametrize("at", [(4, None), (None, 4)])
+def test_what_waits_in_a_store_without_delay_offsets_is_delivered(
+    at: tuple[int | None, int | None],
+) -> None:
+    # one store's messages are all older than the other's
+    late = [
+        [Message("SCHEDULE_TOPIC_XXXX", 2, n, b"%d" % (store * 10 + n), store_timestamp=t)
+         for n, t in enumerate(times(100 * first, 6, 10))]
+        for store, first in enumerate([at[0] is not None, at[1] is not None])
+    ]  # fmt: skip
+    known = [{"delayOffset": {"offsetTable": {"3": each}}} if each else {} for each in at]
+    storage = stores_of(late, known)
+    merged(storage, 2)
+    assert len(records(log_of(storage))) == 6 + 2
+    assert config(storage, "delayOffset", "offsetTable") == {"3": 0}

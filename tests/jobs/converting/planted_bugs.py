@@ -43,6 +43,8 @@ BUGS = (
         "        looked.sizes[shared] = 0\n", "", (*_SHARED,)),
     Bug("a group that one of a pair knows has read nothing that only the other has", "jobs/converting/shared_log.py::_complete",
         "min(own.get(queue_id, end), offset, end)", "min(own.get(queue_id, offset), offset)", (*_SHARED, "-k", "group")),
+    Bug("a group that only one store knows has read nothing of another that shares nothing", "jobs/converting/shared_log.py::complete_groups",
+        "            if other is not one:\n", "            if False:\n", (*_MERGE, "-k", "anew or does_not_know")),
     Bug("a position is that of the first record behind it", "jobs/converting/ordered_records.py::_Feed.finish_split",
         "numbers[offsets >= name[2]]", "numbers[offsets > name[2]]", (*_MERGE, "-k", "anew")),
     Bug("of chosen topics only what waits is taken of shared queues", "udfs/convert/measure_splits.py::_Choice.leave_out",

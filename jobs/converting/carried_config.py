@@ -188,27 +188,34 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
     """Merge the configurations of several stores. If stores share an entry, that of the first store
     counts, but with the greatest queue numbers of a topic, and the lowest offsets.
     """
-    merged: dict[str, dict[str, Any]] = {}
-    for config in configs:
-        for name, content in config.items():
-            whole = json.loads(quoted_keys(content))
-            if name not in merged:
-                merged[name] = whole
-                continue
-            table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
-            ours, theirs = merged[name].get(table), whole.get(table)
-            if isinstance(ours, dict) and isinstance(theirs, dict):
-                for key, about in theirs.items():
-                    ours[key] = _joined(name, ours[key], about) if key in ours else about
-            elif merged[name] != whole:
+    merged: Config = {}
+    for name in dict.fromkeys(name for config in configs for name in config):
+        # as a broker does, take a missing file, or a file without its table, for an empty table
+        wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
+        whole = next((each for each in wholes if each), {})
+        table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
+        for other in wholes:
+            ours, theirs = whole.get(table, {}), other.get(table, {})
+            if table and isinstance(ours, dict) and isinstance(theirs, dict):
+                whole[table] = _joined_tables(name, ours, theirs)
+            elif other != whole:
                 warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
-    return {name: json.dumps(whole).encode() for name, whole in merged.items()}
+        merged[name] = json.dumps(whole).encode()
+    return merged
+
+
+def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """Merge a file's table of two stores."""
+    if name == _DELAYED:  # a level without an offset is at 0 (ScheduleMessageService.start)
+        levels = {**ours, **theirs}
+        return {level: min(ours.get(level, 0), theirs.get(level, 0)) for level in levels}
+    shared = {key: _joined(name, about, theirs[key]) for key, about in ours.items()
+              if key in theirs}  # fmt: skip
+    return {**ours, **theirs, **shared}
 
 
 def _joined(name: str, one: Any, other: Any) -> Any:
     """Merge one entry of two stores."""
-    if name == _DELAYED:
-        return min(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
         if name == _TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}

@@ -54,7 +54,6 @@ def carried(name: str, changes: Changes, raw: bytes) -> Any:
          {"readQueueNums": 5, "writeQueueNums": 8, "perm": 6}),
         ("consumerOffset", "offsetTable", {"0": 7, "1": 3}, {"0": 5, "1": 9, "2": 1},
          {"0": 5, "1": 3, "2": 1}),
-        ("delayOffset", "offsetTable", 9, 4, 4),
         ("subscriptionGroup", "subscriptionGroupTable", {"retryMaxTimes": 1}, {"retryMaxTimes": 2},
          {"retryMaxTimes": 1}),
     ],
@@ -65,6 +64,35 @@ def test_an_entry_of_two_stores(name: str, table: str, ours: Any, theirs: Any, j
                for each in ({"A": ours, "O": ours}, {"A": theirs, "P": theirs})]  # fmt: skip
     found = merged_config(configs, warnings)
     assert json.loads(found[f"{name}.json"])[table] == {"A": joined, "O": ours, "P": theirs}
+    assert not warnings
+
+
+@pytest.mark.parametrize(
+    ("tables", "joined"),
+    [
+        ([{"1": 9}, {"1": 4}], {"1": 4}),
+        ([{"1": 9, "2": 7}, {"2": 8, "3": 6}], {"1": 0, "2": 7, "3": 0}),
+        ([{"1": 9}, None], {"1": 0}),
+        ([None, {"1": 9}], {"1": 0}),
+        ([{"1": 9}, {"1": 4}, {}], {"1": 0}),
+    ],
+)
+def test_a_delay_level_of_which_a_store_tells_nothing_is_at_its_start(
+    tables: list[dict[str, int] | None], joined: dict[str, int]
+) -> None:
+    configs = [{} if each is None else config("delayOffset", offsetTable=each) for each in tables]
+    found = merged_config(configs, [])
+    assert json.loads(found["delayOffset.json"])["offsetTable"] == joined
+
+
+@pytest.mark.parametrize("less", [{}, config("consumerOffset"), config("consumerOffset", x=1)])
+def test_a_store_without_a_table_takes_no_other_store_s(less: dict[str, bytes]) -> None:
+    warnings: list[str] = []
+    table = {"T@g": {"0": 7}}
+    configs = [config("consumerOffset", offsetTable=table), less]
+    for each in (configs, configs[::-1]):
+        found = json.loads(merged_config(each, warnings)["consumerOffset.json"])
+        assert found["offsetTable"] == table
     assert not warnings
 
 

@@ -16,7 +16,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
 from tests.converted import PLAIN, SEGMENT, log_of, records, written
 from tests.in_process import OUTPUT, STORE, Session, as_text
-from tests.logs.encoder import Message, build_log
+from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
 START = 1_700_000_000_000
@@ -172,7 +172,7 @@ def test_queues_numbered_anew_lose_nothing_that_a_group_has_not_read(splits: int
     assert config(storage, "consumerOffset", "offsetTable") == {
         # queue 1: the first store's messages are all read, the second's up to 101
         "T@g": {"0": min(new[0, 0, 7], new[1, 0, 102]), "1": new[1, 1, 101]},
-        "T@own": {"0": new[0, 0, 6]},
+        "T@own": {"0": new[1, 0, 100]},  # of the second store it has read nothing
     }  # fmt: skip
     queues = groupby(sorted((m.queue_id, m.queue_offset) for m in messages), lambda each: each[0])
     assert {q: [n for _, n in each] for q, each in queues} == {
@@ -194,3 +194,40 @@ def test_what_is_delivered_already_is_not_delivered_again() -> None:
     bodies = [r[88 : 88 + int.from_bytes(r[84:88])] for _, r in found]
     assert bodies == [b"4", b"5", b"15"]
     assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
+
+
+@pytest.mark.parametrize("at", [(4, None), (None, 4)])
+def test_what_waits_in_a_store_without_delay_offsets_is_delivered(
+    at: tuple[int | None, int | None],
+) -> None:
+    # one store's messages are all older than the other's
+    late = [
+        [Message("SCHEDULE_TOPIC_XXXX", 2, n, b"%d" % (store * 10 + n), store_timestamp=t)
+         for n, t in enumerate(times(100 * first, 6, 10))]
+        for store, first in enumerate([at[0] is not None, at[1] is not None])
+    ]  # fmt: skip
+    known = [{"delayOffset": {"offsetTable": {"3": each}}} if each else {} for each in at]
+    storage = stores_of(late, known)
+    merged(storage, 2)
+    assert len(records(log_of(storage))) == 6 + 2
+    assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
+
+
+@pytest.mark.parametrize("knows", [0, 1])
+@pytest.mark.parametrize(
+    ("topic", "group"),
+    [("%RETRY%g", "g"), ("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS")],
+)
+def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_position(
+    topic: str, group: str, knows: int
+) -> None:
+    real = properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))
+    waits = [  # all of the store that knows the group is newer
+        [Message(topic, 0, n, b"x", real, store_timestamp=t)
+         for n, t in enumerate(times(100 * (store == knows), 3, 10))]
+        for store in (0, 1)
+    ]  # fmt: skip
+    offsets = {"consumerOffset": {"offsetTable": {f"{topic}@{group}": {"0": 1}}}}
+    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)])
+    merged(storage, 2, "renumber")
+    assert config(storage, "consumerOffset", "offsetTable") == {f"{topic}@{group}": {"0": 0}}

@@ -52,6 +52,7 @@ def test_two_attempts_never_write_one_file_and_a_name_says_its_split() -> None:
         (scan_name(0), False, False),
         ("indexes-1", False, False),
     ],
+    ids=["queue", "index", "table", "scan", "no attempt"],
 )
 def test_finished_files_are_known_by_their_names(name: str, derived: bool, index: bool) -> None:
     assert (is_derived_file(name), is_index_file(name)) == (derived, index)

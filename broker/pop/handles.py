@@ -5,13 +5,13 @@ makes each message's handle; to acknowledge the message, the client sends the ha
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from reput.store_format.java.text import parse_integer
 from reput.store_format.names import RETRY_PREFIX
 
 ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: marks messages that are popped in order
 REVIVE_QUEUES = 8  # BrokerConfig.reviveQueueNum
 _SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
 _NORMAL, _RETRY, _RETRY_V2 = "0", "1", "2"
-_LONG = 1 << 63
 
 
 class BadHandle(ValueError):
@@ -35,19 +35,11 @@ def parse_handle(text: str) -> Handle:
     """A handle as a client sends it back. Raises BadHandle."""
     parts = text.split(_SEPARATOR)
     try:
-        start, pop_time, invisible, revive_queue = (_number(part) for part in parts[:4])
-    except ValueError:
+        start, pop_time, invisible = (parse_integer(part, 64) for part in parts[:3])
+        revive_queue = parse_integer(parts[3], 32)
+    except (ValueError, IndexError):
         raise BadHandle("the handle is none that a broker gives") from None
     return Handle(start, pop_time, invisible, revive_queue)
-
-
-def _number(text: str) -> int:
-    if len(text) > len(str(_LONG)):
-        raise ValueError("no long")
-    found = int(text)
-    if not -_LONG <= found < _LONG:
-        raise ValueError("no long")
-    return found
 
 
 def retry_topics(topic: str, group: str) -> tuple[str, str]:

@@ -15,18 +15,18 @@ def decode_binary(header: bytes) -> Command:
     """The command of a header, without its body. Raises BadFrame."""
     try:
         code, language, version, opaque, flag = _FIXED.unpack_from(header)
-        remark, at = _text(header, _FIXED.size, _INT, len(header))
+        remark, at = _text(header, _FIXED.size, _INT)
         (length,) = _INT.unpack_from(header, at)
     except struct.error:
         raise BadFrame(f"the header ends within its fixed part, at {len(header)}") from None
     at += _INT.size
     if length < 0 or at + length > len(header):
         raise BadFrame(f"the header's extFields have {length} bytes, {len(header) - at} are there")
-    fields, end = {}, at + length
-    while at < end:
+    fields, raw, at = {}, header[at : at + length], 0
+    while at < length:
         try:
-            name, at = _text(header, at, _SHORT, end)
-            value, at = _text(header, at, _INT, end)
+            name, at = _text(raw, at, _SHORT)
+            value, at = _text(raw, at, _INT)
         except struct.error:
             raise BadFrame("the header's extFields end within a field") from None
         if name is not None and value is not None:
@@ -37,12 +37,12 @@ def decode_binary(header: bytes) -> Command:
     )  # fmt: skip
 
 
-def _text(header: bytes, at: int, width: struct.Struct, end: int) -> tuple[str | None, int]:
+def _text(header: bytes, at: int, width: struct.Struct) -> tuple[str | None, int]:
     """(the text after its length, the offset of its end); None for an empty text, as in Java."""
     (length,) = width.unpack_from(header, at)
     at += width.size
-    if length < 0 or at + length > end:
-        raise BadFrame(f"a text of the header has {length} bytes, {end - at} are there")
+    if length < 0 or at + length > len(header):
+        raise BadFrame(f"a text of the header has {length} bytes, {len(header) - at} are there")
     raw = header[at : at + length]
     return (raw.decode("utf-8", "replace") if length else None), at + length
 

@@ -18,6 +18,7 @@ from reput.store_format.fate.gather import Gathered, Marks
 from reput.store_format.fate.marks import (
     DISCARDED,
     HALF,
+    NONE,
     OP,
     OTHER,
     ROCKSDB_HALF,
@@ -35,6 +36,8 @@ from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
 from reput.store_format.rocksdb.services import HalfRows
+
+_NOWHERE = (1 << 63) - 1  # behind all places
 
 
 class Event(NamedTuple):
@@ -73,7 +76,7 @@ class Follows:
         self.unique_key, self.origin_id = unique_key, origin_id
         self._key = np.uint64(hash_text(unique_key.encode()))
         self._origin = np.uint64(hash_text(origin_id.encode()))
-        self._half = False
+        self._half = _NOWHERE  # where its first half message is
 
     def __call__(self, marks: Marks) -> npt.NDArray[np.bool_]:
         own: npt.NDArray[np.bool_] = np.zeros(len(marks), np.bool_)
@@ -81,9 +84,9 @@ class Follows:
             own |= marks["key"] == self._key
         if self._origin:
             own |= marks["origin"] == self._origin
-        self._half = self._half or bool(np.any(own & (marks["kind"] == HALF)))
-        if self._half:
-            own |= marks["kind"] == OP
+        halves = marks["physicalOffset"][own & (marks["kind"] == HALF)]
+        self._half = min([self._half, *halves.tolist()])
+        own |= (marks["kind"] == OP) & (marks["physicalOffset"] > self._half)
         return own
 
     def admits(self, properties: Mapping[str, str]) -> bool:
@@ -104,8 +107,12 @@ def events(
         properties = parse_properties(record.properties, known.split)
         if follows.admits(properties):
             records[i] = record, properties
-    half = [int(marks["queueOffset"][i]) for i in records if marks["kind"][i] == HALF]
-    named = gathered.ended[np.isin(gathered.ended["halfOffset"], half)]
+    halves = marks[[i for i in records if marks["kind"][i] == HALF]]
+    named = gathered.ended[np.isin(gathered.ended["halfOffset"], halves["queueOffset"])]
+    half = transactions.newest_before(
+        halves["queueOffset"], halves["physicalOffset"], named["halfOffset"], named
+    )
+    named = named[half != NONE]  # an op before was of another half message at that queue offset
     ops = np.isin(marks["physicalOffset"], named["physicalOffset"])
     places = [int(marks["physicalOffset"][i]) for i in records]
     ops |= named_by_place & np.isin(marks["prepared"], places)

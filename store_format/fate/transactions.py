@@ -174,7 +174,7 @@ def _by_key(halves: Marks, ends: Marks, found: Numbers) -> None:
     ends = ends[np.isin(ends["key"], halves["key"])]
     if not len(ends):
         return
-    named = _newest_before(halves["key"], halves["physicalOffset"], ends["key"], ends)
+    named = newest_before(halves["key"], halves["physicalOffset"], ends["key"], ends)
     good = named != NONE
     found[named[good][::-1]] = ends["physicalOffset"][good][::-1]
 
@@ -187,7 +187,7 @@ def _by_op(halves: Marks, ended: Marks) -> Numbers:
     found = np.full(len(halves), NONE, np.int64)
     own = np.flatnonzero(halves["kind"] == HALF)
     if len(own) and len(ended):
-        named = _newest_before(
+        named = newest_before(
             halves["queueOffset"][own], halves["physicalOffset"][own], ended["halfOffset"], ended
         )
         good = named != NONE
@@ -195,7 +195,7 @@ def _by_op(halves: Marks, ended: Marks) -> Numbers:
     return found
 
 
-def _newest_before(what: Any, places: Any, named: Any, later: Marks) -> Numbers:
+def newest_before(what: Any, places: Any, named: Any, later: Marks) -> Numbers:
     """For each of `later` the last index of `places` before it with what it names, or NONE."""
     both = np.concatenate([what, named])
     order = np.lexsort((np.concatenate([places, later["physicalOffset"]]), both))

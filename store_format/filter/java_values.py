@@ -5,9 +5,9 @@ cannot. If it throws, the whole expression does not match.
 """
 
 import re
-import unicodedata
 
 from reput.store_format.filter.program import Value, ValueKind
+from reput.store_format.java.text import parse_integer
 
 _BITS = {ValueKind.INTEGER: 32, ValueKind.LONG: 64}
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes
@@ -18,19 +18,6 @@ _NAMED = re.compile(r"([+-]?)(NaN|Infinity)")
 
 class Thrown(Exception):
     """Java would throw a NumberFormatException or a ClassCastException here."""
-
-
-def parse_integer(text: str, bits: int) -> int:
-    """Integer.valueOf or Long.valueOf of a text, by `bits`. Raises Thrown."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    values = [unicodedata.decimal(c, -1) if ord(c) < 0x10000 else -1 for c in digits]
-    if not values or min(values) < 0:
-        raise Thrown
-    number = int("".join(map(str, values)).lstrip("0")[:20] or "0")  # no long has 20 digits
-    number = -number if text[0] == "-" else number
-    if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise Thrown
-    return number
 
 
 def parse_double(text: str) -> float:
@@ -50,7 +37,12 @@ def parse_double(text: str) -> float:
 
 
 def _converted(text: str, kind: ValueKind) -> int | float:
-    return parse_double(text) if kind == ValueKind.DOUBLE else parse_integer(text, _BITS[kind])
+    if kind == ValueKind.DOUBLE:
+        return parse_double(text)
+    try:
+        return parse_integer(text, _BITS[kind])
+    except ValueError:
+        raise Thrown from None
 
 
 def _order(left: int | float, right: int | float) -> int:

@@ -7,6 +7,7 @@ Python.
 
 import re
 import sys
+import unicodedata
 from array import array
 
 _UNITS = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
@@ -25,3 +26,19 @@ def hash_text(text: str) -> int:
     for unit in units:
         h = (31 * h + unit) & 0xFFFFFFFF
     return h - (1 << 32) if h >= 1 << 31 else h
+
+
+def parse_integer(text: str, bits: int) -> int:
+    """`Integer.parseInt` or `Long.parseLong`, by `bits`, and `valueOf`. Raises ValueError.
+
+    As `strings.parse_integer`: a sign, then decimal digits of any script, no blank, no underscore.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    values = [unicodedata.decimal(c, -1) if ord(c) < 0x10000 else -1 for c in digits]
+    if not values or min(values) < 0:
+        raise ValueError("no number")
+    number = int("".join(map(str, values)).lstrip("0")[:20] or "0")  # no long has 20 digits
+    number = -number if text[0] == "-" else number
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"no number of {bits} bits")
+    return number

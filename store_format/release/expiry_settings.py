@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from reput.store_format.release.setting_table import parse_number
 from reput.store_format.release.settings import SettingError, Settings, setting
 
 _HOURS = 24
@@ -26,8 +27,9 @@ class ExpirySettings(Settings):
     @property
     def hours(self) -> tuple[int, ...]:
         """The hours of the day for deleting files (UtilAll.isItTimeToDo). Raises SettingError."""
+        parts = self.delete_when.rstrip(";").split(";")  # as String.split drops empty ones
         try:
-            found = tuple(int(part) for part in self.delete_when.split(";") if part.strip())
+            found = tuple(parse_number(part) for part in parts if parts != [""])
         except ValueError:
             found = (_HOURS,)
         if any(not 0 <= hour < _HOURS for hour in found):

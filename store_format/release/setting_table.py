@@ -8,7 +8,8 @@ from reput.store_format.release.profiles import RELEASES, release_key
 from reput.store_format.release.setting_names import HARMLESS, TABLE
 
 _ALSO = "also:"
-_INT = re.compile(r"[+-]?[0-9]+")
+_INT = re.compile(r"([+-]?)([0-9]+)")
+_DIGITS_MOST = 20  # that are looked at; a long has 19
 _BITS = {"int": 32, "long": 64}
 _MACHINE = "*"
 
@@ -24,6 +25,17 @@ class Status(StrEnum):
     HARMLESS = "harmless"
     WARNED = "warned"
     REFUSED = "refused"
+
+
+def parse_number(text: str) -> int:
+    """As Integer.parseInt: at most one sign, then ASCII digits, and no blank. Raises ValueError.
+
+    Of a number beyond every long its first digits.
+    """
+    found = _INT.fullmatch(text)
+    if found is None:
+        raise ValueError("no number")
+    return int(found[1] + (found[2].lstrip("0")[:_DIGITS_MOST] or "0"))
 
 
 class Spelling(NamedTuple):
@@ -90,14 +102,14 @@ class KnownSetting(NamedTuple):
         return text
 
     def _number(self, text: str, name: str) -> int:
-        """Integer.parseInt: at most one sign, then ASCII digits, and no blank."""
-        if not _INT.fullmatch(text):
+        try:
+            value, limit = parse_number(text), 1 << (_BITS[self.kind] - 1)
+        except ValueError:
             raise SettingError(
                 f"{name}={text!r}: a whole number is wanted, without blanks or other characters "
                 f"(RocketMQ would keep its default{self._default_text})"
-            )
-        value, limit = int(text[:40]), 1 << (_BITS[self.kind] - 1)
-        if len(text) > 40 or not -limit <= value < limit:
+            ) from None
+        if not -limit <= value < limit:
             raise SettingError(
                 f"{name}={text[:40]}: out of range {-limit}..{limit - 1} of a Java {self.kind} "
                 f"(RocketMQ would keep its default{self._default_text})"

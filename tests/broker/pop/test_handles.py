@@ -20,6 +20,7 @@ LONG_MOST = (1 << 63) - 1
         ("7 1700000000000 60000 3 0 broker-a 2 9", Handle(7, 1_700_000_000_000, 60_000, 3)),
         ("7 1 2 999", Handle(7, 1, 2, 999)),
         (f"-1 {LONG_MOST} 0 0", Handle(-1, LONG_MOST, 0, 0)),
+        (f"+7 {'0' * 40}1 2 2147483647", Handle(7, 1, 2, 2147483647)),  # as Java reads them
     ],
 )
 def test_four_numbers_begin_a_handle(text: str, handle: Handle) -> None:
@@ -35,6 +36,10 @@ def test_four_numbers_begin_a_handle(text: str, handle: Handle) -> None:
         "1 2  3",
         "a 2 3 4",
         "1.0 2 3 4",
+        "1_2 2 3 4",
+        "\n1 2 3 4",
+        "1 2 3 2147483648",  # an int
+        "\ud800 2 3 4",
         f"{LONG_MOST + 1} 2 3 4",
         "9" * 5000 + " 2 3 4",
     ],

@@ -71,7 +71,9 @@ def test_a_header_that_ends_too_early_is_an_error(length: int) -> None:
         (18, -1, "extFields have -1 bytes"),
         (18, len(TWO) + 1, "extFields have"),
         (18, len(TWO) - 1, "a text of the header has 1 bytes, 0 are there"),
-        (18, 1, "a text of the header has 5 bytes"),
+        (18, 1, "extFields end within a field"),
+        (18, 2, "a text of the header has 5 bytes, 0 are there"),
+        (18, len(TWO) - 3, "extFields end within a field"),
     ],
 )
 def test_lengths_that_lie_are_errors(at: int, value: int, reason: str) -> None:

@@ -13,6 +13,8 @@ _OFFLINE = ("tests/store_format/query/test_pop_leftovers.py",)
 _KEPT = only("tests/jobs/serve/test_access.py", "popped")
 
 BUGS = (
+    Bug("a handle's revive queue is an int of Java's", "broker/pop/handles.py::parse_handle",
+        "parse_integer(parts[3], 32)", "int(parts[3])", ("tests/broker/pop/test_handles.py",)),
     Bug("an infinite number in a row of popped messages is a wrong row", "broker/pop/kept.py",
         "IndexError, OverflowError)", "IndexError)", ("tests/broker/pop/test_kept.py",)),
     Bug("a message that was popped is invisible to its group", _POP + "::_Pop._give",

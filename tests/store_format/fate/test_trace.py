@@ -93,6 +93,32 @@ def test_a_transaction_from_its_half_message_to_its_end(committed: bool) -> None
     assert str(first.state).startswith("committed" if committed else "rolled back")
 
 
+def test_an_op_message_before_the_half_message_is_of_another_one() -> None:
+    """Queue offsets begin anew where the half topic was deleted, or its queue lost its start."""
+    log = SmallLog()
+    log.op(b"0,")
+    log.half("k")
+    assert names(log) == ["half"]
+    before = log.op(b"1,")
+    log.half("k", ("TRANSACTION_CHECK_TIMES", "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "0"))
+    assert names(log) == ["half", "checked"]
+    after = log.op(b"1,")
+    found = traced(log)
+    assert [each.event for each in found] == ["half", "checked", "op"]
+    assert found[2].physical_offset == after > before
+
+
+def test_op_messages_count_after_the_first_half_message_of_the_key() -> None:
+    log = SmallLog()
+    log.op(b"0,")
+    log.half("other")
+    log.op(b"1,")
+    log.half("k")
+    later = log.op(b"2,")
+    log.half("k")
+    assert log.gather(Follows("k", "")).ended["physicalOffset"].tolist() == [later]
+
+
 def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names() -> None:
     log = SmallLog()
     half = log.rocksdb_half("k")

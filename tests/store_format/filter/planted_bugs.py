@@ -50,7 +50,7 @@ BUGS = (
     Bug("two texts are ordered as doubles", _VALUES + "::compare_ordered",
         "        return _order_of_doubles(parse_double(left.of), parse_double(right.of))",
         "        return _order(left.of, right.of)", _SAYS),
-    Bug("decimal digits of all scripts are digits", _VALUES + "::parse_integer",
+    Bug("decimal digits of all scripts are digits", "store_format/java/text.py::parse_integer",
         "unicodedata.decimal(c, -1) if ord(c) < 0x10000", "unicodedata.decimal(c, -1) if ord(c) < 0x80", _SAYS),
     Bug("the rest after a complete expression is ignored", _PARSER + "::_parse",
         'if "$END" not in steps.accepts():', "if True:", _SAYS),

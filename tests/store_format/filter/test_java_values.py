@@ -10,7 +10,6 @@ from reput.store_format.filter.java_values import (
     compare_ordered,
     negated,
     parse_double,
-    parse_integer,
 )
 from reput.store_format.filter.program import FALSE, NULL, TRUE, Value, ValueKind
 
@@ -29,32 +28,6 @@ def double(of: float) -> Value:
 
 def text(of: str) -> Value:
     return Value(ValueKind.TEXT, of)
-
-
-@pytest.mark.parametrize(
-    ("written", "bits", "number"),
-    [
-        ("5", 32, 5), ("+5", 32, 5), ("-5", 32, -5), ("-0", 32, 0), ("0" * 40 + "7", 32, 7),
-        ("2147483647", 32, 2**31 - 1), ("-2147483648", 32, -(2**31)),
-        ("9223372036854775807", 64, 2**63 - 1), ("-9223372036854775808", 64, -(2**63)),
-        ("\u0663\uff15", 32, 35),  # Arabic and fullwidth digits: Character.digit
-    ],
-)  # fmt: skip
-def test_integers_of_any_script_up_to_the_classs_end(written: str, bits: int, number: int) -> None:
-    assert parse_integer(written, bits) == number
-
-
-@pytest.mark.parametrize(
-    ("written", "bits"),
-    [
-        ("", 32), ("+", 32), ("-", 64), ("+-5", 32), (" 5", 32), ("5 ", 32), ("5.0", 32),
-        ("1_0", 32), ("0x1", 32), ("5L", 64), ("2147483648", 32), ("-2147483649", 32),
-        ("9223372036854775808", 64), ("9" * 4000, 64), ("\U0001d7db", 32),  # a pair of chars
-    ],
-)  # fmt: skip
-def test_what_is_no_integer_throws(written: str, bits: int) -> None:
-    with pytest.raises(Thrown):
-        parse_integer(written, bits)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.java.text import decode, hash_text
+from reput.store_format.java.text import decode, hash_text, parse_integer
 
 BAD = "\ufffd"
 
@@ -48,3 +48,29 @@ def test_text_is_decoded_as_by_jdk_17(raw: bytes, text: str) -> None:
 )
 def test_a_hash_is_javas_signed_int(text: str, hashed: int) -> None:
     assert hash_text(text) == hashed
+
+
+@pytest.mark.parametrize(
+    ("written", "bits", "number"),
+    [
+        ("5", 32, 5), ("+5", 32, 5), ("-5", 32, -5), ("-0", 32, 0), ("0" * 40 + "7", 32, 7),
+        ("2147483647", 32, 2**31 - 1), ("-2147483648", 32, -(2**31)),
+        ("9223372036854775807", 64, 2**63 - 1), ("-9223372036854775808", 64, -(2**63)),
+        ("\u0663\uff15", 32, 35),  # Arabic and fullwidth digits: Character.digit
+    ],
+)  # fmt: skip
+def test_integers_of_any_script_up_to_the_classs_end(written: str, bits: int, number: int) -> None:
+    assert parse_integer(written, bits) == number
+
+
+@pytest.mark.parametrize(
+    ("written", "bits"),
+    [
+        ("", 32), ("+", 32), ("-", 64), ("+-5", 32), (" 5", 32), ("5 ", 32), ("5.0", 32),
+        ("1_0", 32), ("0x1", 32), ("5L", 64), ("2147483648", 32), ("-2147483649", 32),
+        ("9223372036854775808", 64), ("9" * 4000, 64), ("\U0001d7db", 32),  # a pair of chars
+    ],
+)  # fmt: skip
+def test_what_is_no_integer_throws(written: str, bits: int) -> None:
+    with pytest.raises(ValueError, match="no number"):
+        parse_integer(written, bits)

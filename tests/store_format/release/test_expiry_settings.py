@@ -29,6 +29,8 @@ def test_defaults_are_rocketmqs() -> None:
         ("00;23", (0, 23)),
         ("04;05;", (4, 5)),  # String.split drops what is empty at the end
         ("", ()),
+        (";", ()),
+        ("+4;" + "0" * 50 + "5", (4, 5)),
         ("5;4;5", (5, 4, 5)),
     ],
 )
@@ -36,7 +38,9 @@ def test_hours_are_numbers_with_semicolons(text: str, hours: tuple[int, ...]) ->
     assert given(deleteWhen=text).hours == hours
 
 
-@pytest.mark.parametrize("text", ["24", "-1", "04,05", "4h", "04;x", "04;24", "1.5"])
+@pytest.mark.parametrize(
+    "text", ["24", "-1", "04,05", "4h", "04;x", "04;24", "1.5", "1_2", "04; 05", "04;;05", ";4"]
+)
 def test_what_is_no_hour_of_a_day_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match=f"deleteWhen={text}"):
         _ = given(deleteWhen=text).hours

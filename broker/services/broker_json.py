@@ -81,7 +81,7 @@ def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
     """
     if isinstance(value, dict):
         parts = [
-            f"{key[len(_MARK) :] if _MARKED.fullmatch(key) else json.dumps(key)}:"
+            f"{key[len(_MARK) :] if _MARKED.fullmatch(key) else _json(key)}:"
             f"{pretty(each, entry_lines, depth + 1)}"
             for key, each in value.items()
         ]
@@ -90,6 +90,10 @@ def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
     if isinstance(value, list):
         parts = [pretty(each, entry_lines, depth + 1) for each in value]
         return f"[{','.join(parts)}]" if not entry_lines else _block("[", parts, "]", False, depth)
+    return _json(value)
+
+
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -28,8 +28,11 @@ def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All groups' progress (ConsumeStatsList); isOrder: only in ordered topics."""
-    ordered = flag(request, "isOrder")
+    """All groups' progress (ConsumeStatsList); isOrder: only in ordered topics.
+
+    fetchAllConsumeStatsInBroker sets no pullOffset, so that it is 0 and totalInflightDiff below 0.
+    """
+    ordered, tells_pulled = flag(request, "isOrder"), broker.store.opened.profile.tells_pulled
     rows, behind, in_flight = [], 0, 0
     for group in broker.groups.names():
         stats = []
@@ -41,19 +44,17 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
                 continue
             pairs = _progress(broker, group, name, topic.write_queues)
             behind += sum(at["brokerOffset"] - at["consumerOffset"] for _, at in pairs)
-            in_flight += sum(at["pullOffset"] - at["consumerOffset"] for _, at in pairs)
+            if tells_pulled:
+                pairs = [(queue, {**at, "pullOffset": 0}) for queue, at in pairs]
+                in_flight += sum(at["pullOffset"] - at["consumerOffset"] for _, at in pairs)
             stats.append({"consumeTps": 0.0, "offsetTable": Entries(pairs)})
         rows.append({group: stats})
-    return found(
-        fastjson(
-            {
-                "brokerAddr": broker.address_for(caller),
-                "consumeStatsList": rows,
-                "totalDiff": behind,
-                "totalInflightDiff": in_flight,
-            }
-        )
-    )
+    body = {
+        "brokerAddr": broker.address_for(caller),
+        "consumeStatsList": rows,
+        "totalDiff": behind,
+    }
+    return found(fastjson(body | {"totalInflightDiff": in_flight} if tells_pulled else body))
 
 
 def _progress(
@@ -69,8 +70,10 @@ def _progress(
             "brokerOffset": 0 if queue is None else queue.maximum,
             "consumerOffset": offset,
             "lastTimestamp": max(last, 0),
-            "pullOffset": max(broker.offsets.query_pulled(group, topic, queue_id), offset),
         }
+        if broker.store.opened.profile.tells_pulled:
+            pulled = broker.offsets.query_pulled(group, topic, queue_id)
+            progress["pullOffset"] = max(pulled, offset)
         rows.append((message_queue(broker, topic, queue_id), progress))
     return rows
 

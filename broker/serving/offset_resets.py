@@ -49,6 +49,8 @@ def _by_server(broker: Broker, request: Command) -> Answer:
         wanted = {queue_id: offset}
     else:
         wanted = {queue_id: _at_time(broker, name, queue_id, number(request, "timestamp"))}
+    if not wanted:
+        return refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
     try:
         for each, to in wanted.items():
             broker.offsets.reset(group, name, each, to)

@@ -19,7 +19,14 @@ from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number
 from reput.broker.serving.group_offsets import TooManyOffsets
-from reput.broker.serving.pop_checks import FROM_FIRST, Asked, checked, polling, pop_offset
+from reput.broker.serving.pop_checks import (
+    FROM_FIRST,
+    Asked,
+    born_time,
+    checked,
+    polling,
+    pop_offset,
+)
 from reput.broker.serving.pull import Got, take
 from reput.broker.serving.record_bytes import BodyPiece, given_again
 from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
@@ -168,8 +175,8 @@ class _Pop:
 def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Messages, or a hold until there are some."""
     most, invisible = number(request, "maxMsgNums"), number(request, "invisibleTime")
-    wait, born = number(request, "pollTime"), number(request, "bornTime")
-    if born and caller.now - born - wait > _TOO_LATE:
+    wait, born = number(request, "pollTime"), born_time(request, caller)
+    if caller.now - born - wait > _TOO_LATE:
         return refused(ResponseCode.POLLING_TIMEOUT, "the broker pop message is timeout too much")
     if most > _MOST:
         return refused(

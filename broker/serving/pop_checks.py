@@ -18,6 +18,7 @@ FROM_FIRST = 0  # ConsumeInitMode.MIN
 _POLLING_MOST = 1024  # BrokerConfig.popPollingSize
 _WAIT_MOST = 300_000  # milliseconds
 _LOOK_AGAIN = 200  # milliseconds
+_BORN = "bornTime"
 
 
 class Asked(NamedTuple):
@@ -104,6 +105,15 @@ def has_due(broker: Broker, asked: Asked, now: int) -> bool:
     )
 
 
+def born_time(request: Command, caller: Caller) -> int:
+    """When the client asked, in milliseconds; now if it does not say. The request keeps that, as it
+    is handled again when it is woken (addExtFieldIfNotExist, addExtField).
+    """
+    if request.fields.get(_BORN, "0") == "0":
+        request.fields[_BORN] = str(caller.now)
+    return number(request, _BORN)
+
+
 def polling(
     broker: Broker, request: Command, caller: Caller, asked: Asked, again: int | None
 ) -> Hold | int:
@@ -112,10 +122,7 @@ def polling(
 
     again: time in milliseconds at which there may be a message though nothing new was stored.
     """
-    wait, born = number(request, "pollTime"), number(request, "bornTime")
-    if born == 0:
-        born = caller.now
-        request.fields["bornTime"] = str(born)  # a woken request is handled again (addExtField)
+    wait, born = number(request, "pollTime"), born_time(request, caller)
     until = min(born + wait, caller.now + _WAIT_MOST)
     if wait <= 0 or until <= caller.now:
         return ResponseCode.POLLING_TIMEOUT

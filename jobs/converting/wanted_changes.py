@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from reput.store_format.convert.changes import Changes, is_shared
-from reput.store_format.message.message import check_topic, encode_host
+from reput.store_format.message.message import check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.names import LMQ_PREFIX
 from reput.store_format.release.profiles import Profile
@@ -60,6 +60,7 @@ def _check_rename(old: str, new: str, release: Profile) -> None:
                 "own; only the topics of producers can be renamed"
             )
     try:
+        check_sendable(new)
         check_topic(new, _V2_MOST if release.long_topics else _V1_MOST)
     except Refused as error:
         raise SettingError(f"--rename {old[:80]!r}: {error}") from None

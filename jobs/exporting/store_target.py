@@ -27,7 +27,6 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.sources.opened_log import end_of_log
-from reput.store_format.message.message import check_topic
 from reput.store_format.message.refusals import Refused, batch_queue_topic
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -47,7 +46,6 @@ from reput.udfs.table.export_parts import MessageSums
 
 _TEMPORARY = "reput-export-store-"
 _PIECE = 1 << 20
-_TOPIC_MOST = 255  # of a %RETRY% topic; the writer knows maxTopicLength
 _INSTEAD = "; --topic chooses others, and --format parquet takes all"
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
 
@@ -96,7 +94,7 @@ def export_store(
 
 
 def _refuse_topics(job: ChosenLog) -> None:
-    """Raise SettingError for a chosen topic with queues that the writer refuses.
+    """Raise SettingError for a chosen topic of batch queues, which the writer refuses.
 
     If the store has no queues, or other options may leave out all messages of a topic, the first
     message of such a topic is refused instead.
@@ -108,14 +106,8 @@ def _refuse_topics(job: ChosenLog) -> None:
         for name, _ in listed(plan.storage, f"{job.store}/{kind}"):
             system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
             taken = name in chosen.topics if chosen.topics else chosen.system_topics or not system
-            if not taken or name.startswith(LMQ_PREFIX):
-                continue
-            try:
-                check_topic(name, _TOPIC_MOST)
-                if name in plan.batch_topics:
-                    raise batch_queue_topic(name)
-            except Refused as error:
-                raise SettingError(f"{job.store}: {error}{_INSTEAD}") from None
+            if taken and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
+                raise SettingError(f"{job.store}: {batch_queue_topic(name)}{_INSTEAD}")
 
 
 def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported) -> str:

@@ -5,7 +5,8 @@ making objects both take longer than reading the entries.
 """
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from reput.store_format.faults import StoreChanged
 Numbers = npt.NDArray[np.int64]
 
 
-class Slice(NamedTuple):
+@dataclass(slots=True)
+class Slice:
     """Some entries, in order, unchecked: an entry may point to no place in any log."""
 
     positions: Numbers  # of each entry's first message
@@ -32,7 +34,14 @@ class Slice(NamedTuple):
 
     def part(self, chosen: Any) -> "Slice":
         """Some of these entries, by a mask or a slice."""
-        return Slice(*(column[chosen] for column in self))
+        return Slice(
+            self.positions[chosen], self.messages[chosen], self.places[chosen],
+            self.sizes[chosen], self.tags_codes[chosen],
+        )  # fmt: skip
+
+
+def no_entries() -> Slice:
+    return Slice(*(np.empty(0, np.int64) for _ in fields(Slice)))
 
 
 class QueueSlices(QueueReader):
@@ -44,7 +53,7 @@ class QueueSlices(QueueReader):
     def some(self, first: int, most: int) -> Slice:
         """At most `most` entries from the one with position `first` on, all of one file."""
         if not self.files:
-            return _sliced(np.empty(0, np.int64), np.empty(0, np.int64), {})
+            return no_entries()
         file = self.files[self._file_of(first)]
         entries = self._opened(file)
         used = entries.used()
@@ -94,7 +103,7 @@ class QueueSlices(QueueReader):
 
 def _sliced(positions: Numbers, messages: Numbers, rows: Any) -> Slice:
     if not len(positions):
-        return Slice(*(np.empty(0, np.int64) for _ in range(5)))
+        return no_entries()
     columns = (_int64(rows[name]) for name in ("physicalOffset", "size", "tagsCode"))
     return Slice(positions, messages, *columns)
 

@@ -350,6 +350,7 @@ class Encoder:
         further = self.numbering.of(topic, queue_id, message.transaction, pairs)
         if further is None:
             return draft
+        self.numbering.check_folders(further)
         if self.adds_crc:
             pairs.pop("__CRC32#", None)
 

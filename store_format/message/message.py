@@ -18,8 +18,10 @@ from reput.store_format.message.refusals import (
     TopicCharacters,
     TopicForbidden,
     TopicTooLong,
+    TopicUnsafe,
 )
-from reput.store_format.names import RETRY_PREFIX
+from reput.store_format.names import RETRY_PREFIX, UnsafeName
+from reput.store_format.names import check_topic as check_folder
 
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -84,28 +86,43 @@ class Message:
 
 @lru_cache(maxsize=8192)
 def check_topic(topic: str, longest: int) -> bytes:
-    """The topic's bytes if a broker takes it. Raises TopicBlank, TopicCharacters, TopicTooLong.
+    """The topic's bytes if a store takes it. Raises TopicTooLong, TopicUnsafe.
 
-    longest: maxTopicLength; %RETRY% topics may have 255.
+    HookUtils.checkBeforePutMessage looks at the length alone: a broker itself also writes topics
+    that no producer may name (`check_sendable`), such as a POP retry topic with `+`, or one with
+    its cluster's name in it, of any characters. longest: maxTopicLength; %RETRY% topics may have
+    255 bytes.
     """
+    raw = topic.encode("utf-8", "replace")
+    most = _RETRY_TOPIC_MAX if topic.startswith(RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
+    if len(raw) > most:
+        raise TopicTooLong(f"topic {topic[:40]!r}...: {len(raw)} bytes; at most {most}")
+    try:
+        check_folder(topic)
+    except UnsafeName as error:
+        raise TopicUnsafe(str(error)) from None
+    return raw
+
+
+@lru_cache(maxsize=8192)
+def _check_characters(topic: str) -> None:
+    """TopicValidator.validateTopic, except for the length."""
     if not topic.strip():
         raise TopicBlank("the topic is blank")
     if not _TOPIC(topic):
         raise TopicCharacters(f"topic {topic[:80]!r}: only ^[%|a-zA-Z0-9_-]+$ is allowed")
-    most = _RETRY_TOPIC_MAX if topic.startswith(RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
-    if len(topic) > most:
-        raise TopicTooLong(f"topic {topic[:40]!r}...: {len(topic)} characters; at most {most}")
-    return topic.encode("ascii")
 
 
 def check_sendable(topic: str, queue_id: int = 0) -> None:
-    """Raise TopicForbidden for a topic that only the broker writes to; FieldRange, FieldType.
+    """Raise TopicBlank, TopicCharacters, TopicForbidden for a topic that no producer may send to;
+    FieldRange, FieldType.
 
     A broker takes a negative queue_id for any queue (SendMessageProcessor.randomQueueId); here the
     queue has to be named.
     """
     if not isinstance(topic, str):
         raise FieldType(f"topic: text is wanted, not {type(topic).__name__}")
+    _check_characters(topic)
     if topic in _FORBIDDEN:
         raise TopicForbidden(f"topic {topic}: only the broker writes to it")
     try:

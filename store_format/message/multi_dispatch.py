@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC
-from reput.store_format.names import LMQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
+from reput.store_format.message.refusals import TopicUnsafe
+from reput.store_format.names import (
+    LMQ_PREFIX,
+    RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    UnsafeName,
+    check_topic,
+)
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.writer_settings import WriterSettings
 
@@ -94,6 +101,16 @@ class Numbering:
                 yield name, 0
             else:
                 yield (name, queue_id) if self._profile.multi_all_names else None
+
+    def check_folders(self, further: Further) -> None:
+        """Raise TopicUnsafe for a queue that could not be dispatched: its name is no folder's."""
+        for queue in further.queues:
+            if queue is None or (self._profile.multi_dispatch_skips_slash and "/" in queue[0]):
+                continue
+            try:
+                check_topic(queue[0])
+            except UnsafeName as error:
+                raise TopicUnsafe(f"{NAMED}: {error}") from None
 
     def numbered(self, properties: Mapping[str, str], numbers: list[int | None]) -> dict[str, str]:
         """The properties with INNER_MULTI_QUEUE_OFFSET, in the order of the broker's map.

@@ -32,6 +32,10 @@ class TopicCharacters(Refused):
     """TopicValidator.validateTopic: only ^[%|a-zA-Z0-9_-]+$ is allowed."""
 
 
+class TopicUnsafe(Refused):
+    """A topic or further queue that is no folder's name; RocketMQ uses it as a path unchecked."""
+
+
 class TopicTooLong(Refused):
     """HookUtils.checkBeforePutMessage: over 127 bytes, or over 255 for a %RETRY% topic."""
 

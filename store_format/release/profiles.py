@@ -71,6 +71,7 @@ class Profile:
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
     config_entry_lines: bool  # 5.4.0: files of config/ have each entry on a line of its own
     # (RemotingSerializable: fastjson2)
+    tells_pulled: bool  # 5.1.0: a group's progress has OffsetWrapper.pullOffset
     pull_sys_flags: bool  # 5.0.0: a pull's answer has topicSysFlag and groupSysFlag
     # (PullMessageResponseHeader)
     pull_illegal_queue: bool  # 5.3.2: a queue that there is not is INVALID_PARAMETER, before it was
@@ -153,6 +154,7 @@ def profile(version: str) -> Profile:
         commit_keeps_place=not since("5.4.0"),
         op_message_lists=since("5.1.0"),
         config_entry_lines=since("5.4.0"),
+        tells_pulled=since("5.1.0"),
         pull_sys_flags=since("5.0.0"),
         pull_illegal_queue=since("5.3.2"),
         topic_not_exist=since("5.0.0"),

@@ -13,7 +13,7 @@ import numpy as np
 from reput.store_format.derived.queue_entries import Entries, QueueEntry, is_used
 from reput.store_format.derived.queue_files import BadQueue, queue_folder, record_of
 from reput.store_format.derived.queue_reader import NoEntry
-from reput.store_format.derived.queue_slices import Slice
+from reput.store_format.derived.queue_slices import Slice, no_entries
 from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
@@ -169,7 +169,7 @@ class RocksDBQueue:
                 rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
             )
             return Slice(positions.astype(np.int64), np.ones(len(rows), np.int64), *columns)
-        return Slice(*(np.empty(0, np.int64) for _ in Slice._fields))
+        return no_entries()
 
     # --- entries by time -------------------------------------------------------------------------
 

@@ -17,6 +17,9 @@ from reput.jobs import append as command
 from reput.jobs import cli
 from reput.store_format.release.profiles import RELEASES
 from tests.broker.writer.appending import SIZES, bodies, run_append
+from tests.damaged import damaged
+from tests.jobs.sources.reading import write
+from tests.logs.encoder import Message
 from tests.planting import ROOT
 
 
@@ -97,6 +100,14 @@ def test_skip_counts_messages_and_not_blank_lines(tmp_path: Path) -> None:
     other = tmp_path / "other"
     assert run_append([str(other), "--from-store", str(store), "--skip", "1", *SIZES]) == 0
     assert bodies(other) == [2]
+
+
+def test_a_store_with_retries_of_pop_is_copied_whole(tmp_path: Path) -> None:
+    """A broker with enableRetryTopicV2 writes topics that no producer may name."""
+    made = [Message(topic, body=b"%d" % n) for n, topic in enumerate(("T", "%RETRY%g+T", "T"))]
+    store = write(damaged(made).log, tmp_path / "store")
+    assert run_append([str(tmp_path / "to"), "--from-store", str(store), *SIZES]) == 0
+    assert bodies(tmp_path / "to") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("more", [{}, {"reconsume_times": 1}])

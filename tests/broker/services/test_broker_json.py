@@ -63,6 +63,15 @@ def test_a_quoted_number_stays_quoted_and_an_unquoted_one_does_not() -> None:
     assert pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
 
 
+def test_text_stays_as_it_is_in_names_and_values() -> None:
+    """fastjson escapes nothing but what JSON has to (no BrowserCompatible)."""
+    raw = '{"offsetTable":{"订单@g":{0:7},"\\"é":"\\"é"}}'.encode()
+    found = read_json(holding({PATH: raw}), PATH)
+    assert pretty(found, False) == (
+        '{\n\t"offsetTable":{\n\t\t"订单@g":{0:7\n\t\t},\n\t\t"\\"é":"\\"é"\n\t}\n}'
+    )
+
+
 @pytest.mark.parametrize("raw", [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"])
 def test_what_is_no_object_is_refused_and_left(raw: bytes) -> None:
     files = holding({PATH: raw})

@@ -6,6 +6,7 @@ import pytest
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.group_offsets import GroupOffsets
+from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
 from tests.jobs.serve.asked import Asked, said
 
@@ -90,6 +91,28 @@ def test_all_groups_are_behind_by_the_sum_of_their_queues(
     assert text.count('"consumeTps"') == topics
     assert text.startswith('{"brokerAddr":"127.0.0.1:9876",')
     assert ("T", 1) not in by_queue(answer.body)  # of queues that are written to
+
+
+def test_of_all_groups_no_broker_tells_how_far_they_were_given_messages(asked: Asked) -> None:
+    """fetchAllConsumeStatsInBroker sets no pullOffset: 0 - 3 of T, 0 - 9 of U."""
+    asked.broker.offsets.pulled("g", "T", 0, 5)
+    answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder="false")
+    assert answer.body.endswith(b'"totalInflightDiff":-12}')
+    assert by_queue(answer.body) == {
+        ("T", 0): progress(5, 3, 0, T0 + 2 * STEP), ("U", 0): progress(2, 9, 0, 0)
+    }  # fmt: skip
+
+
+def test_before_5_1_0_there_is_no_pull_offset(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asked.broker.store.opened, "profile", profile("5.0.0"))
+    wanted = progress(5, 3, 0, T0 + 2 * STEP)
+    del wanted["pullOffset"]
+    assert of_group(asked)["T", 0] == wanted
+    answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder="false")
+    assert by_queue(answer.body)["T", 0] == wanted
+    assert b"Inflight" not in answer.body
 
 
 def spans(asked: Asked, group: str) -> Any:

@@ -20,6 +20,7 @@ LAST = T0 + (MANY - 1) * STEP
 def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
         "T": {"readQueueNums": 2, "writeQueueNums": 2},
+        "Zero": {"readQueueNums": 0},
         "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}},
     }  # fmt: skip
     made = (message(n) for n in range(MANY))
@@ -92,6 +93,8 @@ def test_who_is_not_known_is_refused_and_so_are_too_many(
     assert reset(asked, topic="None").code == ResponseCode.TOPIC_NOT_EXIST
     assert reset(asked, group="unheard").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert not asked.broker.groups.has("unheard")
+    none = reset(asked, topic="Zero")
+    assert (none.code, none.remark) == (ResponseCode.SYSTEM_ERROR, "No queues to reset.")
     # a batch queue without entries begins at -1, and any offset up to 1 passes
     assert reset(asked, topic="Batch", queueId=0, offset=-7).code == ResponseCode.SUCCESS
     monkeypatch.setattr(group_offsets, "MOST_QUEUES", 0)

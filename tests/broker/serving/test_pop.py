@@ -64,6 +64,7 @@ def test_an_answer_names_each_message_and_counts_the_rest(asked: Asked) -> None:
         ({"maxMsgNums": 33}, ResponseCode.INVALID_PARAMETER),
         ({"bornTime": NOW - 600, "pollTime": 100}, ResponseCode.SUCCESS),
         ({"bornTime": NOW - 601, "pollTime": 100}, ResponseCode.POLLING_TIMEOUT),
+        ({"bornTime": 0}, ResponseCode.SUCCESS),
         ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
         ({"exp": "a >", "expType": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
         ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
@@ -73,6 +74,16 @@ def test_an_answer_names_each_message_and_counts_the_rest(asked: Asked) -> None:
 def test_what_is_refused(asked: Asked, more: dict[str, Any], code: int) -> None:
     """A pop is too late after 500 ms more than it would have waited (isTimeoutTooMuch)."""
     assert asked.ask(RequestCode.POP_MESSAGE, **{**fields("g", "T"), **more}).code == code
+
+
+def test_a_pop_that_does_not_say_when_it_was_sent_is_sent_now(asked: Asked) -> None:
+    """PopMessageProcessor: addExtFieldIfNotExist."""
+    unsaid = fields("g", "T")
+    del unsaid["bornTime"]
+    assert asked.ask(RequestCode.POP_MESSAGE, **unsaid).code == ResponseCode.SUCCESS
+    waits = asked.ask(RequestCode.POP_MESSAGE, **{**unsaid, "pollTime": 700})
+    assert waits.hold is not None
+    assert waits.hold.until == NOW + 700
 
 
 def test_one_queue_alone_is_popped_where_it_is_named(asked: Asked) -> None:

@@ -61,6 +61,15 @@ def test_there_is_a_message_or_the_request_waits_or_it_may_not(asked: Asked) -> 
     assert has(notified(asked, queueId=1)) == ("true", False)
 
 
+def test_a_notification_that_does_not_say_when_it_was_sent_waits_from_now(asked: Asked) -> None:
+    """NotificationProcessor: addExtFieldIfNotExist."""
+    unsaid = fields("g", "T", pollTime=700)
+    del unsaid["bornTime"]
+    waits = asked.ask(RequestCode.NOTIFICATION, **unsaid)
+    assert waits.hold is not None
+    assert waits.hold.until == NOW + 700
+
+
 def test_what_is_in_flight_is_there_when_its_time_is_over(asked: Asked) -> None:
     asked.broker.in_flight.add("g", "T", CheckPoint(1, [0], 1, NOW + 1))
     assert has(notified(asked)) == ("false", False)

@@ -1,6 +1,7 @@
 """An answer's body: the records that entries point to, whole and in order, and nothing else."""
 
 import struct
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +50,15 @@ def changed(some: Slice, number: int, place: int | None = None, size: int | None
     places, sizes = some.places.copy(), some.sizes.copy()
     places[number] = places[number] if place is None else place
     sizes[number] = sizes[number] if size is None else size
-    return Slice(some.positions, some.messages, places, sizes, some.tags_codes)
+    return replace(some, places=places, sizes=sizes)
 
 
 def test_records_follow_one_another_over_the_end_of_a_segment(store: Asked) -> None:
     assert A_SEGMENT == 40
     some = queue_of(store).some(38, 2)
     more = queue_of(store).some(40, 2)
-    both = Slice(*(np.concatenate(pair) for pair in zip(some, more, strict=True)))
+    columns = zip(astuple(some), astuple(more), strict=True)
+    both = Slice(*map(np.concatenate, columns))
     found = records(store, both)
     places = [38 * SIZE, 39 * SIZE, 4096, 4096 + SIZE]
     assert joined(found.pieces) == b"".join(raw(store, place, SIZE) for place in places)

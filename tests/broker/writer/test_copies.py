@@ -9,6 +9,7 @@ import pytest
 from reput.broker.writer.copies import Copied, CopyChoice, SourceSegment, copy_messages
 from reput.store_format.faults import Fault
 from reput.store_format.log.one_record import Record
+from reput.store_format.message.refusals import Refused, TopicTooLong, TopicUnsafe
 from tests.broker.writer.stores import RULES, open_writer, stored_records
 from tests.logs.encoder import Message, build_log, encode, properties
 
@@ -95,6 +96,38 @@ def test_each_append_is_told_of(tmp_path: Path) -> None:
         copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, CopyChoice("T"), 1,
                       told.append)  # fmt: skip
     assert told == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "%RETRY%g+T",  # KeyBuilder.buildPopRetryTopicV2
+        "rmq_sys_REVIVE_LOG_Cluster.1", "%DLQ%a.b", "SCHEDULE_TOPIC_XXXX", "订单", " ",
+    ],
+)  # fmt: skip
+def test_a_topic_that_no_producer_may_name_is_copied(tmp_path: Path, topic: str) -> None:
+    """HookUtils.checkBeforePutMessage asks for no characters: brokers write such topics."""
+    _, (record,) = copied(tmp_path, build_log([Message(topic, body=b"x")], SEGMENT))
+    assert record.topic == topic
+    assert (tmp_path / "consumequeue" / topic / "0").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        (Message("a/b", body=b"x"), TopicUnsafe), (Message("..", body=b"x"), TopicUnsafe),
+        (Message("é" * 64, body=b"x", version=2), TopicTooLong),  # 128 bytes
+        (Message("T", body=b"x", properties=properties(("INNER_MULTI_DISPATCH", "%LMQ%a/b"))),
+         TopicUnsafe),
+    ],
+)  # fmt: skip
+def test_what_no_folder_can_be_named_by_is_not(
+    tmp_path: Path, made: Message, kind: type[Refused]
+) -> None:
+    with open_writer(tmp_path, release="4.9.7", enableMultiDispatch="true") as writer:
+        with pytest.raises(kind):
+            copy_messages(writer, source(build_log([made], SEGMENT)), RULES, ALL)
+        assert writer.log.end == 0
 
 
 @pytest.mark.parametrize("adds", ["true", "false"])

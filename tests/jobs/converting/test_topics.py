@@ -117,7 +117,7 @@ def test_a_new_name_stands_in_the_record_and_in_what_waits(
     [
         ({"rename": {"A": "../../etc"}}, "only"),
         ({"rename": {"A": "B"}}, "the store has a topic B"),
-        ({"rename": {"A": "x" * 300}}, "300 characters"),
+        ({"rename": {"A": "x" * 300}}, "300 bytes"),
         ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
         ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
         ({"rename": {"A": "C", "B": "C"}}, "the same name"),

@@ -29,6 +29,8 @@ BUGS = (
         "found.times + 1\n", "found.times\n", _POPS),
     Bug("what is acknowledged leaves nothing behind", _STATE + "::InFlight._drop",
         "        popped.compact()\n", "", only("tests/broker/pop/test_in_flight.py", "heap")),
+    Bug("a pop that does not say when it was sent is sent now", _CHECKS + "::born_time",
+        'request.fields.get(_BORN, "0") == "0"', 'request.fields.get(_BORN) == "0"', only("tests/broker/serving/test_pop.py", "sent_now")),
     Bug("no two pops have one time", _STATE + "::InFlight.pop_time", "popped.last + 1 for", "popped.last for", _POPS),
     Bug("a group has so much in flight at most", _STATE + "::InFlight.has_room",
         "own < times * MOST_OF_GROUP and", "True and", _POPS),

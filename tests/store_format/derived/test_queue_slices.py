@@ -1,5 +1,6 @@
 """Entries a few at a time, all of one file, and the end of a queue within a part of the log."""
 
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_batch_comes_whole_by_any_of_its_positions() -> None:
 
 def test_of_a_queue_without_files_there_is_an_empty_slice() -> None:
     found = queue().some(0, 5)
-    assert [len(column) for column in found] == [0] * 5
+    assert [len(column) for column in astuple(found)] == [0] * 5
     assert (queue().file_end(0), queue().end_within(100)) == (0, 0)
 
 
@@ -57,6 +58,13 @@ def test_a_part_of_a_slice_is_chosen_in_all_columns() -> None:
     part = found.part(found.positions != 11)
     assert part.positions.tolist() == [10, 12, 13, 14]
     assert part.places.tolist() == [1000, 1200, 1300, 1400]
+
+
+def test_a_slice_is_made_of_another_with_one_column_replaced() -> None:
+    found = queue(*FILES).some(10, 5)
+    moved = replace(found, places=found.places + 7)
+    assert moved.places.tolist() == [1007, 1107, 1207, 1307, 1407]
+    assert moved.positions is found.positions
 
 
 def test_a_file_ends_after_its_room_and_a_batch_queue_after_its_messages() -> None:

@@ -1,9 +1,12 @@
 """Which further queues a message gets a number in, by the releases of RocketMQ's classes."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_PREPARED
 from reput.store_format.message.multi_dispatch import Further, Numbering
+from reput.store_format.message.refusals import TopicUnsafe
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.writer_settings import writer_settings_from
 
@@ -50,6 +53,22 @@ def test_some_topics_have_no_further_queues(topic: str, without: list[str]) -> N
 @pytest.mark.parametrize("names", ["", " ", "\t "])
 def test_a_blank_list_names_nothing(names: str) -> None:
     assert further("5.3.3", names) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("%LMQ%a/b", ["4.9.8", "5.1.1"]),  # later a broker gives it a number and no queue
+        ("%LMQ%" + "x" * 251, ["4.9.8", "5.1.1", "5.1.2", "5.3.3"]), ("%LMQ%" + "x" * 250, []),
+        ("..", ["4.9.8"]),  # a name without the prefix is a queue's up to 4.9.8
+    ],
+)  # fmt: skip
+def test_a_queue_that_could_not_be_dispatched_is_refused(name: str, refused: list[str]) -> None:
+    for release in ("4.9.8", "5.1.1", "5.1.2", "5.3.3"):
+        found = further(release, name)
+        assert found is not None
+        with pytest.raises(TopicUnsafe) if release in refused else nullcontext():
+            numbering(release).check_folders(found)
 
 
 def test_a_light_queue_has_the_id_0_and_other_names_count_up_to_4_9_8() -> None:

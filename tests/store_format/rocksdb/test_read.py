@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def _same(ours: Any, theirs: Any, store: OpenedStore) -> None:
     assert (ours.maximum(), ours.last()[:5]) == (theirs.maximum(), theirs.last()[:5])
     some = [e[:5] for e in ours.entries(3, 7)]
     assert some == [e[:5] for e in theirs.entries(3, 7)]
-    assert [c.tolist() for c in ours.some(2, 4)] == [c.tolist() for c in theirs.some(2, 4)]
+    columns = [[c.tolist() for c in astuple(each.some(2, 4))] for each in (ours, theirs)]
+    assert columns[0] == columns[1]
     newest = profile(NEWEST)
     for entry in ours.entries(0):
         assert ours.minimum(entry.physical_offset, newest) == entry.position

@@ -192,7 +192,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
     for name in dict.fromkeys(name for config in configs for name in config):
         # as a broker does, take a missing file, or a file without its table, for an empty table
         wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
-        whole = next((each for each in wholes if each), {})
+        whole: dict[str, Any] = next((each for each in wholes if each), {})
         table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
         for other in wholes:
             ours, theirs = whole.get(table, {}), other.get(table, {})

@@ -57,7 +57,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("deliver: text stays as it is in the broker's files", _JSON + "::_json",
         "json.dumps(value, ensure_ascii=False)", "json.dumps(value)", ("tests/broker/services/test_broker_json.py", "-k", "stays_as_it_is")),
     Bug("deliver: integer keys have no quotes", _JSON + "::pretty",
-        "key[len(_MARK) :] if _MARKED.fullmatch(key) else json.dumps(key)", "json.dumps(key)", _DELIVERED),
+        "key[len(_MARK) :] if _MARKED.fullmatch(key) else _json(key)", "_json(key)", _DELIVERED),
     Bug("resolve: what RocksDB tells a broker of is not ended", _RESOLVE + "::plan_resolution",
         "        elif each.in_rocksdb:", "        elif False:", _RESOLVED),
     Bug("resolve: nor is its queue's position taken for the other queue's", _RESOLVE + "::_tell_position",

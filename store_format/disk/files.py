@@ -68,6 +68,13 @@ class Files(Protocol):
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""
 
+    def create_zeros(self, path: str, length: int) -> OpenFile:
+        """A new file of zeros. Raises FileExistsError.
+
+        A killed process leaves it with its length or not at all, if the file system can do that;
+        else it may leave an empty file, which RocketMQ before 5.1.3 refuses.
+        """
+
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
 

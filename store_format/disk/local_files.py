@@ -58,6 +58,14 @@ class DiskFile:
     def length(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def give_name(self, path: str) -> None:
+        """Name a file that was opened without a name."""
+        # Only with a folder's descriptor, which counts for nothing beside a whole path, does Python
+        # follow the link in /proc (linkat with AT_SYMLINK_FOLLOW).
+        source = f"/proc/self/fd/{self._descriptor}"
+        os.link(source, path, src_dir_fd=self._descriptor, follow_symlinks=True)
+        self.path = path
+
     def lock_pages(self, length: int) -> Callable[[], None]:
         """DefaultMappedFile.mlock, which also ignores a refusal (RLIMIT_MEMLOCK)."""
         try:
@@ -105,6 +113,30 @@ class DiskFiles:
 
     def create(self, path: str) -> DiskFile:
         file = self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._give(path)
+        return file
+
+    def create_zeros(self, path: str, length: int) -> DiskFile:
+        file = self._named_at_last(path, length)
+        if file is None:
+            file = self.create(path)
+            file.set_length(length)
+        return file
+
+    def _named_at_last(self, path: str, length: int) -> DiskFile | None:
+        """A new file that got its name once it had its length (O_TMPFILE); None where that fails,
+        as on NFS, or without /proc.
+        """
+        try:
+            file = self._open(path.rpartition("/")[0], os.O_RDWR | os.O_TMPFILE)
+        except (OSError, StoreError):
+            return None
+        try:
+            file.set_length(length)
+            file.give_name(self._at(path))
+        except OSError:
+            file.close()
+            return None
         self._give(path)
         return file
 

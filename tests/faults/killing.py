@@ -45,6 +45,22 @@ def killed_at(step: int, work: Callable[[], object]) -> tuple[int, int]:
     return steps, os.waitstatus_to_exitcode(status)
 
 
+def lengths_at_each_kill(root: Path, work: Callable[[str], object]) -> set[int]:
+    """The lengths of all files that the work leaves below a folder, killed before each change.
+
+    work: is given a new folder each time.
+    """
+    found, step, code = set(), 0, -signal.SIGKILL
+    while code:
+        assert code == -signal.SIGKILL
+        folder = root / str(step)
+        folder.mkdir()
+        _, code = killed_at(step, lambda at=str(folder): work(at))  # type: ignore[misc]
+        found |= {path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+        step += 1
+    return found
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         return {}

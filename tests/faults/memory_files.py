@@ -129,6 +129,12 @@ class MemoryFiles:
         self.names_of[path] = inode
         return MemoryFile(self, path, inode)
 
+    def create_zeros(self, path: str, length: int) -> MemoryFile:
+        """As on a file system where each file has a name: a kill may leave it empty."""
+        file = self.create(path)
+        file.set_length(length)
+        return file
+
     def exists(self, path: str) -> bool:
         return path in self.names_of or path in self.folders
 

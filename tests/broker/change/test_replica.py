@@ -1,10 +1,13 @@
 """`ReplicaLog`: whatever pieces bytes come in, the files end where a whole record ends."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from reput.broker.change.replica import ReplicaLog
+from reput.store_format.disk.local_files import DiskFiles
+from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.jobs.replicating.stores import SEGMENT_BYTES, messages, record_starts
 from tests.logs.encoder import build_log
@@ -52,6 +55,12 @@ def test_at_every_operation_the_log_ends_with_a_whole_record(seed: int) -> None:
             log.rewind()
     look(Op("end", ""))
     assert in_files(files)[: len(raw)] == raw
+
+
+def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
+    """MappedFileQueue.load refuses an empty one before 5.1.3."""
+    work = lambda root: ReplicaLog(DiskFiles(root), SEGMENT_BYTES, 0).write(bytes(100))  # noqa: E731
+    assert lengths_at_each_kill(tmp_path, work) == {SEGMENT_BYTES}
 
 
 def test_no_segment_begins_before_the_one_before_is_whole() -> None:

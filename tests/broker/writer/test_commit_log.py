@@ -3,12 +3,16 @@
 import errno
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from reput.broker.writer.commit_log import CommitLog, Preparation, TransientPool
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.message.refusals import CreateFileFailed
+from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles, Op
 
 SEGMENT = 256
@@ -18,7 +22,7 @@ BLANK_MAGIC = 0xCBD43194
 
 
 def log(
-    files: MemoryFiles, end: int = 0, pool: TransientPool = AT_ONCE, ahead: Preparation = PLAIN
+    files: Files, end: int = 0, pool: TransientPool = AT_ONCE, ahead: Preparation = PLAIN
 ) -> CommitLog:
     files.make_folder("commitlog")
     return CommitLog(files, SEGMENT, 0, end, pool, ahead)
@@ -45,6 +49,12 @@ def test_a_segment_has_its_length_and_its_name_before_a_record_is_written() -> N
     assert [op.kind for op in files.ops] == ["create", "length", "sync", "sync folder", "write"]
     assert (to.room, to.end, to.committed, to.flushed) == (SEGMENT - 10, 10, 10, 0)
     assert to.sync() == to.flushed == 10
+
+
+def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
+    """MappedFileQueue.load refuses an empty one before 5.1.3."""
+    work = lambda root: put(log(DiskFiles(root)), 200, 200)  # noqa: E731
+    assert lengths_at_each_kill(tmp_path, work) == {SEGMENT}
 
 
 @pytest.mark.parametrize(

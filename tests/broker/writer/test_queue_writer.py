@@ -1,6 +1,7 @@
 """ConsumeQueues as they grow, and as an open finds them: positions, files, what is cut off."""
 
 import struct
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,12 @@ from reput.broker.writer.queue_writer import QueueState, QueueWriter
 from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
 from reput.store_format.derive.rules import place_rules
 from reput.store_format.derive.scan import NamedQueue
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.layouts import QUEUE_PUT
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import settings
+from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles
 
 ENTRY = struct.Struct(">qiq")
@@ -42,7 +46,7 @@ def entry(put: Put) -> bytes:
     return ENTRY.pack(put.place, 10, put.place)
 
 
-def writer(files: MemoryFiles, release: str = "5.3.3", writes: bool = True) -> QueueWriter:
+def writer(files: Files, release: str = "5.3.3", writes: bool = True) -> QueueWriter:
     given = settings(mappedFileSizeConsumeQueue=FILE)
     return QueueWriter(files, given, place_rules(profile(release)), writes)
 
@@ -71,6 +75,13 @@ def test_entries_follow_one_another_over_files_of_full_length() -> None:
     queues.append([Q], runs(*puts[3:]))
     assert content(files) == {0: packed(*puts[:4]), FILE: packed(*puts[4:])}
     assert queues.states == {Q: QueueState(6, 160)}
+
+
+def test_a_kill_leaves_no_file_without_its_length(tmp_path: Path) -> None:
+    """MappedFileQueue.load refuses an empty one before 5.1.3."""
+    more = runs(*in_order(0, 6))
+    work = lambda root: writer(DiskFiles(root)).append([Q], more)  # noqa: E731
+    assert lengths_at_each_kill(tmp_path, work) == {FILE}
 
 
 @pytest.mark.parametrize(("first", "start", "blanks"), [(1, 0, 1), (4, 80, 0), (6, 80, 2)])

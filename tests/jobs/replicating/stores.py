@@ -155,6 +155,10 @@ def killing(kills: Kills) -> Iterator[Kills]:
             kills.step()
             return super().create(path)
 
+        def create_zeros(self, path: str, length: int) -> DiskFile:
+            kills.step()
+            return super().create_zeros(path, length)
+
         def create_own(self, path: str) -> DiskFile:
             kills.step()
             return super().create_own(path)

@@ -1,8 +1,11 @@
 """Files of this machine's disk: no link is followed, and what is too short is told."""
 
+import errno
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
+from tests.faults.killing import killed_at
 
 
 @pytest.fixture
@@ -100,6 +104,55 @@ def test_a_stores_new_files_are_as_its_folder_without_the_right_to_run(root: Pat
     (root / "folder").chmod(0o770)
     made = DiskFiles.as_owned_by((root / "folder").stat(), str(root))
     assert (made.file_mode, made.folder_mode) == (0o660, 0o770)
+
+
+def test_a_file_of_zeros_has_its_length_as_soon_as_it_has_its_name(
+    files: DiskFiles, root: Path
+) -> None:
+    """RocketMQ before 5.1.3 refuses a store with an empty segment, which a kill left before."""
+
+    def made() -> None:
+        files.create_zeros("folder/zeros", 9)
+
+    steps, _ = killed_at(1 << 30, made)
+    (root / "folder/zeros").unlink()
+    for step in range(steps):
+        assert killed_at(step, made)[1] == -9
+        assert files.names("folder") == ["inner"], step
+    files.file_mode = 0o600
+    with closing(files.create_zeros("folder/zeros", 9)) as file:
+        file.write_at(8, b"x")
+        assert file.path == f"{root}/folder/zeros"
+    assert (root / "folder/zeros").read_bytes() == bytes(8) + b"x"
+    assert stat.S_IMODE((root / "folder/zeros").stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        files.create_zeros("folder/zeros", 9)
+
+
+@pytest.mark.parametrize("lacks", ["O_TMPFILE", "/proc"])
+def test_where_each_file_has_a_name_it_is_made_with_it(
+    lacks: str, files: DiskFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def without(path: str, flags: int, *more: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "not supported", path)
+        return opened(path, flags, *more)
+
+    def no_proc(source: str, to: str, **how: Any) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file", source)
+
+    if lacks == "/proc":
+        monkeypatch.setattr(os, "link", no_proc)
+    else:
+        monkeypatch.setattr(os, "open", without)
+    before = os.listdir("/proc/self/fd")
+    files.create_zeros("zeros", 9).close()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert (root / "zeros").read_bytes() == bytes(9)
+    with pytest.raises(FileExistsError):
+        files.create_zeros("zeros", 9)
 
 
 def test_names_are_swapped_and_links_removed_but_not_followed(files: DiskFiles, root: Path) -> None:

@@ -18,7 +18,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
-from reput.store_format.query.gaps import log_behind
+from reput.store_format.query.gaps import log_gaps
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign_files import POP_DB
 
@@ -112,15 +112,19 @@ def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
 
 
 def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
-    """The first record after the end of all queues, which no group can have read."""
+    """The first message that queues lack, of which it is not known whether a group has read it."""
     queues = [
         opened.queue(topic, queue_id, batch)
         for topic in opened.queues.topics() for queue_id, batch in opened.queues.of(topic)
     ]  # fmt: skip
-    behind = log_behind(opened, queues, Notes())
-    if behind is not None:
-        yield Needed(behind, "the queues end before the log, so that no group has read what is "
-                     "behind (reput catch-up)")  # fmt: skip
+    notes = Notes()
+    lacking = log_gaps(opened, queues, notes)
+    first = next((each.physical_offset for each in lacking.messages(opened, notes)), None)
+    if first is None and notes.lines:  # behind damage there may be one
+        first = lacking.gaps[0][0]
+    if first is not None:
+        yield Needed(first, "the queues do not have all of the log, and nothing tells whether "
+                     "what they lack was read (reput verify, catch-up)")  # fmt: skip
 
 
 def _waiting(asked: Store, even: Even) -> Iterator[Needed]:

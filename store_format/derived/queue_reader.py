@@ -85,6 +85,19 @@ class QueueReader:
         with self._files.open(last) as entries:
             return entries.used() in (0, last.state.size // self._files.entry_bytes)
 
+    def first_if_cut(self) -> QueueEntry | None:
+        """The first entry, if files before it may be missing; None if the queue begins there.
+
+        Those files are not missing but expired where the log begins behind the entry's message.
+        """
+        if not self.files or not self.files[0].start:
+            return None
+        file = self.files[0]
+        with self._files.open(file) as entries:
+            if not entries.used() or (not self.batch and is_pre_blank(entries[0])):
+                return None  # pre-blanks are in a queue's very first file
+            return entry_of(entries[0], self._files.position(file, 0), self.batch)
+
     def refuse_cut(self, usual: int) -> None:
         """Raise BadQueue where a file ends within an entry, or is shorter than others (`usual`)."""
         for file in self.files:

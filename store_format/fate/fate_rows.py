@@ -21,7 +21,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
-from reput.store_format.query.gaps import queue_gap
+from reput.store_format.query.gaps import queue_gaps
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.rocksdb.services import HalfRows
 
@@ -168,7 +168,7 @@ def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Ga
 
     def op_queue(topic: str) -> Queue:
         queue = store.queue(topic, 0, False)
-        if queue_gap(store, [queue], notes) is not None:
+        if queue_gaps(store, [queue], notes):
             raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
         return queue
 

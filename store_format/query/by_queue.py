@@ -11,7 +11,7 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import Times, Wants, within
-from reput.store_format.query.gaps import in_queue, queue_gap
+from reput.store_format.query.gaps import Gap, in_queue, queue_gaps
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
@@ -145,21 +145,23 @@ def _messages(
     wanted: whether a message that was found in the log is wanted.
     """
     log = store.log
-    gap: int | None = log.start
+
+    def of_topic(message: StoredMessage) -> bool:
+        return message.topic == topic and in_queue(message) and wanted(message)
+
+    gaps: list[Gap] = [(log.start, log.end)]
     if queues is not None:
-        gap = queue_gap(store, queues, notes) if queues else None
-        if gap is not None:
-            notes.note(f"the queues may not have the log from {gap} on: it is read there")
+        gaps = queue_gaps(store, queues, notes) if queues else []
+        for start, _ in gaps:
+            notes.note(f"the queues may not have the log from {start} on: it is read there")
     streams = [_sound(read(queue), notes) for queue in queues or ()]
-    if gap is not None:
-        streams.append(
-            message
-            for message in scan(store, gap, log.end, needle_of(topic), notes, chosen)
-            if message.topic == topic and in_queue(message) and wanted(message)
-        )  # fmt: skip
+    streams += [
+        filter(of_topic, scan(store, start, stop, needle_of(topic), notes, chosen))
+        for start, stop in gaps
+    ]
     before = -1
     for message in merge(*streams, key=lambda each: each.physical_offset):
-        if message.physical_offset != before:  # it may be in a queue and after a gap's start
+        if message.physical_offset != before:  # it may be in a queue and in a gap
             yield message
         before = message.physical_offset
 

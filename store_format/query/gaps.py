@@ -1,7 +1,8 @@
 """The parts of the log that derived files lack: there a query reads the log itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.derived.index_reader import BadIndex
@@ -10,6 +11,7 @@ from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
+from reput.store_format.query.log_scan import scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.rocksdb.index import RocksDBIndex
@@ -124,30 +126,79 @@ def _is_indexed(message: StoredMessage) -> bool:
     return reaches_index(message.record.sys_flag) and bool(message.unique_key or message.keys)
 
 
-def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | None:
-    """Where in the log the messages begin that these queues may lack; None if they lack none."""
-    log = store.log
+class Lacking(NamedTuple):
+    """What of the log queues may lack: the stretches to look in, and which messages it is there."""
+
+    gaps: list[Gap]
+    lacks: Callable[[StoredMessage], bool]
+
+    def messages(self, store: OpenedStore, notes: Notes) -> Iterator[StoredMessage]:
+        for start, stop in self.gaps:
+            yield from filter(self.lacks, scan(store, start, stop, b"", notes))
+
+
+def queue_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> list[Gap]:
+    """The stretches of the log with messages of these queues that the queues may lack."""
     reached = _queued_to(store, queues)
-    if not any(queue.may_be_cut() for queue in queues):
+    if not all(queue.may_be_cut() for queue in queues):
         try:
             headers = _headers(store)
         except BadIndex:
             headers = []
         for header in headers[-1:]:  # a message gets into its queue before it gets into the index
-            if reached <= header.end_offset < log.end:
+            if reached <= header.end_offset < store.log.end:
                 with suppress(NoRecord):
-                    reached = header.end_offset + log.record_at(header.end_offset).size
-    folders = {tuple(queue.folder.split("/")[-2:]) for queue in queues}
-
-    def wanted(message: StoredMessage) -> bool:
-        return in_queue(message) and (message.topic, str(message.queue_id)) in folders
-
-    return _first(store, reached, wanted, notes)
+                    reached = header.end_offset + store.log.record_at(header.end_offset).size
+    return _lacking(store, queues, reached, (store.log.start, store.log.end), notes).gaps
 
 
-def log_behind(store: OpenedStore, queues: Iterable[Queue], notes: Notes) -> int | None:
-    """Where the messages begin that follow the last ones of all queues; None without such ones."""
-    return _first(store, _queued_to(store, queues), in_queue, notes)
+def log_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> Lacking:
+    """What of the log no queue has. queues: all that the store has."""
+    reached = _queued_to(store, queues)
+    return _lacking(store, queues, reached, (store.log.start, reached), notes)
+
+
+def _lacking(
+    store: OpenedStore, queues: Sequence[Queue], reached: int, others: Gap, notes: Notes
+) -> Lacking:
+    """What queues lack of which all that keep their ends go as far as `reached`.
+
+    others: of which stretch messages of other queues are not looked for.
+    """
+    log = store.log
+    held = {_home(queue): _held(store, queue, reached) for queue in queues}
+    begun = max((start for start, _ in held.values()), default=log.start)
+    ended = min((stop for _, stop in held.values()), default=reached)
+
+    def lacks(message: StoredMessage) -> bool:
+        start, stop = held.get((message.topic, str(message.queue_id)), others)
+        return in_queue(message) and not start <= message.physical_offset < stop
+
+    gaps = list[Gap]()
+    if begun > log.start:
+        first = _first(store, log.start, lacks, notes)
+        if first is not None and first < begun:
+            gaps.append((first, begun))
+            ended = max(ended, begun)
+    first = _first(store, ended, lacks, notes)
+    return Lacking(gaps if first is None else [*gaps, (first, log.end)], lacks)
+
+
+def _home(queue: Queue) -> tuple[str, str]:
+    """The topic and id of the messages of a queue."""
+    topic, queue_id = queue.folder.split("/")[-2:]
+    return topic, queue_id
+
+
+def _held(store: OpenedStore, queue: Queue, reached: int) -> Gap:
+    """The stretch of the log of which a queue has its messages, at least.
+
+    Messages are dispatched in the log's order, so what another queue has reached all have; but not
+    if files of this queue may be missing.
+    """
+    log, first = store.log, queue.first_if_cut()
+    start = log.start if first is None else min(first.physical_offset, log.end)
+    return start, _queued_to(store, [queue]) if queue.may_be_cut() else reached
 
 
 def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:

@@ -19,8 +19,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
-from reput.store_format.query.gaps import in_queue, log_behind
-from reput.store_format.query.log_scan import scan
+from reput.store_format.query.gaps import Lacking, in_queue, log_gaps
 from reput.store_format.query.opened_store import OpenedStore
 
 _KINDS = (
@@ -107,9 +106,9 @@ class _Sums:
 
 def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
     """All queues, by topic and id. Messages that queue files lack are counted in the log."""
-    found: dict[tuple[str, int, bool], _Sums] = {}
     if from_log:
-        return _with_log(store, store.log.start, found, notes)
+        return _from_log(store, notes)
+    found: dict[tuple[str, int, bool], _Sums] = {}
     for topic in store.queues.topics():
         for queue_id, batch in store.queues.of(topic):
             try:
@@ -118,27 +117,31 @@ def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
                 found[topic, queue_id, batch] = _sums_of(store, queue)
             except BadQueue as error:
                 notes.note(f"{error}; the log is read instead")
-                return _with_log(store, store.log.start, {}, notes)
+                return _from_log(store, notes)
     if not found:
         notes.note("there are no queues: the log is read instead")
-        return _with_log(store, store.log.start, found, notes)
-    behind = log_behind(store, (store.queue(*key) for key in found), notes)
-    if behind is None:
-        return [sums.row(*key) for key, sums in sorted(found.items())]
-    notes.note(f"the queues end before the log: it is read from {behind} on")
-    return _with_log(store, behind, found, notes)
+        return _from_log(store, notes)
+    lacking = log_gaps(store, [store.queue(*key) for key in found], notes)
+    for start, _ in lacking.gaps:
+        notes.note(f"the queues may not have the log from {start} on: it is read there")
+    return _with_log(store, lacking, found, notes)
+
+
+def _from_log(store: OpenedStore, notes: Notes) -> list[QueueRow]:
+    whole = Lacking([(store.log.start, store.log.end)], in_queue)
+    return _with_log(store, whole, {}, notes)
 
 
 def _with_log(
-    store: OpenedStore, start: int, found: dict[tuple[str, int, bool], _Sums], notes: Notes
+    store: OpenedStore, lacking: Lacking, found: dict[tuple[str, int, bool], _Sums], notes: Notes
 ) -> list[QueueRow]:
+    """The rows of these queues and of what they lack."""
     batches = {(topic, queue_id) for topic, queue_id, batch in found if batch}
-    for message in scan(store, start, store.log.end, b"", notes):
-        if in_queue(message):
-            record = message.record
-            key = record.topic, record.queue_id
-            sums = found.setdefault((*key, key in batches), _Sums())
-            sums.add(record.queue_offset, 1, record.size, record.store_timestamp)
+    for message in lacking.messages(store, notes):
+        record = message.record
+        key = record.topic, record.queue_id
+        sums = found.setdefault((*key, key in batches), _Sums())
+        sums.add(record.queue_offset, 1, record.size, record.store_timestamp)
     return [sums.row(*key) for key, sums in sorted(found.items())]
 
 

@@ -111,6 +111,10 @@ class RocksDBQueue:
         """A killed broker's queues end at its last flush, which the index does not show."""
         return True
 
+    def first_if_cut(self) -> QueueEntry | None:
+        """None: rows go by compaction, one by one, once their messages have expired."""
+        return None
+
     def refuse_cut(self, usual: int) -> None:
         """There are no files that could be cut."""
 

@@ -97,7 +97,7 @@ BUGS = (
     Bug("a queue without an offset was not read", _NEEDED + "::_unread",
         "read.get(queue_id, 0)", "read.get(queue_id, 1 << 60)", expiry("no_offset")),
     Bug("what the queues do not have yet was not read", _NEEDED + "::_not_in_queues",
-        "    if behind is not None:", "    if False:", expiry("no_offset")),
+        "    if first is not None:", "    if False:", expiry("no_offset")),
     Bug("an unread message behind expired ones stays", _NEEDED + "::_first_there",
         '        live = np.flatnonzero(entries["physicalOffset"] >= log_start)', "        live = [0]", expiry("behind_expired")),
     Bug("offsets in a RocksDB that cannot be read are not known", "store_format/discover/config_folder.py::config_table",

@@ -231,7 +231,23 @@ def test_what_no_offset_or_no_queue_tells_was_not_read(tmp_path: Path) -> None:
     for each in (store / "consumequeue").iterdir():
         shutil.rmtree(each)
     kept = run(store, dry_run=True).kept[0]
-    assert (kept.offset, "the queues end before the log" in kept.who) == (0, True)
+    assert (kept.offset, "the queues do not have all of the log" in kept.who) == (0, True)
+
+
+def test_what_a_lost_queue_file_held_was_perhaps_not_read(tmp_path: Path) -> None:
+    """The group's offset is at the end of what is left of the queue."""
+    store = a_store(tmp_path / "store")
+    topic, queue_id, files = a_queue(store)
+    offsets(store, topic, queue_id, int(files[-1].name) // 20)
+    first = int.from_bytes(files[-1].read_bytes()[:8])
+    for other in (store / "consumequeue" / topic).iterdir():
+        if other.name != str(queue_id):
+            shutil.rmtree(other)
+    assert [each.offset for each in run(store, dry_run=True).kept] == [first]
+    files[-1].unlink()
+    kept = run(store, dry_run=True).kept
+    assert [each.offset for each in kept] == [first]
+    assert "nothing tells whether what they lack was read" in kept[0].who
 
 
 def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:

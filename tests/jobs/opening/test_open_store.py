@@ -334,6 +334,24 @@ def test_an_index_behind_the_log_is_reported_and_the_rest_is_read(small: Asked) 
             assert any("index does not have the log from" in note for note in answer.notes)
 
 
+def test_a_topic_is_whole_though_one_of_its_queues_lost_a_file(small: Asked) -> None:
+    folder = max(
+        (small.path / "consumequeue").glob("*/*"), key=lambda each: len(list(each.iterdir()))
+    )
+    topic = folder.parent.name
+    with small.open() as opened:
+        whole = places(opened.messages(topic))
+    for file in (min, max):
+        lost = file(folder.iterdir())
+        raw = lost.read_bytes()
+        lost.unlink()
+        with small.open() as opened:
+            answer = opened.messages(topic)
+            assert places(answer) == whole
+            assert any("it is read there" in note for note in answer.notes)
+        lost.write_bytes(raw)
+
+
 def test_a_queue_file_cut_short_is_reported_and_the_log_is_read(small: Asked) -> None:
     topic, queue_id = next(
         (each.topic, each.queue_id) for each in small.messages if each.transaction == 0

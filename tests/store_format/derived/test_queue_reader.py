@@ -36,6 +36,28 @@ def test_a_full_or_unused_last_file_may_have_had_others_after_it(
     assert (found.maximum(), found.entries_end(), found.may_be_cut()) == (end, end, cut)
 
 
+@pytest.mark.parametrize(
+    ("files", "first"),
+    [
+        ([], None), ([(0, entries(0, 5))], None), ([(100, entries(5, 10))], 5),
+        ([(100, entries(5, 6, 100))], 5), ([(100, BLANK + entries(6, 7, 80))], None),
+        ([(100, bytes(100))], None), ([(200, entries(10, 15)), (300, entries(15, 16, 100))], 10),
+    ],
+)  # fmt: skip
+def test_files_may_be_missing_before_one_that_is_not_the_first_and_begins_with_an_entry(
+    files: list[tuple[int, bytes]], first: int | None
+) -> None:
+    found = queue(*files).first_if_cut()
+    assert (None if found is None else found.position) == first
+
+
+def test_a_batch_queue_has_no_pre_blanks() -> None:
+    files = queue_of((SIZE, batches(SECOND, SIZE)), folder=BATCHES)
+    found = QueueReader(files, BATCHES, batch=True).first_if_cut()
+    assert (found and found.physical_offset) == 300
+    assert batch_queue().first_if_cut() is None
+
+
 def test_a_queue_of_pre_blanks_alone_has_no_last_entry() -> None:
     found = queue((0, (BLANK * 2).ljust(100, b"\0")))
     assert (found.last(), found.maximum(), found.entries_end()) == (None, 0, 2)

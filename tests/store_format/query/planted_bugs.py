@@ -11,6 +11,7 @@ _GAPS, _OPEN = "store_format/query/gaps.py", "jobs/opening/open_store.py"
 
 messages = partial(only, "tests/jobs/opening/test_open_store.py")
 bad = partial(only, "tests/store_format/query/test_bad_files.py")
+queues = partial(only, "tests/store_format/query/test_by_queue.py")
 many = partial(only, "tests/store_format/query/test_by_keys.py")
 
 
@@ -37,6 +38,16 @@ BUGS = (
     Bug("a queue without entries may have lost them", "store_format/derived/queue_reader.py::QueueReader.may_be_cut",
         "        if not self.files:\n            return True", "        if not self.files:\n            return False",
         messages("cut_short")),
+    Bug("a queue that lost its last file ends before others", _GAPS + "::_lacking",
+        "ended = min((stop for", "ended = max((stop for", queues("beside_what_others")),
+    Bug("a queue that lost its first file begins behind others", _GAPS + "::_lacking",
+        "begun = max((start for", "begun = min((start for", queues("beside_what_others")),
+    Bug("what one queue lacks is not counted of others", _GAPS + "::Lacking.messages",
+        "filter(self.lacks, scan(store, start, stop, b\"\", notes))", "scan(store, start, stop, b\"\", notes)",
+        ("tests/store_format/query/test_gaps.py", "-k", "no_other_has")),
+    Bug("a queue that begins with pre-blanks has no file before", "store_format/derived/queue_reader.py::QueueReader.first_if_cut",
+        "if not entries.used() or (not self.batch and is_pre_blank(entries[0])):", "if not entries.used():",
+        ("tests/store_format/derived/test_queue_reader.py", "-k", "missing_before")),
     Bug("an entry's message is one of its queue", _QUEUE + "::_entries",
         "if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):", "if True:",
         bad("queue_entries")),

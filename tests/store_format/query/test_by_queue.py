@@ -74,6 +74,19 @@ def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> Non
     assert all("it is read there" in line for line in store.notes.lines)
 
 
+@pytest.mark.parametrize("queues", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("file", [0, -1])
+def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(
+    store: Derived, file: int, queues: tuple[int, ...]
+) -> None:
+    for queue in queues:
+        del store.storage.files[store.paths(f"consumequeue/T/{queue}")[file]]
+    assert timed(store, None, None) == sorted(EVEN + ODD)
+    assert timed(store, None, None, tags="B") == [n for n in sorted(EVEN + ODD) if n // 2 % 2]
+    assert len(store.notes.lines) == 1
+    assert at(store, 4, 14) == EVEN[4:14]
+
+
 @pytest.mark.parametrize(
     ("remove", "line"),
     [("consumequeue", "the store has no queues; the log is read instead"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.query.gaps import Gap, index_gaps, log_behind, queue_gap
+from reput.store_format.query.gaps import Gap, index_gaps, log_gaps, queue_gaps
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import Derived
 
@@ -95,16 +95,17 @@ def test_an_index_that_is_of_another_log_is_not_used() -> None:
     assert "ends at a message that the log does not have" in store.notes.lines[0]
 
 
-def gap(store: Derived, *queues: int) -> int | None:
-    """Which message is the first that these queues may lack."""
+def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
+    """The queues' gaps by messages, as `gaps`."""
     with store.open() as opened:
+        places = [*store.places, opened.log.end]
         asked = [opened.queue("T", number, False) for number in queues]
-        start = queue_gap(opened, asked, store.notes)
-        return None if start is None else store.places.index(start)
+        found = queue_gaps(opened, asked, store.notes)
+        return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
 def test_whole_queues_have_no_gap() -> None:
-    assert [gap(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [None] * 3
+    assert [lacked(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [[]] * 3
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,57 @@ def test_a_queue_whose_last_file_is_missing_has_a_gap(
     for path in store.paths(f"consumequeue/T/{queue}"):
         if not path.endswith(tuple(rest) or " "):
             del store.storage.files[path]
-    assert gap(store, queue) == wanted
-    assert gap(store, 1 - queue) is None
+    assert lacked(store, queue) == [(wanted, 40)]
+    assert lacked(store, 1 - queue) == []
+    assert lacked(store, 0, 1) == lacked(store, 1, 0) == [(wanted, 40)]
+
+
+def test_of_several_queues_the_one_that_ends_first_counts() -> None:
+    store = made()
+    del store.storage.files[store.paths("consumequeue/T/1")[-1]]  # it ends with number 19
+    store.remove("consumequeue/T/0")
+    assert lacked(store, 0, 1) == [(0, 40)]
+    assert lacked(store, 1) == [(21, 40)]
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(9, []), (10, [(18, 35)])])
+@pytest.mark.parametrize("keys", [b"", properties(("KEYS", "k"))])
+def test_a_queue_that_ended_long_ago_has_no_gap_unless_its_last_file_is_full(
+    keys: bytes, count: int, wanted: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file may have followed a full one: only the log can tell. `keys`: with an index."""
+    monkeypatch.setattr("reput.store_format.query.gaps._LOOKED_AT", 8)
+    long_ago = [Message("T", 0, n, properties=keys) for n in range(count)]
+    store = Derived([*long_ago, *(Message("T", 1, n, properties=keys) for n in range(25))])
+    assert lacked(store, 0, 1) == wanted
+
+
+@pytest.mark.parametrize("queue", [0, 1])
+def test_a_queue_whose_first_file_is_missing_has_a_gap_before_it(queue: int) -> None:
+    store = made()
+    del store.storage.files[store.paths(f"consumequeue/T/{queue}")[0]]
+    assert lacked(store, queue) == lacked(store, 0, 1) == [(queue, 20 + queue)]
+    assert lacked(store, 1 - queue) == []
+    del store.storage.files[store.paths(f"consumequeue/T/{1 - queue}")[1]]
+    assert lacked(store, 0, 1) == [(queue, 20 + queue), (21 + queue, 40)]
+    store.remove(f"consumequeue/T/{1 - queue}")
+    assert lacked(store, 0, 1) == [(0, 20 + queue), (21 + queue, 40)]
+
+
+def test_a_first_file_that_expired_with_the_log_is_not_missing() -> None:
+    """The log begins with number 20: queue 0 has it, and queue 1 has 21 first."""
+    store = made()
+    for queue in (0, 1):
+        del store.storage.files[store.paths(f"consumequeue/T/{queue}")[0]]
+    store.remove("commitlog/00000000000000000000")
+    assert lacked(store, 0, 1) == []
+
+
+def test_a_queue_that_begins_at_a_later_position_has_no_gap() -> None:
+    """Its first file is not the one at 0, and pre-blanks fill it up to its first message."""
+    store = Derived([Message("T", 0, n + 13) for n in range(3)])
+    assert [path[-3:] for path in store.paths("consumequeue")] == ["200"]
+    assert lacked(store, 0) == []
 
 
 def test_a_queue_that_the_index_is_ahead_of_may_be_read_from_there() -> None:
@@ -127,9 +177,9 @@ def test_a_queue_that_the_index_is_ahead_of_may_be_read_from_there() -> None:
     path = store.paths("consumequeue/T/0")[-1]
     raw = store.storage.files[path]
     store.storage.files[path] = raw[: 20 * 4].ljust(200, b"\0")  # the queue ends with number 26
-    assert gap(store, 0) is None
+    assert lacked(store, 0) == lacked(store, 0, 1) == []
     store.remove("index")
-    assert gap(store, 0) == 28
+    assert lacked(store, 0) == [(28, 40)]
 
 
 @pytest.mark.parametrize(("sys_flag", "wanted"), [(0, 39), (8, 39), (4, None), (0xC, None)])
@@ -141,6 +191,21 @@ def test_behind_all_queues_are_only_messages_that_go_to_one(
         store.storage.files[path] = short.storage.files[path]
     with store.open() as opened:
         queues = [opened.queue("T", number, False) for number in (0, 1)]
-        start = log_behind(opened, queues, store.notes)
-        assert (None if start is None else store.places.index(start)) == wanted
-        assert log_behind(opened, [], store.notes) == opened.log.start
+        found = log_gaps(opened, queues, store.notes)
+        assert found.gaps == ([] if wanted is None else [(store.places[wanted], opened.log.end)])
+        assert store.numbers(list(found.messages(opened, store.notes))) == (
+            [] if wanted is None else [wanted]
+        )
+        whole = log_gaps(opened, [], store.notes)
+        assert whole.gaps == [(opened.log.start, opened.log.end)]
+
+
+@pytest.mark.parametrize(("file", "wanted"), [(0, range(0, 20, 2)), (1, range(20, 40, 2))])
+def test_what_one_queue_lacks_no_other_has(file: int, wanted: range) -> None:
+    """The gap has messages of queue 1 too, which that has."""
+    store = made()
+    del store.storage.files[store.paths("consumequeue/T/0")[file]]
+    with store.open() as opened:
+        queues = [opened.queue("T", number, False) for number in (0, 1)]
+        found = log_gaps(opened, queues, store.notes).messages(opened, store.notes)
+        assert store.numbers(list(found)) == [*wanted]

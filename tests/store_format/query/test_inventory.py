@@ -69,13 +69,27 @@ def test_the_log_is_counted_where_queues_are_gone_or_behind(small: Asked, capsys
     file.write_bytes(raw[:at].ljust(file.stat().st_size, b"\0"))
     _, rows, said = asked(capsys, "queues", str(small.path))
     assert rows == whole
-    assert f"it is read from {last.physical_offset} on" in said
+    assert f"from {last.physical_offset} on: it is read there" in said
     shutil.rmtree(small.path / "consumequeue")
     _, rows, said = asked(capsys, "queues", str(small.path))
     assert "the log is read instead" in said
     assert {(row["topic"], row["queueId"]) for row in rows} >= {
         (row["topic"], row["queueId"]) for row in whole
     }
+
+
+def test_what_one_queue_lacks_is_counted_in_the_log(small: Asked, capsys: Any) -> None:
+    """Others end behind it, so that it does not look as if the queues ended before the log."""
+    _, whole, _ = asked(capsys, "queues", str(small.path))
+    folder = max((small.path / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    for file in (min, max):
+        lost = file(folder.iterdir())
+        raw = lost.read_bytes()
+        lost.unlink()
+        code, rows, said = asked(capsys, "queues", str(small.path))
+        assert (code, rows) == (0, whole)
+        assert "it is read there" in said
+        lost.write_bytes(raw)
 
 
 def test_a_deleted_topic_is_found_in_the_log(small: Asked, capsys: Any) -> None:

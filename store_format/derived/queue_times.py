@@ -66,7 +66,7 @@ def _nearest(queue: QueueFiles, timestamp: int, log: LogReader, minimum: int) ->
             else:
                 low, left, left_time = middle + 1, middle, time
     if left_time == -1:
-        return _toward_zero(file.start + right * queue.entry_bytes, queue.entry_bytes)
+        return _position(queue, file, right)
     if right_time == -1:
         return queue.position(file, left)
     near = right if timestamp - left_time > right_time - timestamp else left
@@ -134,8 +134,7 @@ def _by_boundary(
                 high, right = middle - 1, middle
             else:
                 low, left = middle + 1, middle
-        found = right if lower else left
-        return _toward_zero(file.start + found * queue.entry_bytes, queue.entry_bytes)
+        return _position(queue, file, right if lower else left)
 
 
 def _batch_by_time(queue: QueueFiles, timestamp: int, boundary: Boundary, profile: Profile) -> int:
@@ -175,6 +174,10 @@ def _starts_by(queue: QueueFiles, file: QueueFile, timestamp: int) -> bool:
         return bool(entries.used()) and int(entries[0]["storeTimestamp"]) <= timestamp
 
 
-def _toward_zero(dividend: int, divisor: int) -> int:
-    """Java's division."""
-    return -(-dividend // divisor) if dividend < 0 else dividend // divisor
+def _position(queue: QueueFiles, file: QueueFile, number: int) -> int:
+    """The position of a file's entry `number`; of -1, for none, what RocketMQ makes of it.
+
+    There -1 is a byte of the file, and Java divides toward zero: it is in the entry before the
+    file, or in entry 0 of a queue's first file.
+    """
+    return max(queue.position(file, number), 0)

@@ -63,6 +63,8 @@ class Repeats:
     def _is_at(self, text: bytes, at: int) -> bool:
         for length in self._lengths.get(int.from_bytes(text[at : at + LEAST], "big"), ()):
             end = at + length
+            if end > len(text):
+                return False
             if text[at:end] in self.texts and (length >= _ANYWHERE or _is_word(text, at, end)):
                 return True
         return False

@@ -107,10 +107,13 @@ def make_prints(
 
 def among(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Whether each of `some` is one of `others`; both are fingerprints, int64 of shape (n, 2)."""
-    if not len(others):
-        return np.zeros(len(some), np.bool_)
     order = np.argsort(others[:, 0], kind="stable")
     place = np.searchsorted(others[order, 0], some[:, 0])
-    place = np.minimum(place, len(others) - 1)
-    found: npt.NDArray[np.bool_] = (others[order[place]] == some).all(axis=1)
+    found = np.zeros(len(some), np.bool_)
+    left = np.flatnonzero(place < len(others))
+    while len(left):  # once, unless several of `others` share a first half
+        same = others[order[place[left]]] == some[left]
+        found[left] = same.all(axis=1)
+        place[left] += 1
+        left = left[same[:, 0] & ~same[:, 1] & (place[left] < len(others))]
     return found

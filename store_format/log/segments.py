@@ -113,8 +113,11 @@ def list_segments(storage: InputStorage, folders: Sequence[str], configured: int
     for folder in folders:
         try:
             listed = storage.list(folder)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             findings.append(Finding(folder, "no such folder"))
+            continue
+        except NotADirectoryError:
+            findings.append(Finding(folder, "is not a folder"))
             continue
         for name, state in listed:
             path = f"{folder}/{name}"

@@ -142,14 +142,19 @@ def check_body(body: bytes | None, most: int) -> None:
 
 
 def check_property(name: str, value: str) -> None:
-    """Raise SeparatorInProperty or PropertyBlank."""
+    """What a client checks of a property that is put: raise SeparatorInProperty, PropertyBlank."""
+    check_separators(name, value)
+    if not name.strip() or not value.strip():
+        raise PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
+
+
+def check_separators(name: str, value: str) -> None:
+    """Raise SeparatorInProperty."""
     for text, what in ((name, "name"), (value, "value")):
         if NAME_END in text or VALUE_END in text or _NUL in text:
             raise SeparatorInProperty(
                 f"property {name[:80]!r}: its {what} holds 0x01, 0x02 or a NUL"
             )
-    if not name.strip() or not value.strip():
-        raise PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
 
 
 @lru_cache(maxsize=4096)

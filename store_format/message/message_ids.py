@@ -15,6 +15,7 @@ _OFFSET_BYTES = 8
 _LENGTHS = (IPV4_HOST + _OFFSET_BYTES, IPV6_HOST + _OFFSET_BYTES)
 _AFTER_ADDRESS = 12  # process 2, class loader 4, milliseconds 4, counter 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CALENDAR = 146_097 * 86_400_000  # milliseconds: after 400 years the calendar begins again
 
 
 class BadMessageId(StoreError):
@@ -51,11 +52,13 @@ class ClientId(NamedTuple):
 
         store_timestamp: the message's, from which year and month are taken: the id has neither.
         """
-        stored = _EPOCH + timedelta(milliseconds=store_timestamp)
+        # a damaged time may be of any year, and datetime ends with year 9999
+        whole, rest = divmod(store_timestamp, _CALENDAR)
+        stored = _EPOCH + timedelta(milliseconds=rest)
         this = stored.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         before = (this - timedelta(days=1)).replace(day=1)
         times = [
-            (month - _EPOCH) // timedelta(milliseconds=1) + self.milliseconds
+            whole * _CALENDAR + (month - _EPOCH) // timedelta(milliseconds=1) + self.milliseconds
             for month in (this, before)
         ]
         return min(times, key=lambda time: abs(time - store_timestamp))

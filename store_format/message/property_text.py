@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from reput.store_format.java.hash_map import hash_map_order
 from reput.store_format.java.text import decode
-from reput.store_format.message.message import NAME_END, VALUE_END, check_property
+from reput.store_format.message.message import NAME_END, VALUE_END, check_separators
 
 
 def parse_properties(raw: bytes, split: bool = False) -> dict[str, str]:
@@ -41,7 +41,8 @@ def encode_properties(
     """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
 
     ended: an 02 follows the last property too (Profile.property_text_ends).
-    checked: names and values are checked, which raises SeparatorInProperty, PropertyBlank.
+    checked: raises SeparatorInProperty. Blank texts are written: as in RocketMQ, only who puts a
+    property checks for them (check_property).
     """
     values = list(properties.values())
     order, template = _template(tuple(properties), capacity, ended)
@@ -51,6 +52,6 @@ def encode_properties(
     wrong = text.count(NAME_END) != many or text.count(VALUE_END) != ends or "\0" in text
     if checked and wrong:
         for name, value in properties.items():
-            check_property(name, value)
+            check_separators(name, value)
     # like Java, this writes a lone surrogate as `?`
     return text.encode("utf-8", "replace")

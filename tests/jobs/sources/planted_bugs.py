@@ -115,6 +115,8 @@ BUGS = (
         "        if kept == pairs:\n", "        if True:\n", redacted("propertys_value")),
     Bug("a body that repeats a redacted value is refused", "jobs/exporting/redact_option.py::looked_through",
         "        if not keep_repeats:\n", "        if False:\n", redacted("named_and_refused")),
+    Bug("a text that is cut off at the end is not repeated", "store_format/filter/repeats.py::Repeats._is_at",
+        "            if end > len(text):", "            if False:", ("tests/store_format/filter/test_repeats.py",)),
     Bug("a short word is repeated only where it stands alone", "store_format/filter/repeats.py::Repeats._is_at",
         "(length >= _ANYWHERE or _is_word(text, at, end))", "True", redacted("words_stand")),
     Bug("an exported store has its manifest", "jobs/exporting/store_target.py::export_store",

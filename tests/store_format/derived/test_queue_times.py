@@ -71,6 +71,19 @@ def test_expired_entries_are_passed_over() -> None:
     assert found(15, LOWER, "5.1.0", log_start=SEGMENT) == 4
 
 
+@pytest.mark.parametrize("release", ["4.9.7", "5.1.0"])
+def test_a_file_whose_entries_have_all_expired_has_the_one_before_it_or_0(release: str) -> None:
+    """There rightOffset stays -1, and that counts bytes: (0 - 1) / 20 is 0 in Java, (100 - 1) / 20
+    is 4.
+    """
+    log, _ = reader_of({4 * SEGMENT: LOG[0]})
+    with log:
+        for start, wanted in ((0, 0), (100, 4)):
+            raw = b"".join(ENTRY.pack(100 * n, 92, 0) for n in range(3)).ljust(100, b"\0")
+            expired = QueueFiles(Changed(queue_of((start, raw)).files), QUEUE)
+            assert position_at(expired, 20, LOWER, log, profile(release), 0) == wanted
+
+
 def test_what_is_before_the_minimum_is_not_looked_at() -> None:
     assert found(20, LOWER, "5.3.3", minimum=3) == 3
     assert found(15, LOWER, "5.3.3", minimum=3) == 0  # the file's start: minLogicOffset is not

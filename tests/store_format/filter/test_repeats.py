@@ -51,6 +51,10 @@ def test_one_of_several_texts_with_the_same_beginning_is_found() -> None:
     assert found(wanted, b"abcde", b"abcdef", b"abcdefg", b"abcdefghijklmnop") == {1, 3}
 
 
+def test_a_short_text_at_an_end_is_not_taken_for_a_longer_one() -> None:
+    assert found([b"4711", b"471199999999"], b"154711", b"15471199999999", b"15 4711") == {1, 2}
+
+
 @pytest.mark.parametrize("at", [(1 << 20) - 4, (1 << 20) - 1, 1 << 20])
 def test_a_text_is_found_across_the_pieces_that_are_searched(at: int) -> None:
     long = bytearray(b" ") * ((1 << 20) + 4)

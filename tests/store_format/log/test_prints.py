@@ -84,5 +84,9 @@ def test_among_others_by_both_halves() -> None:
     some = np.array([(1, 2), (1, 3), (0, 2), (-5, 9)], np.int64)
     others = np.array([(7, 7), (-5, 9), (1, 2)], np.int64)
     assert among(some, others).tolist() == [True, False, False, True]
+    assert among(some, np.array([(1, 9), (1, 3), (0, 1), (1, 1)], np.int64)).tolist() == (
+        [False, True, False, False]
+    )
+    assert among(some[[1, 1, 0]], some[[1, 1]]).tolist() == [True, True, False]
     assert among(some, others[:0]).tolist() == [False] * 4
     assert among(some[:0], others).tolist() == []

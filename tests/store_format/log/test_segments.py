@@ -66,7 +66,7 @@ def test_a_folder_has_to_be_one() -> None:
     for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
         with pytest.raises(StoreError, match=f"{folder}: {reason}"):
             find_segments(made, [folder], SIZE)
-        assert list_segments(made, ["a", folder], SIZE).findings == [(folder, "no such folder")]
+        assert list_segments(made, ["a", folder], SIZE).findings == [(folder, reason)]
 
 
 @pytest.mark.parametrize(

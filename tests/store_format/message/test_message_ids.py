@@ -5,6 +5,8 @@ import pytest
 from reput.store_format.message.message_ids import BadMessageId, parse_message_id
 
 MARCH_2024 = 1_709_251_200_000  # 2024-03-01T00:00:00Z; that February had 29 days
+YEAR_1, YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # where datetime begins and ends
+ERA = (400 * 365 + 97) * 86_400_000  # 400 years
 FEBRUARY_MS = 29 * 86_400_000
 V6 = "20010DB8" + "0" * 23 + "1"
 
@@ -55,6 +57,14 @@ def test_other_texts_are_refused(text: str) -> None:
         (MARCH_2024 + 5000, FEBRUARY_MS - 1, MARCH_2024 - 1),  # stored just after the month ended
         (MARCH_2024 - 1, FEBRUARY_MS - 9, MARCH_2024 - 9),
         (1_704_067_200_000, 31 * 86_400_000 - 1, 1_704_067_199_999),  # over the end of 2023
+        (MARCH_2024 + 5000 - ERA, FEBRUARY_MS - 1, MARCH_2024 - 1 - ERA),  # 1624
+        (MARCH_2024 + 5000 + 30 * ERA, 4000, MARCH_2024 + 4000 + 30 * ERA),
+        (253_402_300_799_999, 5, YEAR_10000 - 31 * 86_400_000 + 5),
+        (YEAR_10000, 5, YEAR_10000 + 5),
+        (YEAR_10000, 31 * 86_400_000 - 1, YEAR_10000 - 1),
+        (YEAR_1, 0, YEAR_1),
+        (YEAR_1, 31 * 86_400_000 - 7, YEAR_1 - 7),
+        (YEAR_1 - 8, 31 * 86_400_000 - 9, YEAR_1 - 9),
     ],
 )
 def test_the_month_is_that_of_the_store_time_or_the_one_before(
@@ -62,3 +72,9 @@ def test_the_month_is_that_of_the_store_time_or_the_one_before(
 ) -> None:
     _, client = parse_message_id(f"{'0' * 20}{milliseconds:08X}0000")
     assert client.made_at(stored) == made
+
+
+@pytest.mark.parametrize("stored", [-(1 << 63), -(1 << 62), 1 << 62, (1 << 63) - 1])
+def test_a_damaged_store_time_has_a_month_too(stored: int) -> None:
+    _, client = parse_message_id("0" * 32)
+    assert 0 <= stored - client.made_at(stored) < 31 * 86_400_000

@@ -51,6 +51,12 @@ def test_values_and_names_are_written_as_they_are() -> None:
     assert encode_properties({"a": "\ud800x"}, 16, ended=True) == b"a\x01?x\x02"  # as Java does
 
 
+def test_a_blank_text_is_written_and_does_not_hide_a_separator() -> None:
+    assert encode_properties({"a": " "}, 16, ended=True) == b"a\x01 \x02"
+    with pytest.raises(SeparatorInProperty):
+        encode_properties({"a": " ", "b": "\x01"}, 16, ended=True)
+
+
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("pair", [("a\x01", "x"), ("a", "\x01"), ("a\x02b", "x"), ("a", "x\x02"),
                                   ("a", "\0"), ("\0", "x")])  # fmt: skip

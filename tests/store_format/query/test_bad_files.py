@@ -13,6 +13,7 @@ from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
 from reput.store_format.notes import Notes
 from tests.logs import Message, build_log, properties
+from tests.logs.small import write
 from tests.store_format.query.asked import Asked, places
 from tests.store_format.query.bad_files import (
     ENDS,
@@ -290,6 +291,22 @@ def test_wrong_usage_is_one_line(
     assert main(["query", str(hostile_store(tmp_path)), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
+
+
+@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000])
+def test_an_id_finds_a_message_with_a_store_time_of_no_calendar(
+    tmp_path: Path, capsys: Any, stored: int
+) -> None:
+    key = "0A000002000100000002000000010000"
+    message = Message("T", properties=properties(("UNIQ_KEY", key)), store_timestamp=stored)
+    store = write(tmp_path / "store", build_log([message], 4096))
+    for said in ("the id is a client's", ""):
+        words = ["--message-id", key] if said else ["--unique-key", key]
+        code, rows, notes = asked(capsys, "query", str(store), *words)
+        assert (code, [row["storeTimestamp"] for row in rows]) == (0, [stored])
+        assert said in notes
+        assert main(["query", str(store), *words]) == 0
+        assert key in capsys.readouterr().out
 
 
 def test_what_is_no_store_is_named(tmp_path: Path, capsys: Any) -> None:

@@ -1,5 +1,7 @@
 """Messages by an id: the broker's by its place and host, else the client's by its key."""
 
+from dataclasses import replace
+
 import pytest
 
 from reput.store_format.message.message_ids import BadMessageId
@@ -77,6 +79,14 @@ def test_of_a_clients_id_the_time_is_told(store: Derived) -> None:
         "the id is a client's: client 10.0.0.2, process 1, class loader 00000002, 1 ms after its "
         f"month began, counter 0, which is {NOVEMBER_2023 + 1} in UTC"
     ]
+
+
+@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000, 1 << 62])
+def test_a_message_with_a_damaged_store_time_is_found(stored: int) -> None:
+    """No CRC covers storeTimestamp."""
+    broken = Derived([replace(MESSAGES[1], store_timestamp=stored)])
+    assert found(broken, KEYS[1]) == [0]
+    assert "the id is a client's" in broken.notes.lines[0]
 
 
 def test_an_id_of_nothing_is_told_and_a_text_that_is_no_id_refused(store: Derived) -> None:

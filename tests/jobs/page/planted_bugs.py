@@ -27,6 +27,8 @@ BUGS = (
         "    return spans[first : ends[first]], ", "    return spans, ", page("clock or densest")),
     Bug("page: a damaged store is not called sound", "jobs/page/headline.py::verdict",
         "    if report.sound:", "    if True:", page("damaged")),
+    Bug("page: a map without room for all damage does not say that it has all", _LOG + "::_map_words",
+        "    cut = any(", "    cut = not any(", ("tests/jobs/page/test_log_sections.py",)),
     Bug("page: what is damaged comes first", _HTML + "::page",
         "    sections.sort(key=lambda section: not section.alarms)", "    pass", page("damaged")),
     Bug("page: a queue's id is not what is cut", _MODEL + "::labels",

@@ -28,6 +28,8 @@ BUGS = (
         'if self.cells else "more segments"', 'if True else ""', ("tests/jobs/console/test_check_text.py", "-k", "last_row")),
     Bug("behind the last listed range nothing is drawn as sound", "jobs/console/check_text.py::_spans",
         'if len(ranges) < report.damage["range_count"]:', "if False:", ("tests/jobs/console/test_check_text.py", "-k", "listed")),
+    Bug("no segment holds what is before the first", "jobs/salvaging/damage_map.py::segment_of",
+        "if at >= 0 and offset", "if offset", ("tests/jobs/salvaging/test_damage_map.py", "-k", "outside")),
     Bug("a time never becomes an export's folder", "jobs/export.py::add_arguments",
         'dest="to", type=_folder)', 'dest="to")', ("tests/jobs/console/test_older_words.py",)),
     Bug("--until itself is not within a query", "jobs/console/store_questions.py::before",

@@ -141,7 +141,7 @@ def _append_batch(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | N
     batch = _checked_columns(batch)
     single = any(_is_set(batch, name) for name in _SINGLE) or "body_base64" in batch.schema.names
     if "wait" in batch.schema.names:
-        single = single or bool(pc.any(pc.invert(batch["wait"])).as_py())
+        single = single or bool(pc.any(pc.invert(batch["wait"].cast(pa.bool_()))).as_py())
     if single or _has_born_before_1970(batch) or _by_hooks(batch):
         return _append_singly(writer, batch, done)
     return append_columns(writer, _columns(writer, batch), done)

@@ -26,17 +26,29 @@ SIGNS = {
     "damaged": ("!", "#c0392b"),
     "stale": ("s", "#8e44ad"),
     "content": ("c", "#e67e22"),
+    "unlisted": ("?", "#b7950b"),  # behind the last range that the report lists
 }
 _SOUND, _UNUSED = ("#", "#3b6ea5"), (".", "#e5e5e5")
-_LEGEND = "# sound  ! damaged  - missing  s stale  c fails a CRC only  . not written"
+_LEGEND = (
+    "# sound  ! damaged  - missing  s stale  c fails a CRC only  ? not listed (--ranges)  "
+    ". not written"
+)
 
 
 class MapRow(NamedTuple):
-    """A segment's row in the picture; without cells it only counts segments that are left out."""
+    """A segment's row in the picture. One without cells counts the segments behind the last row,
+    which may be damaged.
+    """
 
     start: int  # physical offset
     cells: list[str]  # each a key of SIGNS, "sound" or "unused"
-    skipped: int = 0  # segments without damage left out before this one
+    skipped: int = 0  # segments left out before this one
+
+    @property
+    def left_out(self) -> str:
+        """The line about the segments left out; empty if there are none."""
+        what = "segments without damage" if self.cells else "more segments"
+        return f"... {self.skipped:,} {what}" if self.skipped else ""
 
 
 def text(report: CheckReport, whole: bool = False) -> str:
@@ -139,8 +151,8 @@ def _first(lines: list[str], most: int, count: int) -> list[str]:
 def picture(report: CheckReport) -> Iterator[str]:
     """A line for each segment, with a sign for each 64th; stretches without damage are left out."""
     for row in rows(report):
-        if row.skipped:
-            yield f"  ... {row.skipped:,} segments without damage"
+        if row.left_out:
+            yield f"  {row.left_out}"
         if row.cells:
             yield f"  {segment_name(row.start)} [{''.join(_sign(kind)[0] for kind in row.cells)}]"
 
@@ -152,7 +164,7 @@ def _sign(kind: str) -> tuple[str, str]:
 def rows(report: CheckReport) -> Iterator[MapRow]:
     """The segments worth showing: the first, the last, those with damage, missing ones."""
     size = report.segment_bytes
-    spans = [_span(each) for each in report.damage["ranges"]]
+    spans = _spans(report)
     starts = set(report.segments)
     wanted = {report.segments[0], report.segments[-1]}
     for start, end, _ in spans:
@@ -169,9 +181,16 @@ def rows(report: CheckReport) -> Iterator[MapRow]:
         yield MapRow(0, [], left)
 
 
-def _span(each: dict[str, Any]) -> tuple[int, int, str]:
-    start = each["physical_offset"]
-    return start, start + each["length"], each["kind"]
+def _spans(report: CheckReport) -> list[tuple[int, int, str]]:
+    """(start, end, kind) of each listed range, and of what lies behind them if others follow."""
+    ranges = report.damage["ranges"]
+    spans = [
+        (each["physical_offset"], each["physical_offset"] + each["length"], each["kind"])
+        for each in ranges
+    ]
+    if len(ranges) < report.damage["range_count"]:
+        spans.append((spans[-1][1], report.segments[-1] + report.segment_bytes, "unlisted"))
+    return spans
 
 
 def _cells(
@@ -190,13 +209,12 @@ def _cells(
 def svg(report: CheckReport) -> str:
     """The picture as an SVG image: a bar for each segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
-    spans = [_span(each) for each in report.damage["ranges"]]
+    spans = _spans(report)
     parts = []
     y = 30
     for row in rows(report):
-        if row.skipped:
-            note = f"... {row.skipped:,} segments without damage"
-            parts.append(f'<text x="{left}" y="{y + 12}">{note}</text>')
+        if row.left_out:
+            parts.append(f'<text x="{left}" y="{y + 12}">{row.left_out}</text>')
             y += height + 4
         if not row.cells:
             continue

@@ -63,7 +63,7 @@ class Chosen:
         fields = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
         return {
             name: value for name, value in fields.items()
-            if name not in _LATER or value != getattr(_EVERYTHING, name)
+            if name not in _LATER or getattr(self, name) != getattr(_EVERYTHING, name)
         }  # fmt: skip
 
     @classmethod

@@ -16,7 +16,9 @@ from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.query.counts import Count
 
 _DAY = 86_400_000
-_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_UNITS = (
+    (10**18, "EB"), (10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"),
+)  # fmt: skip
 
 
 class Figure(NamedTuple):
@@ -230,7 +232,7 @@ def _groups(facts: Facts) -> str:
 def bytes_text(size: int) -> str:
     """A size with three digits at most, as `1.9 GB`."""
     for unit, name in _UNITS:
-        if size >= unit:
+        if size >= unit - unit // 2000:  # less than that is 999 of the next unit, rounded
             value = size / unit
-            return f"{value:.1f} {name}" if value < 100 else f"{value:.0f} {name}"
+            return f"{value:.1f} {name}" if value < 99.95 else f"{value:.0f} {name}"
     return counted(size, "byte")

@@ -20,10 +20,14 @@ _OTHER = "other topics"
 _SPAN_NAMES = {1000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day"}
 _KINDS = (
     ("sound", "var(--c0)"), ("damaged", "var(--bad)"), ("stale", "var(--c3)"),
-    ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unused", "var(--line)"),
+    ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unlisted", "var(--soft)"),
+    ("unused", "var(--line)"),
 )  # fmt: skip
 # Plain words for the kinds of cells, and for the kinds of damaged ranges.
-_CELL_NAMES = {"content": "wrong checksum", "unused": "not written"}
+_CELL_NAMES = {
+    "content": "wrong checksum", "unlisted": "behind the last listed range",
+    "unused": "not written",
+}  # fmt: skip
 _CAUSES = {
     "damaged": "no sound record", "missing": "the segment's file is gone or too short",
     "stale": "records from before the log was cut", "content": "only a checksum is wrong",
@@ -238,7 +242,9 @@ def _kinds(report: CheckReport) -> list[tuple[str, str]]:
 
 def _map_words(report: CheckReport) -> str:
     shown, there = len(_cells(report)), len(report.segments)
-    which = "" if shown >= there else f" ({shown:,} of {there:,}: the ends and those with damage)"
+    cut = any(not row.cells for row in segment_rows(report))
+    drawn = "the first with damage" if cut else "the ends and those with damage"
+    which = "" if shown >= there else f" ({shown:,} of {there:,}: {drawn})"
     return f"The log: a row for each segment{which}, cut into 64 cells"
 
 

@@ -166,9 +166,9 @@ def harms(shown: dict[str, Any]) -> bool:
 
 
 def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segment | None:
-    """The segment that holds a physical offset, None in a hole."""
+    """The segment that holds a physical offset, None in a hole or before the first segment."""
     at = bisect_right([segment.start for segment in segments], offset) - 1
-    return segments[at] if offset < segments[at].start + segment_bytes else None
+    return segments[at] if at >= 0 and offset < segments[at].start + segment_bytes else None
 
 
 def read_places(

@@ -26,6 +26,7 @@ from tests.broker.writer.stores import open_writer, stored_records
          Message("T", b"", properties={"a": "1"})),
         ({"topic": "T", "body": "", "properties": [("a", "1"), ("b", None)]},
          Message("T", b"", properties={"a": "1"})),
+        ({"topic": "T", "body": "", "properties": []}, Message("T", b"", properties={})),
         ({"topic": "T", "body": "", "wait": False}, Message("T", b"", wait=False)),
     ],
 )  # fmt: skip
@@ -128,6 +129,15 @@ def test_a_row_at_fault_is_counted_from_the_first(
         append_arrow(writer, table, first_row=10)
     assert refused.value.row == 2
     assert len(list(stored_records(tmp_path / "store" / "commitlog"))) == written
+
+
+@pytest.mark.parametrize("name", ["queue_id", "tags", "keys", "properties", "wait", "unique_key"])
+def test_a_column_of_nulls_is_a_missing_column(name: str, tmp_path: Path) -> None:
+    columns = {"topic": ["T"], "body": ["x"], "born_timestamp": [1]}
+    for number, nulls in enumerate(({}, {name: pa.nulls(1)})):
+        (record,) = appended(tmp_path / str(number), {**columns, **nulls})
+        assert (record.queue_id, record.body) == (0, b"x")
+        assert not {b"TAGS", b"KEYS"} & set(record.properties.split(b"\x01"))
 
 
 def test_a_birth_before_1970_is_not_now(tmp_path: Path) -> None:

@@ -19,8 +19,12 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "less", "less_equal", "greater", "gre
 EQUAL, STARTS, IS_IN = "equal", "starts_with", "is_in"
 
 
+_ONE = pa.array([""])
+
+
 def whole_matches(texts: pa.Array, pattern: str) -> pa.Array:
     """Which texts a regular expression (RE2) matches as a whole. Raises ArrowInvalid for none."""
+    pc.match_substring_regex(_ONE, pattern)  # `a)|(?:b` is one only in the brackets below
     return pc.match_substring_regex(texts, f"^(?:{pattern})$")
 
 

@@ -195,6 +195,8 @@ BUGS = (
     Bug("a refused row is counted from its chunk", "udfs/message_rows::append_arrow",
         "row {first_row + count + error.row}", "row {count + error.row}",
         "tests/jobs/test_append.py -k refused"),
+    Bug("a column of nulls is a missing column", "udfs/message_rows::_append_batch",
+        'batch["wait"].cast(pa.bool_())', 'batch["wait"]', "tests/udfs/test_message_rows.py -k nulls"),
     Bug("rows before a refused one are not counted", "udfs/message_rows::_append_singly",
         "        if done is not None:\n            done(1)\n", "", "tests/jobs/test_append.py -k refused"),
     Bug("skipped rows are counted by batch", "jobs/exporting/append_sources::_rows",

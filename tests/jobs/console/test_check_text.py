@@ -69,6 +69,27 @@ def test_missing_segments_are_none_without_damage() -> None:
     assert list(picture(found))[1] == "  ... 1 segments without damage"
 
 
+def test_segments_behind_the_last_row_are_not_called_sound() -> None:
+    found = report(*(a_range(n * SIZE, 9) for n in range(60)), segments=60)
+    assert list(picture(found))[-1] == "  ... 20 more segments"
+    assert ">... 20 more segments</text>" in svg(found)
+    assert "without damage" not in svg(found)
+
+
+@pytest.mark.parametrize(("segments", "rows_drawn"), [(1, 1), (5, 5), (90, 40)])
+def test_what_lies_behind_the_last_listed_range_is_not_called_sound(
+    segments: int, rows_drawn: int
+) -> None:
+    found = report(a_range(100, 100), segments=segments)
+    found.damage["range_count"] = 2
+    drawn = [line for line in picture(found) if "[" in line]
+    assert len(drawn) == rows_drawn
+    assert drawn[0].endswith("[" + "#!".ljust(64, "?") + "]")
+    assert all(line.endswith("?" * 64 + "]") for line in drawn[1:])
+    assert "without damage" not in "".join(picture(found))
+    assert f"<title>unlisted: 200 to {segments * SIZE}</title>" in svg(found)
+
+
 def test_the_image_has_the_same_ranges_and_no_markup_of_the_store_s_name() -> None:
     found = report(a_range(0, 640), log_end=3200)
     found.store = HOSTILE

@@ -24,7 +24,7 @@ def test_options_that_older_exports_lack_are_told_only_where_they_choose() -> No
     absent: dict[str, Any] = dict.fromkeys(("tags", "sql", "since", "until"))
     old = {"topics": [], **absent, "bodies": True, "decompress": False, "on_damage": "fail"}
     assert Chosen.from_json(old) == Chosen()
-    assert {**Chosen().as_json(), "redact": []} == {**old, "redact": []}
+    assert Chosen().as_json() == old
 
 
 @pytest.mark.parametrize(

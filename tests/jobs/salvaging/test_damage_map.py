@@ -45,10 +45,10 @@ def a_range(
 
 @pytest.mark.parametrize(
     ("offset", "start"),
-    [(0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None), (3999, 3000),
-     (4000, None)],
+    [(-1, None), (0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None),
+     (3999, 3000), (4000, None)],
 )  # fmt: skip
-def test_a_segment_holds_its_whole_length_and_a_hole_is_in_none(
+def test_a_segment_holds_its_whole_length_and_what_is_outside_is_in_none(
     offset: int, start: int | None
 ) -> None:
     found = segment_of(SEGMENTS, SIZE, offset)

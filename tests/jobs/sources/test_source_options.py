@@ -25,6 +25,7 @@ BAD = (
     ({"maxOffsetsPerTrigger": "5"}, "is for a stream; a batch takes endingOffsets"),
     ({"failOnDataLoss": "maybe"}, "option failOnDataLoss='maybe': true or false"),
     ({"subscribePattern": "("}, "option subscribePattern='.': a regular expression"),
+    ({"subscribePattern": "a)|(?:b"}, "option subscribePattern='.*': a regular expression"),
     ({"subscribe": " , "}, "option subscribe=' , ': topics"),
     ({"subscribe": "A", "subscribePattern": "B"}, "give one of them"),
     ({"startingTimestamp": "today"}, "option startingTimestamp='today': milliseconds"),

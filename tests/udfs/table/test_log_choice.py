@@ -77,9 +77,10 @@ def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool)
     assert whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
 
 
-def test_words_that_are_no_pattern_are_an_error() -> None:
+@pytest.mark.parametrize("words", ["a(", "a)|(?:b"])
+def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        whole_matches(pa.array([""]), "a(")
+        whole_matches(pa.array([""]), words)
 
 
 @pytest.mark.parametrize(

@@ -551,7 +551,7 @@ BUGS = (
         "                        if not self.batch and is_pre_blank(fields):",
         "                        if False:", ("tests/store_format/derived/test_readers.py",)),
     Bug("a time in a gap has an entry before it and one after", "store_format/derived/queue_times.py::_by_boundary",
-        "found = right if lower else left", "found = right", ("tests/rocketmq/test_readers.py",)),
+        "right if lower else left", "right", ("tests/rocketmq/test_readers.py",)),
     Bug("no entry at all is byte -1 of a file", "store_format/derived/queue_times.py::_position",
         "max(queue.position(file, number), 0)", "queue.position(file, number)", ("tests/store_format/derived/test_queue_times.py",)),
     Bug("the nearest of two times, and of a tie the left", "store_format/derived/queue_times.py::_nearest",

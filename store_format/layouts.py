@@ -113,6 +113,8 @@ INNER_MESSAGE = np.dtype(
     ]
 )
 assert INNER_MESSAGE.itemsize == 20
+INNER_FIXED_BYTES = INNER_MESSAGE.itemsize + PROPERTIES_LENGTH  # the shortest such message
+assert INNER_FIXED_BYTES == 22
 
 PROPERTY_NAME_END = 0x01  # MessageDecoder.NAME_VALUE_SEPARATOR
 PROPERTY_END = 0x02  # MessageDecoder.PROPERTY_SEPARATOR

@@ -119,6 +119,25 @@ class MemoryStorage(Claims):
         self.folders.add(to)
 
 
+class WatchedStorage(MemoryStorage):
+    """Notes the paths of all readers that are opened, and of those closed."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(files)
+        self.opened: list[str] = []
+        self.closed: list[str] = []
+
+    def open(self, path: str, state: FileState | None = None) -> "MemoryReader":
+        reader = super().open(path, state)
+        self.opened.append(path)
+        reader.close = lambda: self.closed.append(path)  # type: ignore[method-assign]
+        return reader
+
+    @property
+    def open_now(self) -> int:
+        return len(self.opened) - len(self.closed)
+
+
 class MemoryReader:
     """A file as it was when it was opened."""
 

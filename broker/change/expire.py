@@ -25,6 +25,7 @@ from reput.store_format.names import (
     parse_segment_name,
 )
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
 _HOUR_MS = 3_600_000
@@ -59,29 +60,36 @@ class Going(NamedTuple):
 
 
 def occasion(
-    settings: ExpirySettings, hour: int, log_used: float, queues_used: float, manual: bool
+    settings: ExpirySettings, profile: Profile, hour: int, used: Sequence[float], manual: bool
 ) -> Occasion:
     """Whether a broker would delete now.
 
-    hour: of the day, local. log_used, queues_used: the used share (0 to 1) of their disks.
+    hour: of the day, local. used: the used shares (0 to 1) of the log's disk and of the queues'.
     manual: delete at any hour, as `mqadmin deleteExpiredCommitLog` does.
     """
+
+    def over(share: float, percent: int, name: str) -> str:
+        return f"{share:.0%} of the disk is used, more than {percent}% ({name})"
+
     forced, name = settings.forced
-    for used in (log_used, queues_used):
-        if used > forced / 100:
-            return Occasion(
-                f"{used:.0%} of the disk is used, more than {forced}% ({name})",
-                settings.clean_file_forcibly_enable,
-            )
-    for used in (log_used, queues_used):
-        if used > settings.used_most / 100:
-            return Occasion(
-                f"{used:.0%} of the disk is used, more than {settings.used_most}% "
-                f"(diskMaxUsedSpaceRatio)", False,
-            )  # fmt: skip
+    forcibly = settings.clean_file_forcibly_enable
+    if profile.full_disk_deletes:
+        for share in used:
+            if share > forced / 100:
+                return Occasion(over(share, forced, name), forcibly)
+    full = ""  # why segments of any age go
+    for share in used:
+        if share > forced / 100:
+            full = over(share, forced, name)
+        if share > settings.used_most / 100:
+            why = full or over(share, settings.used_most, "diskMaxUsedSpaceRatio")
+            return Occasion(why, bool(full) and forcibly)
+    why = "asked for at any hour" if manual else ""
     if hour in settings.hours:
-        return Occasion(f"it is {hour:02}h (deleteWhen={settings.delete_when})", False)
-    return Occasion("asked for at any hour" if manual else "", False)
+        why = f"it is {hour:02}h (deleteWhen={settings.delete_when})"
+    if why and full:
+        why = f"{why}; {full}"
+    return Occasion(why, bool(why and full) and forcibly)
 
 
 def expired_segments(

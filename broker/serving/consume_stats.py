@@ -42,11 +42,9 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
                 continue
             if broker.consumers.elsewhere(group, name):
                 continue
-            pairs = _progress(broker, group, name, topic.write_queues)
+            pairs = _progress(broker, group, name, topic.write_queues, pulled=False)
             behind += sum(at["brokerOffset"] - at["consumerOffset"] for _, at in pairs)
-            if tells_pulled:
-                pairs = [(queue, {**at, "pullOffset": 0}) for queue, at in pairs]
-                in_flight += sum(at["pullOffset"] - at["consumerOffset"] for _, at in pairs)
+            in_flight -= sum(at["consumerOffset"] for _, at in pairs)
             stats.append({"consumeTps": 0.0, "offsetTable": Entries(pairs)})
         rows.append({group: stats})
     body = {
@@ -58,9 +56,12 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _progress(
-    broker: Broker, group: str, topic: str, queues: int
+    broker: Broker, group: str, topic: str, queues: int, pulled: bool = True
 ) -> list[tuple[dict[str, object], dict[str, int]]]:
-    """Each queue of a topic, and where the group stands in it (OffsetWrapper)."""
+    """Each queue of a topic, and where the group stands in it (OffsetWrapper).
+
+    pulled: whether pullOffset is that of the group; otherwise it is 0.
+    """
     rows = []
     for queue_id in range(queues):
         queue = broker.store.queue(topic, queue_id)
@@ -72,8 +73,8 @@ def _progress(
             "lastTimestamp": max(last, 0),
         }
         if broker.store.opened.profile.tells_pulled:
-            pulled = broker.offsets.query_pulled(group, topic, queue_id)
-            progress["pullOffset"] = max(pulled, offset)
+            asked = broker.offsets.query_pulled(group, topic, queue_id) if pulled else 0
+            progress["pullOffset"] = max(asked, offset) if pulled else 0
         rows.append((message_queue(broker, topic, queue_id), progress))
     return rows
 

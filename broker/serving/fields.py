@@ -23,7 +23,7 @@ def number(request: Command, name: str, default: int | None = None) -> int:
     if value is None and default is not None:
         return default
     value = text(request, name)
-    digits = value.removeprefix("-")
+    digits = value[1:] if value.startswith(("-", "+")) else value  # as Long.parseLong
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
         raise BadField(f"the custom field <{name}> is no number")
     found = int(value)

@@ -198,7 +198,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
             ours, theirs = whole.get(table, {}), other.get(table, {})
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
                 whole[table] = _joined_tables(name, ours, theirs)
-            elif other != whole:
+            elif other and other != whole:
                 warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
         merged[name] = json.dumps(whole).encode()
     return merged

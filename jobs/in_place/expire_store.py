@@ -143,8 +143,8 @@ def expire_store(
     log = f"{held.path}/{COMMIT_LOG}"
     queues = f"{held.path}/{CONSUME_QUEUE}"
     at = occasion(
-        settings, datetime.fromtimestamp(when.now / 1000).hour, when.used(log),
-        when.used(queues if os.path.isdir(queues) else held.path), when.any_hour,
+        settings, plan.profile, datetime.fromtimestamp(when.now / 1000).hour,
+        (when.used(log), when.used(queues if os.path.isdir(queues) else held.path)), when.any_hour,
     )  # fmt: skip
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]

@@ -37,12 +37,18 @@ def place_lost(
         summary.filled += [{**position._asdict(), "range": at} for position in positions]
     for gap in left:
         summary.not_filled.append(vars(gap))
-        then = "the queue begins behind them" if _begins(gap) else "only the queue files keep them"
         summary.warnings.append(
             f"topic {gap.topic!r}, queue {gap.queue_id}: no room for {gap.count:,} lost "
-            f"positions from {gap.first} on: {then}"
+            f"positions from {gap.first} on: {_without_fillers(gap)}"
         )
     return placed
+
+
+def _without_fillers(gap: Gap) -> str:
+    """What becomes of the queue's later positions."""
+    if _begins(gap):
+        return "the queue begins behind them"
+    return "each batch keeps its own" if gap.batch else "only the queue files keep them"
 
 
 def _begins(gap: Gap) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntFlag
 from typing import NamedTuple
 
-from reput.store_format.layouts import RECORD_FIXED_BYTES
+from reput.store_format.damage.losses import most_messages
 
 Queue = tuple[str, int]
 
@@ -29,23 +29,28 @@ class Witness(IntFlag):
 class QueueSpan(NamedTuple):
     """The first and last queueOffset of a queue in a stretch.
 
-    doubted: queueOffset of a newer record that does not follow `last`. It is believed only once the
-    next record follows it.
+    doubted: the last queueOffset of a newer record that does not follow `last`. It is believed only
+    once the next record follows it. messages: how many that record has.
+    batch: it is a batch queue, where a record may have many.
     """
 
     first: int
     last: int
     doubted: int | None = None
+    messages: int = 0
+    batch: bool = False
 
-    def then(self, offset: int) -> "QueueSpan":
-        """With the queue's next record."""
-        if offset == self.last + 1 or (self.doubted is not None and offset == self.doubted + 1):
-            return QueueSpan(self.first, offset)
-        return QueueSpan(self.first, self.last, offset)
+    def then(self, first: int, last: int) -> "QueueSpan":
+        """With the queue's next record, whose messages have the queueOffsets from first to last."""
+        if first == self.last + 1 or (self.doubted is not None and first == self.doubted + 1):
+            return QueueSpan(self.first, last, batch=self.batch)
+        return self._replace(doubted=last, messages=last - first + 1)
 
 
 class NextOffset(NamedTuple):
-    """A queue's last queueOffset. lost: bytes perhaps lost since, up to the last live record."""
+    """A queue's last message's queueOffset. lost: bytes perhaps lost since, up to the last live
+    record.
+    """
 
     last: int
     lost: int
@@ -148,7 +153,6 @@ def votes_before(
     stretch and the live record before it. If only these and the bytes lost earlier can together
     hold the messages that a queue misses, the queue has no vote.
     """
-    room = lost // RECORD_FIXED_BYTES
     yes = no = missing = 0
     for queue, span in spans.items():
         had = known[queue]
@@ -156,11 +160,13 @@ def votes_before(
             yes += span.first == 0
             continue
         gap = span.first - had.last - 1
-        if room < gap <= (lost + had.lost) // RECORD_FIXED_BYTES:
+        room = most_messages(lost, span.batch)
+        if room < gap <= most_messages(lost + had.lost, span.batch):
             continue
         yes, no = yes + (0 <= gap <= room), no + (gap < 0 or gap > room)
         missing += max(gap, 0)
-    return Votes(yes, no) if missing <= room else Votes(0, no + 1 if yes else no)
+    together = most_messages(lost, any(span.batch for span in spans.values()))
+    return Votes(yes, no) if missing <= together else Votes(0, no + 1 if yes else no)
 
 
 def votes_behind(
@@ -180,10 +186,10 @@ def votes_behind(
         if queue not in spans:
             continue
         span = spans[queue]
-        room = lost // RECORD_FIXED_BYTES + (span.doubted is not None)
+        room = most_messages(lost, span.batch) + span.messages
         goes_on = 0 <= first - span.last - 1 <= room
         had = known[queue]
         without = first - (-1 if had is None else had.last) - 1
         yes += goes_on
-        no += not goes_on and 0 <= without <= lost_without // RECORD_FIXED_BYTES
+        no += not goes_on and 0 <= without <= most_messages(lost_without, span.batch)
     return Votes(yes, no)

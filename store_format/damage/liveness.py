@@ -16,7 +16,7 @@ from reput.store_format.damage.evidence import (
 )
 from reput.store_format.damage.queue_ends import NEVER, QueueEnds
 from reput.store_format.damage.resync import Prover
-from reput.store_format.damage.stretches import Stretches, queue_of
+from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.witnesses import packed
 from reput.store_format.layouts import RECORD_AT, RECORD_HEAD, as_struct
 from reput.store_format.log.records import Bytes, Rows
@@ -116,9 +116,9 @@ class Live:
         return NextOffset(had.last, had.lost + self._lost) if had else None
 
     def _repeats(self, window: Bytes, row: Any) -> bool:
-        queue = queue_of(window, row)
-        known = self._last_offset(queue) if queue is not None else None
-        return known is not None and int(row["queueOffset"]) <= known.last
+        taken = self._stretches.own_queues.of(window, row)
+        known = self._last_offset(taken.queue) if taken is not None else None
+        return taken is not None and known is not None and taken.first <= known.last
 
     def _frame_at(self, at: int, following: int) -> bool:
         """Whether a record began at `at`: its physicalOffset is `at`, or it ends at `following`."""

@@ -6,12 +6,13 @@ A segment's lost ranges are read when they are needed, 16 MB for a million of th
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.damage.ranges import CONTENT
+from reput.store_format.layouts import INNER_FIXED_BYTES, RECORD_FIXED_BYTES
 
 Int64s = npt.NDArray[np.int64]
 
@@ -50,6 +51,17 @@ class Losses:
 
 
 NO_LOSSES = Losses((), False)
+
+
+def most_messages(lost: Any, batch: bool) -> Any:
+    """How many messages of a queue these lost bytes held at most: a whole number, or an array.
+
+    A record of a batch queue may have many: as many as a broker counts in its body, which is not
+    compressed (SendMessageProcessor.sendBatchMessage).
+    """
+    alone = lost // RECORD_FIXED_BYTES
+    return np.maximum(alone, (lost - RECORD_FIXED_BYTES) // INNER_FIXED_BYTES) if batch else alone
+
 
 ReadPlaces = Callable[[SegmentLoss], np.ndarray]  # a segment's lost ranges as PLACE rows, in order
 

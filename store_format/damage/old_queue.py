@@ -17,7 +17,13 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
-from reput.store_format.names import CONSUME_QUEUE, QueuePath, check_topic, segment_start
+from reput.store_format.names import (
+    CONSUME_QUEUE,
+    QueuePath,
+    UnsafeName,
+    check_topic,
+    segment_start,
+)
 from reput.store_format.storage.protocol import InputStorage
 
 _AT_A_TIME = 1 << 16  # entries
@@ -37,7 +43,7 @@ class OldQueues:
         try:
             folder = f"{self.store}/{QueuePath(CONSUME_QUEUE, check_topic(topic), queue_id)}"
             listed = self.storage.list(folder)
-        except (StoreError, FileNotFoundError, NotADirectoryError):
+        except (StoreError, UnsafeName, FileNotFoundError, NotADirectoryError):
             return OldQueue(self.storage, [])
         files = [
             (start, f"{folder}/{name}", state) for name, state in listed

@@ -1,5 +1,6 @@
 """What the queues of a scan have so far: the queueOffset that each of them goes on from.
 
+That is the queueOffset of the last message: a record of a batch queue may have several.
 Not the greatest queueOffset: a single flipped bit could make that any number, and all later
 messages of the queue would look like older ones. A queueOffset that does not go on by one counts
 only when the queue's next queueOffset is above it.
@@ -10,7 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derive.queue_runs import QueueRuns
 from reput.store_format.derive.scan import Buffers
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_entries import Bytes, decode_entries
 from reput.store_format.java.strings import decode
 from reput.store_format.kernels.jit import inlined, kernel
 
@@ -19,35 +23,58 @@ Int64s = npt.NDArray[np.int64]
 
 
 @inlined
-def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int) -> None:
-    """Note a queue's next queueOffset. doubted: the last that did not go on by one, or NEVER."""
+def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int, messages: int) -> None:
+    """Note a queue's next record, which has `messages` queueOffsets from `offset` on; a broker
+    counts 0 as 1 (CommitLog.getMessageNum). doubted: the last queueOffset of the last record that
+    did not go on by one, or NEVER.
+    """
     last, doubt = confirmed[queue], doubted[queue]
+    end = offset + (max(messages, 1) - 1)
     if (
         last == NEVER
         or offset == last + 1
         or (doubt != NEVER and (offset == doubt + 1 or last < doubt < offset))
     ):
-        confirmed[queue], doubted[queue] = offset, NEVER
+        confirmed[queue], doubted[queue] = end, NEVER
     else:
-        doubted[queue] = offset
+        doubted[queue] = end
 
 
 @kernel
 def _follow_all(
-    numbers: Int64s, offsets: Int64s, canon: Int64s, confirmed: Int64s,
+    numbers: Int64s, offsets: Int64s, messages: Int64s, canon: Int64s, confirmed: Int64s,
     doubted: Int64s,
 ) -> None:  # fmt: skip
     for i in range(len(offsets)):
-        follow(confirmed, doubted, canon[numbers[i]], offsets[i])
+        follow(confirmed, doubted, canon[numbers[i]], offsets[i], messages[i])
 
 
-def last_of(offsets: npt.ArrayLike) -> int:
-    """The queueOffset that a queue with these queueOffsets goes on from."""
+def last_of(offsets: npt.ArrayLike, messages: npt.ArrayLike = 1) -> int:
+    """The queueOffset that a queue goes on from, if its records have these queueOffsets, and so
+    many messages each.
+    """
     state = np.full(2, NEVER, np.int64)
     given = np.ascontiguousarray(offsets, np.int64)
+    counts = np.empty(len(given), np.int64)
+    counts[:] = messages
     numbers = np.zeros(len(given), np.int64)
-    _follow_all(numbers, given, np.zeros(1, np.int64), state[:1], state[1:])
+    _follow_all(numbers, given, counts, np.zeros(1, np.int64), state[:1], state[1:])
     return int(state[0])
+
+
+def last_of_run(runs: QueueRuns, number: int, batch: bool) -> int:
+    """The same of one of a scan's runs; batch: it is a batch queue's."""
+    count, at = int(runs.count[number]), int(runs.offsets_at[number])
+    if batch:
+        start = int(runs.entries_at[number])
+        return last_of_batches(runs.entries[start : start + count * entry_bytes(True)])
+    return int(runs.greatest[number]) if at < 0 else last_of(runs.offsets[at : at + count])
+
+
+def last_of_batches(entries: Bytes) -> int:
+    """The same of a batch queue's entries, as on disk."""
+    decoded = decode_entries(entries, True)
+    return last_of(decoded["baseOffset"], decoded["batchSize"])
 
 
 class QueueEndArrays(NamedTuple):
@@ -114,8 +141,8 @@ class QueueEnds:
             self._name()
             self._seen[0] += len(puts)
             _follow_all(
-                puts["queue"].astype(np.int64), puts["queueOffset"].astype(np.int64), self._canon,
-                self._confirmed, self._doubted,
+                puts["queue"].astype(np.int64), puts["queueOffset"].astype(np.int64),
+                puts["batchSize"].astype(np.int64), self._canon, self._confirmed, self._doubted,
             )  # fmt: skip
         return QueueEndArrays(
             self._canon[: self._named], self._confirmed, self._doubted, self._seen

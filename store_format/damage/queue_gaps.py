@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.losses import LossReader
+from reput.store_format.damage.losses import LossReader, most_messages
 from reput.store_format.damage.run_reader import Run, RunReader, all_entries, place_of
-from reput.store_format.layouts import RECORD_FIXED_BYTES
 
 # Before the run's entry number `index`, `count` positions are lost.
 GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
@@ -79,7 +78,7 @@ class QueueGaps:
         maybe = np.flatnonzero(credible & (offsets > wanted))
         missing = offsets[maybe] - wanted[maybe]
         lost = self.lost.between(places_before[maybe], places[maybe])
-        sure = missing <= lost // RECORD_FIXED_BYTES
+        sure = missing <= most_messages(lost, run["batch"])
         if self.files.damage.no_room:
             key = run["topic"], run["queue_id"]
             kept = [(*key, place) in self.files.damage.no_room for place in places[maybe].tolist()]

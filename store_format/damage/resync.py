@@ -51,7 +51,7 @@ Bytes = npt.NDArray[np.uint8]
 NOT_FOUND = -1
 _WINDOW_BYTES = 1 << 20
 _HEAD, _MIDDLE, _BLANK = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE), as_struct(BLANK)
-_PLACE = (RECORD_HEAD.names or ()).index("physicalOffset")
+_MAGIC, _PLACE = map((RECORD_HEAD.names or ()).index, ("magic", "physicalOffset"))
 _HOST_FLAGS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
 
@@ -214,26 +214,31 @@ class Prover:
 
     def starts_surely(self, at: int) -> bool:
         """Whether a magic number and the right physicalOffset, or a fitting BLANK, is at `at`."""
+        if self.is_blank(at):
+            return True
         if self.head:
             return self._entry_starts_surely(at)
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
-        if len(head) < BLANK_BYTES:
-            return False
-        size, magic = _BLANK.unpack_from(head)
-        if magic == MAGIC_BLANK:
-            return bool(size == self._end - at)
         if len(head) < RECORD_HEAD_BYTES:
             return False
-        place: int = _HEAD.unpack_from(head)[_PLACE]
-        return magic in self._magics and place == at
+        fields = _HEAD.unpack(head)
+        return fields[_MAGIC] in self._magics and fields[_PLACE] == at
+
+    def is_blank(self, at: int) -> bool:
+        """Whether a BLANK as long as the segment's rest is at `at`."""
+        head = self._peek(at, BLANK_BYTES).tobytes()
+        if len(head) < BLANK_BYTES:
+            return False
+        size, magic = _BLANK.unpack(head)
+        if self.head:
+            return bool(size == DLEDGER_BLANK and magic == self._end - at)  # the other way round
+        return bool(magic == MAGIC_BLANK and size == self._end - at)
 
     def _entry_starts_surely(self, at: int) -> bool:
         fields = np.zeros(DLEDGER_HEAD.itemsize, np.uint8)
         raw = self._peek(at, len(fields))
         fields[: len(raw)] = raw
         entry = fields.view(DLEDGER_HEAD)[0]
-        if entry["magic"] == DLEDGER_BLANK:
-            return bool(entry["size"] == self._end - at)
         return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
 
     def property_crc(self, at: int, parts: Parts) -> bool | None:

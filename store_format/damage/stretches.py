@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.damage.evidence import Queue, QueueSpan
+from reput.store_format.damage.own_queue import OwnQueues
 from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import Fault
-from reput.store_format.java.strings import decode
-from reput.store_format.log.record_rules import reaches_queue
-from reput.store_format.log.records import Bytes, RecordRules, Rows
-from reput.store_format.log.walk import Checks, Read, Walk
+from reput.store_format.log.records import Bytes, Rows
+from reput.store_format.log.walk import Read, Walk
 
 _WINDOW_BYTES = 1 << 20
 _READ_OF_EACH = 256  # records at each end of a window: they show where queues begin and end
@@ -41,13 +41,12 @@ class SoundStretch(NamedTuple):
 class Stretches:
     """Looks ahead in one segment that ends at `end`."""
 
-    def __init__(
-        self, read: Read, start: int, end: int, rules: RecordRules, checks: Checks
-    ) -> None:
-        self._end, self._rules = end, rules
+    def __init__(self, read: Read, start: int, end: int, rules: ScanRules) -> None:
+        self.own_queues = OwnQueues(rules)
+        self._end = end
         buffer = np.empty(min(_WINDOW_BYTES, end - start), np.uint8)
-        self._prover = Prover(read, start, end, rules)
-        self._walk = Walk(read, end, rules, checks, buffer, None, self._doubt)
+        self._prover = Prover(read, start, end, rules.records)
+        self._walk = Walk(read, end, rules.records, rules.checks, buffer, None, self._doubt)
 
     def _doubt(self, at: int) -> Fault:
         parts = self._prover.lengths(at)
@@ -66,12 +65,12 @@ class Stretches:
             if newer is not None:
                 young = np.flatnonzero(rows["storeTimestamp"] >= newer)
                 count = int(young[0]) if len(young) else count
-            _add(spans, step.window, rows[:count])
+            self._add(spans, step.window, rows[:count])
             if count:
                 last, time = (int(rows[count - 1][n]) for n in ("physicalOffset", "storeTimestamp"))
             largest = max(largest, int(rows["size"][:count].max(initial=0)))
             if count < len(rows):
-                firsts = _firsts(step.window, rows[count:])
+                firsts = self._firsts(step.window, rows[count:])
                 place, behind_time = step.start(count), int(rows["storeTimestamp"][count])
                 return SoundStretch(spans, time, place, largest, place, firsts, behind_time)
         behind = NOT_FOUND
@@ -85,34 +84,24 @@ class Stretches:
         if first is None or not len(first.rows):
             return SoundStretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
         behind_time = int(first.rows["storeTimestamp"][0])
-        firsts = _firsts(first.window, first.rows)
+        firsts = self._firsts(first.window, first.rows)
         return SoundStretch(spans, time, end, largest, behind, firsts, behind_time)
 
+    def _add(self, spans: dict[Queue, QueueSpan], window: Bytes, rows: Rows) -> None:
+        """Add a window's records to the queues' spans: those at its beginning, and at its end."""
+        ends = [rows[:_READ_OF_EACH], rows[_READ_OF_EACH:][-_READ_OF_EACH:]]
+        for part in ends:
+            for row in part:
+                taken = self.own_queues.of(window, row)
+                if taken is not None:
+                    begin = QueueSpan(taken.first, taken.first - 1, batch=taken.batch)
+                    old = spans.get(taken.queue, begin)
+                    spans[taken.queue] = old.then(taken.first, taken.last)
 
-def queue_of(window: Bytes, row: Rows) -> Queue | None:
-    """The queue that a record goes to by itself; None where its transaction type keeps it out."""
-    if not reaches_queue(int(row["sysFlag"])):
-        return None
-    at = int(row["topicAt"])
-    return decode(window[at : at + int(row["topicLength"])].tobytes()), int(row["queueId"])
-
-
-def _add(spans: dict[Queue, QueueSpan], window: Bytes, rows: Rows) -> None:
-    """Add a window's records to the queues' spans: those at its beginning, and at its end."""
-    ends = [rows[:_READ_OF_EACH], rows[_READ_OF_EACH:][-_READ_OF_EACH:]]
-    for part in ends:
-        for row in part:
-            queue = queue_of(window, row)
-            if queue is not None:
-                offset = int(row["queueOffset"])
-                old = spans.get(queue, QueueSpan(offset, offset - 1))
-                spans[queue] = old.then(offset)
-
-
-def _firsts(window: Bytes, rows: Rows) -> dict[Queue, int]:
-    firsts: dict[Queue, int] = {}
-    for row in rows[:_READ_OF_EACH]:
-        queue = queue_of(window, row)
-        if queue is not None:
-            firsts.setdefault(queue, int(row["queueOffset"]))
-    return firsts
+    def _firsts(self, window: Bytes, rows: Rows) -> dict[Queue, int]:
+        firsts: dict[Queue, int] = {}
+        for row in rows[:_READ_OF_EACH]:
+            taken = self.own_queues.of(window, row)
+            if taken is not None:
+                firsts.setdefault(taken.queue, taken.first)
+        return firsts

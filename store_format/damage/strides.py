@@ -104,7 +104,7 @@ def dispatch_fresh(
                     put = queue_puts[seen[0]]
                     if put.queue >= len(canon):
                         return i, _NONE
-                    follow(confirmed, doubted, canon[put.queue], put.queueOffset)
+                    follow(confirmed, doubted, canon[put.queue], put.queueOffset, put.batchSize)
                     seen[0] += 1
                 if number >= len(canon):
                     return i, _NONE

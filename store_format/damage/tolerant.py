@@ -23,7 +23,7 @@ from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.strides import dispatch_fresh, stride
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import CRC_FAULTS, HEAD_FAULTS, Fault
-from reput.store_format.layouts import BLANK, DLEDGER_BLANK_LAYOUT
+from reput.store_format.layouts import BLANK, BLANK_BYTES, DLEDGER_BLANK_LAYOUT
 from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
@@ -61,7 +61,7 @@ class TolerantScan:
         self.most_ranges = MOST_RANGES
         self._buffers = buffers
         self._followed = QueueEnds(buffers)
-        stretches = Stretches(read, start, end, rules.records, rules.checks)
+        stretches = Stretches(read, start, end, rules)
         self.live = Live(start, before, self._followed, self.prover, stretches)
         self.reporter = RangeReporter(self.prover)
         self._stride_rows = _LEAST_STRIDE
@@ -165,7 +165,8 @@ class TolerantScan:
     def _row_range(self, kind: DamageKind, row: Any, fault: Fault) -> Generator[Any, None, None]:
         """Report the range of one record, with its DLedger head if there is one."""
         place, size = int(row["physicalOffset"]), int(row["size"])
-        yield from self.reporter.range(kind, place - self.walk.head, place + size, fault, "record")
+        at, end = place - self.walk.head, place + size
+        yield from self.reporter.range(kind, at, end, fault, self._follows(end))
 
     def _strides(self, at: int) -> Generator[Any, None, int]:
         """Take records and ordinary ranges from the record at `at` on, thousands at a time.
@@ -242,7 +243,7 @@ class TolerantScan:
         start, last = int(rows["physicalOffset"][0]) - self.walk.head, rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
         yield from self.reporter.range(
-            DamageKind.STALE, start, end, Fault.NONE, "record", self.live.stale_by
+            DamageKind.STALE, start, end, Fault.NONE, self._follows(end), self.live.stale_by
         )
 
     def _blank(self, at: int) -> Generator[Any, None, int]:
@@ -281,7 +282,7 @@ class TolerantScan:
             found = self._search(at + 1)
         if found != NOT_FOUND:
             self._suspect = True
-            yield from self.reporter.range(kind, at, found, fault, "record")
+            yield from self.reporter.range(kind, at, found, fault, self._follows(found))
             return found
         blank = self.prover.next_blank(at + 1)
         if blank != NOT_FOUND:
@@ -307,8 +308,16 @@ class TolerantScan:
         buffer = np.empty(end - place, np.uint8)
         for step in Walk(self.read, end, alone, self.rules.checks, buffer).marked(place, end):
             yield from self._rows(step.window, step.rows, step.wrong)
-        yield from self.reporter.range(DamageKind.CONTENT, at, end, fault, "record")
+        yield from self.reporter.range(DamageKind.CONTENT, at, end, fault, self._follows(end))
         return end
+
+    def _follows(self, end: int) -> str:
+        """What stands at a range's end, for the report; what is nothing else counts as a record."""
+        if end == self.segment_end:
+            return "segment's end"
+        if self.prover.is_blank(end):
+            return "BLANK"
+        return "record" if any(self.prover.bytes_at(end, BLANK_BYTES)) else "zeros"
 
     def _search(self, at: int) -> int:
         return self.prover.next_record(at) if self.reporter.count < self.most_ranges else NOT_FOUND

@@ -15,7 +15,7 @@ from reput.store_format.faults import Fault
 class Sureness(StrEnum):
     """How sure a finding is."""
 
-    CERTAIN = "certain"  # a checksum, or the frame of the record itself
+    CERTAIN = "certain"  # a checksum, the record's own frame, or a value that RocketMQ refuses
     LIKELY = "likely"  # two witnesses or more, against one field
     EVEN = "even"  # one against one: it is named, and nothing follows from it
 
@@ -43,6 +43,14 @@ _BY_FAULT = {
     Fault.PLACE: _of(Sureness.CERTAIN, "physicalOffset against its place"),
     Fault.BODY_CRC: _of(Sureness.CERTAIN, "bodyCRC"),
     Fault.PROPERTY_CRC: _of(Sureness.CERTAIN, "__CRC32#"),
+    Fault.DELAY_LEVEL: _of(Sureness.CERTAIN, "its own DELAY"),
+    Fault.BATCH_NUMBERS: _of(Sureness.CERTAIN, "its own INNER_NUM and INNER_BASE"),
+    Fault.BLANK_SIZE: _of(Sureness.CERTAIN, "size against the segment's end"),
+    Fault.HEAD_MAGIC: _of(Sureness.CERTAIN, "the DLedger head's own magic number"),
+    Fault.HEAD_SIZE: _of(Sureness.CERTAIN, "the DLedger head's lengths and totalSize"),
+    Fault.HEAD_PLACE: _of(Sureness.CERTAIN, "pos against its place"),
+    Fault.HEAD_INDEX: _of(Sureness.CERTAIN, "index of the DLedger entry before it"),
+    Fault.HEAD_TERM: _of(Sureness.CERTAIN, "term of the DLedger entry before it"),
     Fault.MISSING: _of(Sureness.CERTAIN, "the segments' names and lengths"),
     Fault.TORN: _of(Sureness.LIKELY, "zeros up to a sector's end", "text has no NUL"),
     Fault.TEXT: _of(Sureness.LIKELY, "damage right behind it", "text has no such bytes"),

@@ -113,6 +113,20 @@ def _tags_code(
 
 
 @inlined
+def batch_numbers(buf: Bytes, spans: ValueSpans, queue_offset: int) -> tuple[bool, int, int]:
+    """(whether they are numbers in range, the first queueOffset, messages) of a batch queue's
+    record (CommitLog.setBatchSizeIfNeeded).
+    """
+    sound, base = True, queue_offset
+    messages: Any = np.int64(1)
+    if _has(spans, INNER_NUM) and _has(spans, INNER_BASE):
+        base_ok, base = parse_integer(buf, spans[INNER_BASE, 0], spans[INNER_BASE, 1], 64)
+        size_ok, messages = parse_integer(buf, spans[INNER_NUM, 0], spans[INNER_NUM, 1], 16)
+        sound = base_ok and size_ok
+    return sound, base, messages
+
+
+@inlined
 def _put_queue(
     queue_puts: Any,
     used: Any,
@@ -279,11 +293,9 @@ def dispatch(buf: Bytes, rows: Rows, dispatching: Dispatching) -> tuple[int, int
         fault, tags_code = _tags_code(buf, row, spans, flags, delays)
         base: int = row.queueOffset
         batch_size: Any = np.int64(1)
-        if rules.batch_queues and _has(spans, INNER_NUM) and _has(spans, INNER_BASE):
-            # CommitLog.setBatchSizeIfNeeded: on any topic, a value that is no number is a fault.
-            base_ok, base = parse_integer(buf, spans[INNER_BASE, 0], spans[INNER_BASE, 1], 64)
-            size_ok, batch_size = parse_integer(buf, spans[INNER_NUM, 0], spans[INNER_NUM, 1], 16)
-            if fault == _NONE and not (base_ok and size_ok):
+        if rules.batch_queues:
+            numbers_sound, base, batch_size = batch_numbers(buf, spans, row.queueOffset)
+            if fault == _NONE and not numbers_sound:  # on any topic
                 fault = _BATCH_NUMBERS
         if fault != _NONE:
             return i, fault

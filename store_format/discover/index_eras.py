@@ -334,7 +334,7 @@ def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[t
 
 def _extra(log: LogReader, place: int, hashes: list[int]) -> Iterator[tuple[int, int]]:
     """(place, number of entries before the last indexing) of a message whose entries are all its
-    keys several times. Of the first time, a full file may have cut off the beginning.
+    keys several times. Of the first time the beginning alone may be left: a full file ended there.
     """
     record = _record(log, place)
     if record is None:

@@ -168,7 +168,7 @@ def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Ga
 
     def op_queue(topic: str) -> Queue:
         queue = store.queue(topic, 0, False)
-        if queue_gaps(store, [queue], notes):
+        if queue_gaps(store, [queue], notes).gaps:
             raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
         return queue
 

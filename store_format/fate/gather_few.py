@@ -36,7 +36,7 @@ def gather_few(
     marks = [_mark(log, place, split) for place in sorted(set(places))]
     halves = [each for each in marks if each["kind"][0] == HALF]
     ended = [np.zeros(0, ENDED)]
-    wanted = {int(half["queueOffset"][0]) for half in halves}
+    wanted = {int(half["queueOffset"][0]): int(half["physicalOffset"][0]) for half in halves}
     if halves:
         first = int(halves[0]["physicalOffset"][0])
         ops = op_queue(OP_TOPIC)
@@ -47,9 +47,11 @@ def gather_few(
             named, _ = named_by_op(
                 record.physical_offset, record.store_timestamp, record.properties, log.body(record)
             )
-            named = named[np.isin(named["halfOffset"], list(wanted))]
+            at = record.physical_offset  # an op stands behind its half message
+            named = named[[wanted.get(half, at) < at for half in named["halfOffset"].tolist()]]
             if len(named):
-                wanted -= set(named["halfOffset"].tolist())
+                for half in named["halfOffset"].tolist():
+                    wanted.pop(half, None)
                 ended.append(named)
                 op = np.zeros(1, MARK)
                 op["kind"], op["physicalOffset"] = OP, record.physical_offset

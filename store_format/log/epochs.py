@@ -38,7 +38,7 @@ def parse_epochs(raw: bytes) -> tuple[Epoch, ...]:
     if len(lines) < _HEAD_LINES:
         raise BadEpochs(f"has {len(lines)} lines: a count, a CRC-32 and a line an entry are wanted")
     for name, text in (("count", lines[0]), ("CRC-32", lines[1])):
-        if not (text.isascii() and text.isdigit()):
+        if not _is_number(text):
             raise BadEpochs(f"{name}: {text[:20]!r} is no number")
     count, crc, entries = int(lines[0]), int(lines[1]), lines[_HEAD_LINES:]
     if count != len(entries):
@@ -49,9 +49,13 @@ def parse_epochs(raw: bytes) -> tuple[Epoch, ...]:
     return tuple(_entry(line) for line in entries)
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def _entry(line: str) -> Epoch:
     number, separator, start = line.partition("-")
-    if not (separator and number.isascii() and number.isdigit() and start.isdigit()):
+    if not (separator and _is_number(number) and _is_number(start)):
         raise BadEpochs(f"entry: {line[:40]!r} is not epoch-startOffset")
     return Epoch(int(number), int(start))
 

@@ -149,11 +149,11 @@ def _messages(
     def of_topic(message: StoredMessage) -> bool:
         return message.topic == topic and in_queue(message) and wanted(message)
 
-    gaps: list[Gap] = [(log.start, log.end)]
-    if queues is not None:
-        gaps = queue_gaps(store, queues, notes) if queues else []
-        for start, _ in gaps:
-            notes.note(f"the queues may not have the log from {start} on: it is read there")
+    gaps: list[Gap] = [(log.start, log.end)] if queues is None else []
+    if queues:
+        lacking = queue_gaps(store, queues, notes)
+        lacking.note(notes)
+        gaps = lacking.gaps
     streams = [_sound(read(queue), notes) for queue in queues or ()]
     streams += [
         filter(of_topic, scan(store, start, stop, needle_of(topic), notes, chosen))

@@ -132,13 +132,17 @@ class Lacking(NamedTuple):
     gaps: list[Gap]
     lacks: Callable[[StoredMessage], bool]
 
+    def note(self, notes: Notes) -> None:
+        for start, _ in self.gaps:
+            notes.note(f"the queues may not have the log from {start} on: it is read there")
+
     def messages(self, store: OpenedStore, notes: Notes) -> Iterator[StoredMessage]:
         for start, stop in self.gaps:
             yield from filter(self.lacks, scan(store, start, stop, b"", notes))
 
 
-def queue_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> list[Gap]:
-    """The stretches of the log with messages of these queues that the queues may lack."""
+def queue_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> Lacking:
+    """What of the log these queues may lack of their messages."""
     reached = _queued_to(store, queues)
     if not all(queue.may_be_cut() for queue in queues):
         try:
@@ -149,7 +153,7 @@ def queue_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> lis
             if reached <= header.end_offset < store.log.end:
                 with suppress(NoRecord):
                     reached = header.end_offset + store.log.record_at(header.end_offset).size
-    return _lacking(store, queues, reached, (store.log.start, store.log.end), notes).gaps
+    return _lacking(store, queues, reached, (store.log.start, store.log.end), notes)
 
 
 def log_gaps(store: OpenedStore, queues: Sequence[Queue], notes: Notes) -> Lacking:
@@ -167,12 +171,14 @@ def _lacking(
     """
     log = store.log
     held = {_home(queue): _held(store, queue, reached) for queue in queues}
-    begun = max((start for start, _ in held.values()), default=log.start)
-    ended = min((stop for _, stop in held.values()), default=reached)
+    begun = max((each.start for each in held.values()), default=log.start)
+    ended = min((each.stop for each in held.values()), default=reached)
+    elsewhere = _Held(*others, 0)
 
     def lacks(message: StoredMessage) -> bool:
-        start, stop = held.get((message.topic, str(message.queue_id)), others)
-        return in_queue(message) and not start <= message.physical_offset < stop
+        own = held.get((message.topic, str(message.queue_id)), elsewhere)
+        at, position = message.physical_offset, message.queue_offset
+        return in_queue(message) and (at < own.start or (at >= own.stop and position >= own.end))
 
     gaps = list[Gap]()
     if begun > log.start:
@@ -190,15 +196,25 @@ def _home(queue: Queue) -> tuple[str, str]:
     return topic, queue_id
 
 
-def _held(store: OpenedStore, queue: Queue, reached: int) -> Gap:
-    """The stretch of the log of which a queue has its messages, at least.
+class _Held(NamedTuple):
+    """The stretch [start, stop) of the log of which a queue has its messages, at least."""
+
+    start: int
+    stop: int
+    end: int  # behind `stop`, dispatch skips a message with a lower queueOffset
+
+
+def _held(store: OpenedStore, queue: Queue, reached: int) -> _Held:
+    """What a queue has of the log.
 
     Messages are dispatched in the log's order, so what another queue has reached all have; but not
     if files of this queue may be missing.
     """
     log, first = store.log, queue.first_if_cut()
     start = log.start if first is None else min(first.physical_offset, log.end)
-    return start, _queued_to(store, [queue]) if queue.may_be_cut() else reached
+    if queue.may_be_cut():
+        return _Held(start, _queued_to(store, [queue]), queue.maximum())
+    return _Held(start, reached, 0)
 
 
 def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:

@@ -122,8 +122,7 @@ def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
         notes.note("there are no queues: the log is read instead")
         return _from_log(store, notes)
     lacking = log_gaps(store, [store.queue(*key) for key in found], notes)
-    for start, _ in lacking.gaps:
-        notes.note(f"the queues may not have the log from {start} on: it is read there")
+    lacking.note(notes)
     return _with_log(store, lacking, found, notes)
 
 

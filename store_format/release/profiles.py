@@ -81,6 +81,8 @@ class Profile:
     commits_of_known_groups: bool  # 5.3.0: an offset of an unknown group is refused
     server_resets_offsets: bool  # 5.2.0: a group's offsets are reset by the broker, before that by
     # the group's clients (useServerSideResetOffset)
+    full_disk_deletes: bool  # 5.0.0: over diskSpaceCleanForciblyRatio a broker deletes at any
+    # hour; before, only over diskMaxUsedSpaceRatio (isSpaceToDelete)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
@@ -160,6 +162,7 @@ def profile(version: str) -> Profile:
         topic_not_exist=since("5.0.0"),
         commits_of_known_groups=since("5.3.0"),
         server_resets_offsets=since("5.2.0"),
+        full_disk_deletes=since("5.0.0"),
         sql_text_words=since("5.1.3"),
     )
 

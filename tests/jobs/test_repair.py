@@ -18,8 +18,10 @@ from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.jobs.verify import verify
 from reput.store_format.damage.filler import LostPositions, Stamp, fill, own
+from reput.store_format.derived.queue_entries import decode_entries
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
+from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, encode, properties
 from tests.memory_storage import MemoryStorage
 
@@ -164,6 +166,20 @@ def test_a_queues_start_that_is_filled_in_part_displaces_nothing() -> None:
     assert queue(storage, 0, "Late")[3:] == [log.places[2]]
     (left,) = summary.not_filled
     assert (left["topic"], left["first"], left["count"]) == ("Late", 0, 1)
+
+
+def test_batches_behind_a_lost_one_keep_their_positions_without_fillers_too() -> None:
+    log = damaged(batches([32] * 20, START), 1 << 16)
+    log.flip(10, 5)
+    summary, storage = repaired(log, storage_of(log.log._replace(topic_attributes=BATCH_QUEUE)))
+    (path,) = (p for p in storage.files if p.startswith(f"{OUTPUT}/batchconsumequeue/"))
+    found = decode_entries(storage.files[path], True)
+    entries = {int(e["baseOffset"]): int(e["physicalOffset"]) for e in found if e["size"] > 0}
+    sound = {m.queue_offset: at for m, at in zip(log.messages, log.places, strict=True)}
+    assert {base: entries[base] for base in sound} == sound
+    (left,) = summary.not_filled
+    assert (left["first"] + left["count"], left["count"]) == (11 * 32, 32 - summary.fillers)
+    assert "each batch keeps its own" in summary.text()
 
 
 @pytest.mark.parametrize("crc", [False, True])

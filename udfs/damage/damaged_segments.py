@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from reput.store_format.damage.evidence import NextOffset, Queue
 from reput.store_format.damage.liveness import Before
-from reput.store_format.damage.queue_ends import last_of
+from reput.store_format.damage.queue_ends import last_of, last_of_batches
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
+from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.range_files import RangeFile
@@ -179,6 +180,11 @@ class _Before:
         return found
 
     def _last_of(self, run: str, row: dict[str, Any]) -> int:
+        if row["batch"]:
+            length = row["count"] * entry_bytes(True)
+            return last_of_batches(
+                read_range(self.staging, run + ENTRIES, row["entries_at"], length)
+            )
         if row["offsets_at"] < 0:
             return int(row["greatest"])
         raw = read_range(self.staging, run + ENTRIES, row["offsets_at"], 8 * row["count"])

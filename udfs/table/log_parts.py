@@ -17,6 +17,7 @@ import numpy as np
 
 from reput.store_format.damage.evidence import NextOffset
 from reput.store_format.damage.liveness import Before
+from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
@@ -135,7 +136,7 @@ class LogParts:
         return next((time for time in times if time is not None), None)
 
     def queues_before(self, number: int) -> dict[tuple[str, int], NextOffset]:
-        """The greatest queueOffset of each queue before segment `number`."""
+        """The queueOffset that each queue goes on from, before segment `number`."""
         found: dict[tuple[str, int], NextOffset] = {}
 
         def look(read: Read, segment: Segment) -> None:
@@ -144,7 +145,7 @@ class LogParts:
                 if isinstance(part, Runs):
                     for i, queue in enumerate(part.queues):
                         if part.runs.count[i]:
-                            last = int(part.runs.greatest[i])
+                            last = last_of_run(part.runs, i, queue.batch)
                             found[queue.topic, queue.queue_id] = NextOffset(last, 0)
 
         for n in range(number):

@@ -19,6 +19,7 @@ from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.broker.change.expiring import HOUR, NOW, a_store, run
@@ -50,7 +51,7 @@ def names(going: Any) -> list[str]:
 def test_when_a_broker_deletes(
     hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
 ) -> None:
-    at = occasion(ExpirySettings(), hour, log, queues, manual)
+    at = occasion(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
     assert why in at.why
     assert bool(at.why) == bool(why)
     assert at.of_any_age == any_age
@@ -72,9 +73,36 @@ def test_files_of_any_age_go_above_ratios_kept_in_bounds(
         disk_space_clean_forcibly_ratio=forcibly, disk_space_warning_level_ratio=warning
     )
     for disks in ((used, 0.1), (0.1, used)):
-        at = occasion(settings, 5, *disks, manual=False)
+        at = occasion(settings, profile("5.3.3"), 5, disks, manual=False)
         assert at.of_any_age == (most is not None)
         assert most is None or f"more than {most}% (diskSpace" in at.why
+
+
+@pytest.mark.parametrize(
+    ("hour", "log", "queues", "manual", "why", "any_age"),
+    [
+        (5, 0.94, 0.1, False, "", False),
+        (5, 0.1, 0.94, False, "", False),
+        (5, 0.96, 0.1, False, "96% of the disk is used, more than 85%", True),
+        (5, 0.86, 0.96, False, "96% of the disk is used, more than 85%", True),
+        (4, 0.84, 0.1, False, "it is 04h (deleteWhen=04)", False),
+        (4, 0.94, 0.1, False, "it is 04h (deleteWhen=04); 94% of the disk is used", True),
+        (5, 0.1, 0.94, True, "asked for at any hour; 94% of the disk is used", True),
+    ],
+)  # fmt: skip
+def test_before_5_0_0_a_full_disk_waits_for_the_hour(
+    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
+) -> None:
+    settings = ExpirySettings(disk_max_used_space_ratio=95)
+    at = occasion(settings, profile("4.9.8"), hour, (log, queues), manual)
+    assert why in at.why
+    assert (bool(at.why), at.of_any_age) == (bool(why), any_age)
+
+
+def test_before_5_0_0_the_log_s_disk_is_asked_first() -> None:
+    at = occasion(ExpirySettings(), profile("4.9.8"), 5, (0.76, 0.94), manual=False)
+    assert "76% of the disk is used, more than 75%" in at.why
+    assert not at.of_any_age
 
 
 @pytest.mark.parametrize(("used", "goes"), [(0.3, False), (0.31, True)])

@@ -9,15 +9,9 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Caller
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.consumers import EXPIRY
-from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
 
 CALLER = Caller(1, "10.0.0.1:5000", "10.0.0.9:9876", 0)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
 @pytest.fixture

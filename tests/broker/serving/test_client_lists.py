@@ -7,14 +7,8 @@ import pytest
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.consumers import Consumers
 from reput.broker.serving.group_offsets import GroupOffsets
-from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked, said
 from tests.jobs.serve.asking import VERSION
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
 @pytest.fixture

@@ -16,8 +16,11 @@ def test_a_missing_text_is_named_and_an_empty_one_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("0", 0), ("-1", -1), ("007", 7), (str(LONG_MAX), LONG_MAX), (str(~LONG_MAX), ~LONG_MAX)],
-)
+    [
+        ("0", 0), ("-1", -1), ("007", 7), ("+5", 5), (str(LONG_MAX), LONG_MAX),
+        (str(~LONG_MAX), ~LONG_MAX),
+    ],
+)  # fmt: skip
 def test_a_number_is_a_long(written: str, value: int) -> None:
     assert number(request(1, n=written), "n") == value
 
@@ -25,8 +28,8 @@ def test_a_number_is_a_long(written: str, value: int) -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        "", "-", "--1", "1.5", " 1", "1_0", "0x1", "\u0663", "\u00b2", str(LONG_MAX + 1),
-        str(~LONG_MAX - 1), "9" * 10_000, "null",
+        "", "-", "+", "--1", "+-1", "1.5", " 1", "1_0", "0x1", "\u0663", "\u00b2",
+        str(LONG_MAX + 1), str(~LONG_MAX - 1), "9" * 10_000, "null",
     ],
 )  # fmt: skip
 def test_what_is_no_long_is_refused(written: str) -> None:

@@ -5,13 +5,7 @@ import pytest
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.group_configs import group_refused
 from reput.broker.serving.subscription_groups import SubscriptionGroups
-from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked, said
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
 @pytest.fixture

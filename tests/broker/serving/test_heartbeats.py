@@ -9,15 +9,9 @@ from reput.broker.serving import consumers
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.consumers import Consumers
-from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
 
 LONG, INT = 1 << 63, 1 << 31
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
 @pytest.fixture

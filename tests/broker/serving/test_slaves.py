@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
-from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
 @pytest.fixture

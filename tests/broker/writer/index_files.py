@@ -1,6 +1,5 @@
 """Index files of four slots and four entries, written out by hand."""
 
-import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,12 +8,12 @@ from reput.store_format.layouts import INDEX_PUT
 from reput.store_format.release.writer_settings import WriterSettings
 from tests.broker.writer.stores import settings
 from tests.faults.memory_files import MemoryFiles
+from tests.logs.index_bytes import pack_index
 
 T0 = 1_700_000_000_000
 SLOTS, ENTRIES = 4, 5  # entry 0 is never used
 LENGTH = 40 + SLOTS * 4 + ENTRIES * 20
 NAMES = [f"2023111422132000{n}" for n in range(5)]  # of T0, and the milliseconds after it
-_ENTRY = struct.Struct(">iqii")
 
 Put = tuple[int, int, int]  # physical offset, storeTimestamp, keyHash
 
@@ -32,11 +31,8 @@ def index_file(
     slots: Sequence[int] = (0,) * SLOTS,
     entries: Sequence[Sequence[int]] = (),
 ) -> bytes:
-    """header: begin and end timestamp, begin and end offset, hashSlotCount, indexCount. entries:
-    from entry 1 on, (keyHash, physicalOffset, timeDiff, previous).
-    """
-    raw = struct.pack(">4q2i", *header) + struct.pack(">4i", *slots) + bytes(20)
-    return (raw + b"".join(_ENTRY.pack(*each) for each in entries)).ljust(LENGTH, b"\0")
+    """header, entries: as of `pack_index`."""
+    return pack_index(header, slots, entries, ENTRIES)
 
 
 def holding(*contents: bytes) -> MemoryFiles:

@@ -16,6 +16,7 @@ import pytest
 from reput.store_format.message.property_text import parse_properties
 from tests.broker.writer.rocketmq_load import Keys, entries
 from tests.broker.writer.stores import stored_records
+from tests.reference.javatext import hash_code
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 
@@ -69,13 +70,6 @@ def kill_an_append(store: Path, lines: Path, version: str, seed: str, **settings
     assert abort.exists(), f"it was not killed while it appended: {errors.decode()[-500:]}"
 
 
-def java_hash(text: str) -> int:
-    value = 0
-    for character in text:
-        value = (31 * value + ord(character)) & 0xFFFFFFFF
-    return abs(value - (1 << 32) if value >> 31 else value)
-
-
 def keys_of_log(store: Path, tags: bool) -> Keys:
     """Every key of every record, once each. tags: the release indexes TAGS too."""
     found: Keys = Counter()
@@ -84,7 +78,7 @@ def keys_of_log(store: Path, tags: bool) -> Keys:
         words = [properties["UNIQ_KEY"], *properties.get("KEYS", "").split()]
         words += [f"T#{properties['TAGS']}"] if tags else []
         for word in words:
-            found[java_hash(f"{topic}#{word}"), record.physical_offset] += 1
+            found[abs(hash_code(f"{topic}#{word}")), record.physical_offset] += 1
     return found
 
 

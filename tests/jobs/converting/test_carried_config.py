@@ -96,11 +96,21 @@ def test_a_store_without_a_table_takes_no_other_store_s(less: dict[str, bytes]) 
     assert not warnings
 
 
-def test_a_file_without_a_known_table_is_the_first_store_s() -> None:
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (config("x", a=2), ["config/x.json: is that of the first store; the stores differ"]),
+        (config("x", a=1), []),
+        ({}, []),
+    ],
+)
+def test_a_file_without_a_known_table_is_the_first_store_s(
+    other: dict[str, bytes], said: list[str]
+) -> None:
     warnings: list[str] = []
-    found = merged_config([config("x", a=1), config("x", a=2)], warnings)
+    found = merged_config([config("x", a=1), other], warnings)
     assert json.loads(found["x.json"]) == {"a": 1}
-    assert warnings == ["config/x.json: is that of the first store; the stores differ"]
+    assert warnings == said
 
 
 def test_batch_topics_are_those_with_the_attribute() -> None:

@@ -6,32 +6,17 @@ import pytest
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import FileState
-from tests.memory_storage import MemoryReader, MemoryStorage
+from tests.memory_storage import WatchedStorage
 
 SIZE = 100
 WHOLE, SHORT = bytes(range(100)), b"\7" * 30
 
 
-class Counting(MemoryStorage):
-    """Notes which files are opened, and how many are open."""
-
-    def __init__(self) -> None:
-        super().__init__({"a/x": WHOLE, "b/y": SHORT})
-        self.opened: list[str] = []
-        self.open_now = 0
-
-    def open(self, path: str, state: FileState | None = None) -> MemoryReader:
-        self.opened.append(path)
-        self.open_now += 1
-        reader = super().open(path, state)
-        reader.close = self._closed  # type: ignore[method-assign]
-        return reader
-
-    def _closed(self) -> None:
-        self.open_now -= 1
+def counting() -> WatchedStorage:
+    return WatchedStorage({"a/x": WHOLE, "b/y": SHORT})
 
 
-def files(storage: MemoryStorage) -> SegmentFiles:
+def files(storage: WatchedStorage) -> SegmentFiles:
     """Segments in two folders, of which the last is not whole."""
     lengths = {"a/x": len(WHOLE), "b/y": len(SHORT)}
     segments = [Segment(path, SIZE * n, FileState(lengths[path], 0, 0))
@@ -40,7 +25,7 @@ def files(storage: MemoryStorage) -> SegmentFiles:
 
 
 def test_segments_have_a_log_s_names_wherever_they_are() -> None:
-    found = files(Counting())
+    found = files(counting())
     assert found.names("commitlog") == [f"{0:020d}", f"{SIZE:020d}"]
     assert found.names("consumequeue") == []
 
@@ -50,14 +35,14 @@ def test_segments_have_a_log_s_names_wherever_they_are() -> None:
     [(0, b"\7\7\7\7"), (26, b"\7\7\7\7"), (28, b"\7\7\0\0"), (30, bytes(4)), (96, bytes(4))],
 )
 def test_behind_a_file_s_end_there_are_zeros(at: int, raw: bytes) -> None:
-    file = files(Counting()).open_read(f"commitlog/{SIZE:020d}")
+    file = files(counting()).open_read(f"commitlog/{SIZE:020d}")
     buffer = np.full(4, 9, np.uint8)
     file.read_at(at, buffer)
     assert (buffer.tobytes(), file.length()) == (raw, SIZE)
 
 
 def test_bytes_are_read_by_physical_offset_with_one_file_open() -> None:
-    storage = Counting()
+    storage = counting()
     log = LogBytes(files(storage), SIZE)
     buffer = np.zeros(2, np.uint8)
     read = []

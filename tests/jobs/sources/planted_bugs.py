@@ -44,6 +44,8 @@ BUGS = (
         "            return\n            what = \"but", rows("later_segment_behind_zeros")),
     Bug("salvage leaves out the damaged record alone", _PARTS + "::PartReader._live_stretches",
         "            at = max(at, stop)\n", "            at = self.segment.end\n", rows("damage_that_live")),
+    Bug("a batch queue goes on from the last message of the segment before", _PARTS + "::LogParts.queues_before",
+        "last = last_of_run(part.runs, i, queue.batch)", "last = int(part.runs.greatest[i])", rows("batches_go_on")),
     Bug("whether a segment is sound does not depend on the cuts", _PARTS + "::PartReader._is_sound",
         "        if fault == Fault.ZEROS:\n            return not self._is_written(at)", "        if fault == Fault.ZEROS:\n            return part.stop == segment.end and not self._is_written(at)", rows("clock_set_back")),
     Bug("a record whose CRC alone is wrong stays where damage is salvaged", _PARTS + "::PartReader.__init__",

@@ -1,5 +1,6 @@
 """The source's rows are exactly the log's messages, however the log is cut."""
 
+import json
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from reput.udfs.table.message_columns import SCHEMA
 from tests import golden_stores
 from tests.damaged import START, Damaged, damaged, messages
 from tests.jobs.sources.reading import places, table, write
+from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, build_log, encode, properties
+from tests.logs.fields import BATCH_TOPIC
 from tests.reference.log import Walk
 from tests.reference.rules import Rules, parse_version
 
@@ -172,6 +175,22 @@ def test_a_sound_segment_after_a_clock_set_back_is_kept_however_it_is_cut(tmp_pa
     store = write(log.log, tmp_path)
     for parts in (1, 3, 40):
         assert places(store, onDamage=SALVAGE, minPartitions=parts) == log.places
+
+
+def test_batches_go_on_from_the_last_message_of_the_segment_before(tmp_path: Path) -> None:
+    made = batches([5] * 40, START)
+    first = sum(place < 4096 for place in damaged(made).places)
+    log = damaged(
+        [m if n < first else replace(m, store_timestamp=START - 10_000 + n)
+         for n, m in enumerate(made)]
+    )  # fmt: skip
+    log.flip(first + 5, 5)
+    store = write(log.log, tmp_path)
+    (store / "config").mkdir()
+    topic = {BATCH_TOPIC: {"topicName": BATCH_TOPIC, "attributes": BATCH_QUEUE[BATCH_TOPIC]}}
+    (store / "config/topics.json").write_text(json.dumps({"topicConfigTable": topic}))
+    wanted = [at for n, at in enumerate(log.places) if n != first + 5]
+    assert places(store, onDamage=SALVAGE) == wanted
 
 
 def test_a_later_segment_behind_zeros_is_damage(tmp_path: Path) -> None:

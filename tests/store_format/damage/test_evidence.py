@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from reput.store_format.damage.chain import ChainPiece, Outvoted, judge
-from reput.store_format.damage.evidence import StretchFacts, Votes, Witness, judge_stretch
+from reput.store_format.damage.evidence import (
+    NextOffset,
+    QueueSpan,
+    StretchFacts,
+    Votes,
+    Witness,
+    judge_stretch,
+    votes_before,
+    votes_behind,
+)
 from tests.damaged import SEGMENT, START, damaged, entries, messages, salvage
 from tests.seeds import some
 from tests.store_format.damage.generator import (
@@ -160,3 +169,45 @@ def test_witnesses_of_a_stretch(facts: StretchFacts, live: bool) -> None:
     verdict = judge_stretch(facts)
     assert verdict.live == live
     assert live or verdict.spoke != Witness.NONE
+
+
+BATCH, PLAIN = ("Batch", 0), ("T", 0)
+ONE_BATCH = 91 + 20 * 22  # bytes of a record with 20 messages at most
+
+
+@pytest.mark.parametrize(
+    ("first", "lost", "earlier", "votes"),
+    [
+        (10, 0, 0, Votes(1, 0)),
+        (30, ONE_BATCH, 0, Votes(1, 0)),
+        (31, ONE_BATCH, 0, Votes(0, 1)),
+        (31, 22, ONE_BATCH, Votes(0, 0)),  # perhaps lost before
+        (9, ONE_BATCH, 0, Votes(0, 1)),
+    ],
+)
+def test_lost_bytes_may_have_been_one_batch(
+    first: int, lost: int, earlier: int, votes: Votes
+) -> None:
+    known = {BATCH: NextOffset(9, earlier), PLAIN: NextOffset(9, earlier)}
+    assert votes_before({BATCH: QueueSpan(first, 40, batch=True)}, known, lost) == votes
+    if first > 10:
+        plain = {PLAIN: QueueSpan(first, 40)}
+        assert votes_before(plain, known, lost) == Votes(0, 1)
+        both = {BATCH: QueueSpan(30, 40, batch=True), PLAIN: QueueSpan(10, 20)}
+        assert votes_before(both, known, ONE_BATCH) == Votes(2, 0)
+
+
+@pytest.mark.parametrize(
+    ("span", "lost", "votes"),
+    [
+        (QueueSpan(0, 19, batch=True), ONE_BATCH, Votes(1, 0)),
+        (QueueSpan(0, 19), ONE_BATCH, Votes(0, 1)),
+        (QueueSpan(0, 18, batch=True), ONE_BATCH, Votes(0, 1)),
+        # a batch of 21 messages in between, whose queueOffset nobody believes
+        (QueueSpan(0, 18, 520, 21, True), 0, Votes(1, 0)),
+        (QueueSpan(0, 18, 520, 20, True), 0, Votes(0, 1)),
+    ],
+)
+def test_the_next_stretch_goes_on_from_a_batch(span: QueueSpan, lost: int, votes: Votes) -> None:
+    queue = BATCH if span.batch else PLAIN
+    assert votes_behind({queue: span}, {queue: None}, [(queue, 40)], lost, 4000) == votes

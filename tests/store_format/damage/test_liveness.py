@@ -11,15 +11,14 @@ from reput.store_format.damage.liveness import Before, Live
 from reput.store_format.damage.queue_ends import QueueEnds
 from reput.store_format.damage.resync import Prover
 from reput.store_format.damage.stretches import Stretches
-from reput.store_format.derive.scan import Buffers
-from reput.store_format.log.walk import Checks
+from reput.store_format.derive.scan import Buffers, End, Outputs
+from tests.logs.batches import batch
 from tests.logs.encoder import Message
-from tests.store_format.damage.walked import RULES, reader, walked
+from tests.store_format.damage.walked import RULES, SCAN_RULES, reader, walked
 
 START = 1_700_000_000_000
 DAY = 86_400_000
 SIZE = 92
-CHECKS = Checks(body=True, property=False, split_properties=True, seal=False)
 Change = Callable[[int, Message], Message]
 
 
@@ -44,7 +43,7 @@ def stale(
     for number in bad:
         raw[number * SIZE + 4] = 0
     prover = Prover(reader(raw), 0, len(raw), RULES)
-    stretches = Stretches(reader(raw), 0, len(raw), RULES, CHECKS)
+    stretches = Stretches(reader(raw), 0, len(raw), SCAN_RULES)
     found = Live(0, before, QueueEnds(Buffers(len(raw))), prover, stretches)
     if live:
         found.took(rows[:live])
@@ -128,3 +127,24 @@ def test_only_the_logs_last_segment_has_stale_records_behind_its_end() -> None:
 def test_what_a_queue_misses_may_have_been_lost_earlier(lost: int, count: int) -> None:
     change: Change = lambda n, m: replace(m, queue_offset=n + 4)  # noqa: E731
     assert stale(change, Before(None, known(0, lost)), live=0, begins=0) == count
+
+
+@pytest.mark.parametrize(("said", "is_stale"), [(6, True), (7, False)])
+def test_a_batch_repeats_up_to_the_last_of_its_queues_messages(said: int, is_stale: bool) -> None:
+    """Record 2 of 8 batches is the last live one; record 4 says its queueOffset goes on from it."""
+    change: Change = lambda n, m: batch(  # noqa: E731
+        n if n < 3 else n + said - 4, 5 if n == 2 else 1, store_timestamp=m.store_timestamp
+    )
+    sizes = {len(change(n, Message()).body) for n in (0, 2)}
+    assert sizes == {22, 5 * 22}
+    log = [change(n, Message(store_timestamp=START + n)) for n in range(8)]
+    raw, rows = walked(*log)
+    prover = Prover(reader(raw), 0, len(raw), RULES)
+    buffers = Buffers(len(raw))
+    outputs = Outputs(SCAN_RULES, buffers, End())
+    stretches = Stretches(reader(raw), 0, len(raw), SCAN_RULES)
+    found = Live(0, Before(None, nothing_known), QueueEnds(buffers), prover, stretches)
+    assert list(outputs.dispatch(raw, rows[:3])) == []
+    found.took(rows[:3])
+    raw[int(rows["at"][3]) : int(rows["at"][4])] = 0
+    assert found.stale(raw, rows[4:]) == 4 * is_stale

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from reput.store_format.damage.losses import Losses, LossReader, SegmentLoss, lost_places
+from reput.store_format.damage.losses import (
+    Losses,
+    LossReader,
+    SegmentLoss,
+    lost_places,
+    most_messages,
+)
 from reput.store_format.damage.ranges import CONTENT, KINDS, RANGE, DamageKind
 
 MISSING = KINDS.index(DamageKind.MISSING)
@@ -86,3 +92,20 @@ def test_what_a_segment_lost_is_neither_kept_records_nor_behind_the_logs_end() -
     found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
     assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
     assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
+
+
+@pytest.mark.parametrize(
+    ("lost", "plain", "batch"),
+    [
+        (0, 0, 0),
+        (90, 0, 0),
+        (91, 1, 1),  # a batch of one message needs no body
+        (91 + 2 * 22 - 1, 1, 1),
+        (91 + 2 * 22, 1, 2),
+        (91 + 32 * 22, 8, 32),
+        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22),
+    ],
+)
+def test_the_most_messages_are_those_of_one_batch(lost: int, plain: int, batch: int) -> None:
+    assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batch)
+    assert most_messages(np.array([0, lost]), True).tolist() == [0, batch]

@@ -100,3 +100,9 @@ def test_scattered_positions_are_each_asked_about() -> None:
     assert found.tolist() == [0, 2, 4, 5]
     assert [int(each["tagsCode"]) for each in said] == [11, 5, 9, 5]
     assert len(contradictions(old(**TWO), offsets[:0], mine[:0])[0]) == 0
+
+
+@pytest.mark.parametrize("topic", ["", ".", "../consumequeue/T", "a\\b", "T\0", "x" * 256])
+def test_a_topic_that_can_be_no_folders_name_has_none(topic: str) -> None:
+    storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5)})
+    assert not OldQueues(storage, "store").of(topic, 3).any

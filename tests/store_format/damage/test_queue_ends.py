@@ -2,13 +2,11 @@
 
 import pytest
 
-from reput.store_format.damage.queue_ends import NEVER, QueueEnds, last_of
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Buffers, End, Outputs
-from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import Settings
+from reput.store_format.damage.queue_ends import NEVER, QueueEnds, last_of, last_of_run
+from reput.store_format.derive.scan import Buffers, End, Outputs, Runs
+from tests.logs.batches import batch
 from tests.logs.encoder import Message
-from tests.store_format.damage.walked import walked
+from tests.store_format.damage.walked import SCAN_RULES, walked
 
 SEGMENT = 1 << 14
 TOP = (1 << 63) - 1
@@ -48,13 +46,16 @@ class Dispatched:
         self._raw, self._rows = walked(*messages, segment=SEGMENT)
         self._done = 0
         self.buffers = Buffers(SEGMENT)
-        rules = scan_rules(profile("5.3.3"), Settings(), ())
-        self._outputs = Outputs(rules, self.buffers, End())
+        self._outputs = Outputs(SCAN_RULES, self.buffers, End())
 
     def go_on(self, count: int) -> None:
         rows = self._rows[self._done : self._done + count]
         self._done += count
         assert list(self._outputs.dispatch(self._raw, rows)) == []
+
+    def runs(self) -> Runs:
+        (found,) = (part for part in self._outputs.empty() if isinstance(part, Runs))
+        return found
 
 
 def message(offset: int, topic: str | bytes = "T", queue: int = 0, flags: int = 0) -> Message:
@@ -96,3 +97,37 @@ def test_there_is_room_for_many_queues() -> None:
     assert ends.last(("T", 59)) == 59
     log.go_on(90)
     assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
+
+
+@pytest.mark.parametrize(
+    ("records", "last"),
+    [
+        ([(0, 4), (4, 4), (8, 2)], 9),
+        ([(7, 1)], 7),
+        ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
+        ([(0, 4), (500, 4)], 3),
+        ([(0, 4), (500, 4), (4, 4)], 7),
+        ([(0, 4), (500, 4), (504, 4)], 507),
+        ([(0, 4), (500, 4), (600, 2)], 601),
+        ([(0, 4), (500, 4), (503, 2)], 3),  # not above all messages of the one in doubt
+        ([(0, 4), (4, 4), (4, 4)], 7),
+    ],
+)
+def test_a_batch_takes_as_many_offsets_as_it_has_messages(
+    records: list[tuple[int, int]], last: int
+) -> None:
+    assert last_of(*zip(*records, strict=True)) == last
+    log = Dispatched(*(batch(*each) for each in records))
+    ends = QueueEnds(log.buffers)
+    log.go_on(len(records))
+    assert ends.last(("Batch", 0)) == last
+    assert last_of_run(log.runs().runs, 0, True) == last
+
+
+@pytest.mark.parametrize(("offsets", "last"), [([3, 4, 5], 5), ([3, 4, 90], 4), ([3, 90, 91], 91)])
+def test_what_a_run_ends_with(offsets: list[int], last: int) -> None:
+    log = Dispatched(message(1, "A"), *(message(each) for each in offsets))
+    log.go_on(1 + len(offsets))
+    found = log.runs()
+    assert [queue.topic for queue in found.queues] == ["A", "T"]
+    assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]

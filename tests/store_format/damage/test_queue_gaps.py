@@ -91,3 +91,12 @@ def test_a_batch_takes_as_many_positions_as_it_has_messages() -> None:
     files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
     assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
     assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
+
+
+@pytest.mark.parametrize(("bytes_lost", "surely"), [(91 + 24 * 22, True), (90 + 24 * 22, False)])
+def test_a_lost_batch_takes_91_bytes_once_and_22_for_each_message(
+    bytes_lost: int, surely: bool
+) -> None:
+    files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
+    gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
+    assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely

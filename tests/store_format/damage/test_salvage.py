@@ -16,9 +16,11 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
+from reput.store_format.derived.queue_entries import decode_entries
 from tests import golden_stores
 from tests.damaged import SEGMENT, START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import Rebuilt, as_text
+from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, encode
 from tests.store_format.damage.salvaged import check_queues
 
@@ -308,3 +310,35 @@ def test_one_queue_of_two_that_goes_on_is_chance() -> None:
         log.put(log.places[number], encode(message, log.places[number]))
     found = [place for queue in range(2) for place in entries(salvage(log.log), "T", queue)]
     assert at not in found
+
+
+def _in_batch_queue(rebuilt: Rebuilt) -> list[int]:
+    raw = b"".join(v for k, v in sorted(rebuilt.files.items()) if k.startswith("batchconsumequeue"))
+    found = decode_entries(raw, True)
+    return [int(place) for place in found["physicalOffset"][found["size"] > 0]]
+
+
+@pytest.mark.parametrize(("count", "body"), [(2, 0), (4, 80), (8, 0), (32, 0), (32, 80)])
+def test_one_flipped_bit_costs_one_batch(count: int, body: int) -> None:
+    log = damaged(batches([count] * 30, START, body), 1 << 16)
+    log.flip(10, 5)
+    rebuilt = salvage(log.log._replace(topic_attributes=BATCH_QUEUE))
+    assert _in_batch_queue(rebuilt) == [at for n, at in enumerate(log.places) if n != 10]
+    assert [each["kind"] for each in reported(rebuilt)] == ["damaged"]
+    (gap,) = rebuilt.summary.damage["missing"]
+    assert (gap["first"], gap["count"]) == (10 * count, count)
+    assert rebuilt.summary.damage["messages_missing"] == count
+
+
+def test_batches_that_go_on_in_the_next_segment_outweigh_a_clock_set_back() -> None:
+    """The next segment is damaged, so its records are judged."""
+    log = damaged(batches([5] * 60, START))
+    first = next(n for n, place in enumerate(log.places) if place >= SEGMENT)
+    for number in range(first, 60):
+        m = replace(log.messages[number], store_timestamp=START - 10_000 + number)
+        log.put(log.places[number], encode(m, log.places[number]))
+    hurt = next(n for n, place in enumerate(log.places) if place >= SEGMENT + 2000)
+    log.flip(hurt, 5)
+    made = [salvage(log.log._replace(topic_attributes=BATCH_QUEUE), splits) for splits in (1, 7)]
+    assert made[0].files == made[1].files
+    assert _in_batch_queue(made[0]) == [at for n, at in enumerate(log.places) if n != hurt]

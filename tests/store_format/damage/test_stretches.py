@@ -1,20 +1,17 @@
 """Looks ahead behind damage: the stretch of sound records there, and where the next one begins."""
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.store_format.damage.evidence import QueueSpan
-from reput.store_format.damage.stretches import SoundStretch, Stretches, queue_of
-from reput.store_format.log.walk import Checks
+from reput.store_format.damage.stretches import SoundStretch, Stretches
+from tests.logs.batches import batch
 from tests.logs.encoder import Message
-from tests.store_format.damage.walked import RULES, reader, walked
+from tests.store_format.damage.walked import SCAN_RULES, reader, walked
 
 START = 1_700_000_000_000
 SIZE = 92 + 4
-CHECKS = Checks(body=True, property=False, split_properties=True, seal=False)
 
 
 def log_of(count: int = 8) -> list[Message]:
@@ -31,7 +28,7 @@ def looked(
     raw, _ = walked(*log)
     for number in bad:
         raw[number * SIZE + 4] = 0
-    return Stretches(reader(raw), 0, len(raw), RULES, CHECKS).look(at * SIZE, newer)
+    return Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(at * SIZE, newer)
 
 
 def test_a_stretch_goes_on_to_where_nothing_is_written() -> None:
@@ -68,14 +65,14 @@ def test_half_messages_and_rolled_back_ones_show_no_queue() -> None:
 def test_an_offset_that_does_not_go_on_is_doubted() -> None:
     log = [replace(m, queue_id=0, queue_offset=n) for n, m in enumerate(log_of(4))]
     log[3] = replace(log[3], queue_offset=70)
-    assert looked(log).spans == {("T", 0): QueueSpan(0, 2, 70)}
+    assert looked(log).spans == {("T", 0): QueueSpan(0, 2, 70, 1)}
 
 
 @pytest.mark.parametrize(("count", "last"), [(257, 256), (513, 512), (600, 599)])
 def test_of_many_records_both_ends_are_read(count: int, last: int) -> None:
     log = [replace(m, queue_id=0, queue_offset=n) for n, m in enumerate(log_of(count))]
     raw, _ = walked(*log, segment=1 << 16)
-    spans = Stretches(reader(raw), 0, len(raw), RULES, CHECKS).look(0, None).spans
+    spans = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None).spans
     assert spans == {("T", 0): QueueSpan(0, last)}
 
 
@@ -84,21 +81,18 @@ def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> Non
     raw, rows = walked(Message(body=b"body"), Message(queue_offset=1, properties=b"p" * 300))
     inside, _ = walked(Message(queue_offset=9, body=b"body"), base=SIZE + 150)
     raw[SIZE + 150 : 2 * SIZE + 150] = inside[:SIZE]
-    found = Stretches(reader(raw), 0, len(raw), RULES, CHECKS).look(0, None)
+    found = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None)
     assert found.spans == {("T", 0): QueueSpan(0, 1)}
     assert (found.end, found.behind, found.firsts) == (SIZE + 150, SIZE + 150, {("T", 0): 9})
     assert int(rows["size"][1]) == 92 + 300
 
 
-@pytest.mark.parametrize(
-    ("message", "queue"),
-    [
-        (Message(topic="T", queue_id=-1), ("T", -1)),
-        (Message(topic=b"T\xed\xa0\x80"), ("T\ufffd", 0)),  # as Java decodes it
-        (Message(sys_flag=4), None),
-        (Message(sys_flag=0x31 | 8, born_host=bytes(20), store_host=bytes(20)), ("T", 0)),
-    ],
-)
-def test_the_queue_that_a_record_goes_to(message: Message, queue: Any) -> None:
-    raw, rows = walked(message)
-    assert queue_of(np.asarray(raw), rows[0]) == queue
+def test_a_batch_takes_as_many_queue_offsets_as_it_has_messages() -> None:
+    log = [batch(5, 4), batch(9, 2), batch(70, 3), batch(14, 7)]
+    raw, rows = walked(*log)
+    raw[int(rows["at"][3]) + 4] = 0
+    found = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None)
+    assert found.spans == {("Batch", 0): QueueSpan(5, 10, 72, 3, True)}
+    confirmed, _ = walked(*log[:3], batch(73, 1))
+    found = Stretches(reader(confirmed), 0, len(confirmed), SCAN_RULES).look(0, None)
+    assert found.spans == {("Batch", 0): QueueSpan(5, 73, batch=True)}

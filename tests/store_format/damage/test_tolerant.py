@@ -16,7 +16,7 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
-from tests.logs.encoder import Message
+from tests.logs.encoder import Message, encode
 from tests.store_format.damage.walked import reader, walked
 
 START = 1_700_000_000_000
@@ -136,7 +136,7 @@ def test_behind_damage_records_of_an_earlier_time_are_stale() -> None:
     records, found, _ = scanned((19, 0, bytes(SIZE)), log=log)
     assert records == list(range(19))
     assert [each[:4] for each in found] == [(19, 20, BAD, Fault.ZEROS), (20, 30, OLD, Fault.NONE)]
-    assert found[0][4] == "stale record"
+    assert [each[4] for each in found] == ["stale record", "zeros"]
 
 
 def test_after_many_ranges_the_rest_is_one() -> None:
@@ -144,3 +144,19 @@ def test_after_many_ranges_the_rest_is_one() -> None:
     records, found, _ = scanned(*changes, most_ranges=3)
     assert records == [0, 1, 2, 4, 5, 7, 8, 10, 11]
     assert [each[0] for each in found] == [3, 6, 9, 12]
+
+
+@pytest.mark.parametrize(("end", "follows"), [(struct.pack(">iI", *REST), "BLANK"), (b"", "zeros")])
+def test_the_report_says_what_follows_the_last_record(end: bytes, follows: str) -> None:
+    _, found, _ = scanned((29, *BAD_BODY), (COUNT, 0, end))
+    assert found == [(29, 30, CONTENT, Fault.BODY_CRC, follows)]
+    if follows == "BLANK":
+        _, found, _ = scanned((29, *BAD_MAGIC), (COUNT, 0, end))
+        assert found == [(29, 30, BAD, Fault.BAD_MAGIC, follows)]
+
+
+def test_a_record_may_end_where_its_segment_does() -> None:
+    longer = Message(queue_offset=29, body=b"b" * (SEGMENT - 29 * SIZE - 92))
+    changes = (29, 0, encode(longer, BASE + 29 * SIZE)), (29, *BAD_BODY)
+    _, found, _ = scanned(*changes)
+    assert [each[2:] for each in found] == [(CONTENT, Fault.BODY_CRC, "segment's end")]

@@ -55,6 +55,14 @@ def test_stale_records_of_which_nobody_spoke() -> None:
         (DamageKind.DAMAGED, Fault.PROPERTY_CRC, Sureness.CERTAIN, "__CRC32#"),
         (DamageKind.DAMAGED, Fault.BAD_MAGIC, Sureness.CERTAIN, "magic"),
         (DamageKind.DAMAGED, Fault.LENGTHS, Sureness.CERTAIN, "lengths"),
+        (DamageKind.DAMAGED, Fault.DELAY_LEVEL, Sureness.CERTAIN, "DELAY"),
+        (DamageKind.DAMAGED, Fault.BATCH_NUMBERS, Sureness.CERTAIN, "INNER_NUM"),
+        (DamageKind.DAMAGED, Fault.BLANK_SIZE, Sureness.CERTAIN, "segment's end"),
+        (DamageKind.CONTENT, Fault.HEAD_MAGIC, Sureness.CERTAIN, "DLedger head's own magic"),
+        (DamageKind.CONTENT, Fault.HEAD_SIZE, Sureness.CERTAIN, "DLedger head's lengths"),
+        (DamageKind.CONTENT, Fault.HEAD_PLACE, Sureness.CERTAIN, "pos"),
+        (DamageKind.CONTENT, Fault.HEAD_INDEX, Sureness.CERTAIN, "index of the DLedger entry"),
+        (DamageKind.CONTENT, Fault.HEAD_TERM, Sureness.CERTAIN, "term of the DLedger entry"),
         (DamageKind.MISSING, Fault.MISSING, Sureness.CERTAIN, "segments"),
         (DamageKind.CONTENT, Fault.TIME, Sureness.LIKELY, "bornTimestamp"),
         (DamageKind.CONTENT, Fault.TAG, Sureness.EVEN, "ConsumeQueue"),
@@ -74,3 +82,12 @@ def test_what_is_only_likely_has_two_witnesses_and_what_is_even_one() -> None:
         found = heard(damage(DamageKind.DAMAGED, fault))
         counted = {Sureness.LIKELY: 2, Sureness.EVEN: 1}.get(found.sureness, len(found.witnesses))
         assert len(found.witnesses) == counted, fault
+
+
+def test_only_a_records_frame_is_its_own_witness() -> None:
+    """What is wrong in such a record is one of the fields that make its frame."""
+    frame = heard(damage(DamageKind.DAMAGED, Fault.BAD_MAGIC))
+    by_frame = {fault for fault in REASONS if heard(damage(DamageKind.DAMAGED, fault)) == frame}
+    assert {REASONS[fault][0] for fault in by_frame} == {
+        "totalSize", "magic", "bodyLength", "topicLength", "propertiesLength",
+    }  # fmt: skip

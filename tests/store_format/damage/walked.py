@@ -4,11 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, walk
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.log.records import RECORD_ROW, Bytes, walk
 from reput.store_format.log.walk import Read
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import Settings
 from tests.logs.encoder import Message, build_log
+from tests.logs.fields import BATCH_TOPIC
 
-RULES = RecordRules(True, True)
+SCAN_RULES = scan_rules(profile("5.3.3"), Settings(), (BATCH_TOPIC,))
+RULES = SCAN_RULES.records
 
 
 def reader(raw: Bytes, base: int = 0) -> Read:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.names import segment_name
+from tests.logs.index_bytes import pack_index
 from tests.memory_storage import MemoryStorage
 
 STORE = "store"
 QUEUE, BATCHES = queue_folder(STORE, "T", 0), queue_folder(STORE, "T", 0, batch=True)
 ENTRY, BATCH_ENTRY = struct.Struct(">qiq"), struct.Struct(">qiqqqhii")
 BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)
-HEADER, INDEX_ENTRY = struct.Struct(">qqqqii"), struct.Struct(">iqii")
 
 
 def entries(first: int, stop: int, room: int = 0) -> bytes:
@@ -41,7 +41,5 @@ def index_of(
     """
     count = len(rows) + 1 if count is None else count
     places = [row[1] for row in rows] or [0]
-    raw = HEADER.pack(begin, end, places[0], places[-1], len(slots), count)
-    raw += b"".join(slot.to_bytes(4, "big", signed=True) for slot in slots)
-    raw += bytes(20) + b"".join(INDEX_ENTRY.pack(*row) for row in rows)
-    return raw.ljust(40 + 4 * len(slots) + 20 * room, b"\0")
+    header = begin, end, places[0], places[-1], len(slots), count
+    return pack_index(header, slots, rows, room)

@@ -1,11 +1,11 @@
 """Entries a few at a time, all of one file, and the end of a queue within a part of the log."""
 
 from dataclasses import astuple, replace
-from typing import Any
 
 import pytest
 
 from reput.store_format.derived.queue_slices import QueueSlices
+from tests.memory_storage import WatchedStorage
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, queue_of
 
 FILES = ((200, entries(10, 15)), (300, entries(15, 18, 100)))
@@ -94,21 +94,12 @@ def test_pre_blanks_are_before_every_message() -> None:
 
 
 def test_one_file_is_open_at_a_time_until_it_is_closed() -> None:
-    storage, opened, closed = queue_of(*FILES), list[str](), list[str]()
-    open_one = storage.open
-
-    def noted(path: str, state: Any = None) -> Any:
-        reader = open_one(path, state)
-        opened.append(path)
-        reader.close = lambda: closed.append(path)  # type: ignore[method-assign]
-        return reader
-
-    storage.open = noted  # type: ignore[method-assign]
+    storage = WatchedStorage(queue_of(*FILES).files)
     made = QueueSlices(storage, QUEUE)
     for first in (10, 12, 15, 16):
         made.some(first, 1)
-    assert (len(opened), closed) == (2, opened[:1])
+    assert (len(storage.opened), storage.closed) == (2, storage.opened[:1])
     made.close()
     made.close()
-    assert closed == opened
+    assert storage.closed == storage.opened
     assert made.some(10, 1).positions.tolist() == [10]

@@ -32,6 +32,7 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalReader, LocalStorage
 from tests import golden_stores
 from tests.logs import Message, build_log
+from tests.logs.index_bytes import pack_index
 from tests.memory_storage import MemoryStorage
 
 SEGMENT = 4096
@@ -216,11 +217,8 @@ HASH = key_hash("T", "k")
 def index_of(slots: dict[int, int], rows: list[tuple[int, ...]], count: int | None = None) -> bytes:
     """One index file; rows: keyHash, physicalOffset, timeDiff, previous of entries 1, 2, ..."""
     count = len(rows) + 1 if count is None else count
-    raw = HEADER.pack(1000, 9000, rows[0][1], rows[-1][1], len(slots), count)
-    raw += b"".join(slots.get(n, 0).to_bytes(4, "big", signed=True) for n in range(SLOTS))
-    return (raw + bytes(20) + b"".join(INDEX_ENTRY.pack(*row) for row in rows)).ljust(
-        40 + 4 * SLOTS + 20 * MOST, b"\0"
-    )
+    header = 1000, 9000, rows[0][1], rows[-1][1], len(slots), count
+    return pack_index(header, [slots.get(n, 0) for n in range(SLOTS)], rows, MOST)
 
 
 def index_file(raw: bytes) -> IndexFileReader:

@@ -12,6 +12,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.damaged import START, damaged, messages
 from tests.logs import Message, build_log, encode, properties
+from tests.reference.javatext import hash_code
 
 SEGMENT = 1024  # nine records of `messages` and a BLANK
 NOTHING = ShownContent()
@@ -31,13 +32,6 @@ def items(
 
 def kinds(found: list[dict[str, Any]]) -> list[str]:
     return [item["kind"] for item in found]
-
-
-def java_hash(text: str) -> int:
-    value = 0
-    for character in text:
-        value = (31 * value + ord(character)) % (1 << 32)
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def broken(change: Callable[[list[Message]], list[Message]] = list) -> list[dict[str, Any]]:
@@ -73,8 +67,8 @@ def test_a_record_has_what_is_derived_from_it() -> None:
     sent = Message(body=b"hello", properties=text, queue_offset=4)
     prepared = Message(sys_flag=4, properties=text)
     shown, half, _ = items(build_log([sent, prepared], SEGMENT), shown=ShownContent(True, True))
-    assert (shown["tagsCode"], shown["queueOffset"]) == (java_hash("x"), 4)
-    assert shown["keyHashes"] == [abs(java_hash("T#a")), abs(java_hash("T#b"))]
+    assert (shown["tagsCode"], shown["queueOffset"]) == (hash_code("x"), 4)
+    assert shown["keyHashes"] == [abs(hash_code("T#a")), abs(hash_code("T#b"))]
     assert (shown["body"], shown["properties"]) == ("hello", {"KEYS": "a b", "TAGS": "x"})
     assert (half["tagsCode"], half["keyHashes"]) == (None, shown["keyHashes"])
     assert "body" not in items(build_log([sent], SEGMENT))[0]

@@ -141,7 +141,7 @@ def test_without_index_files_nothing_is_shown() -> None:
 def test_a_reader_searches_the_newest_four(bad: int, pair: tuple[int, int] | None) -> None:
     """The others' headers lead nowhere."""
     files = index(n0=3)
-    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 500).raw(end=9)
+    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 500).raw(end_physical_offset=9)
     files |= {f"index/2023010100000000{n}": wrong for n in range(1, bad + 1)}
     for every in (False, True):
         found = sizes(files).index(USUAL, {}, every)

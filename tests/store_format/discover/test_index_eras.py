@@ -65,11 +65,11 @@ def test_how_hash_slot_count_grows_tells_old_from_new() -> None:
 @pytest.mark.parametrize("upgraded", [10, 11, 20])
 def test_a_file_may_begin_by_the_old_rule(upgraded: int) -> None:
     file = file_of(range(upgraded), every_key=True)
-    by_the_old = file.used
-    file.every_key = False
+    by_the_old = file.hash_slot_count
+    file.count_slots()
     for n in range(upgraded, COUNT):
         file.put_all(keys(n), PLACES[n])
-    assert file.used == by_the_old  # ten keys or more have filled seven slots
+    assert file.hash_slot_count == by_the_old  # ten keys or more have filled seven slots
     found = told(shown(file.raw()).counts)
     assert found == [(0, OLD_COUNT), (PLACES[upgraded], NEW_COUNT)]
 

@@ -39,7 +39,7 @@ def test_a_files_entries_show_its_slots(slots: int, most: int, count: int) -> No
 
 def test_a_full_files_header_has_its_number_of_entries() -> None:
     full = put(7, 20, 19)
-    assert full.is_full
+    assert full.is_full()
     assert pair(full.raw()) == (7, 20)
 
 
@@ -70,8 +70,9 @@ def test_what_is_given_has_to_fit_the_content(
 @pytest.mark.parametrize(
     "header",
     [
-        {"next_entry": 0}, {"next_entry": -5}, {"next_entry": (1 << 31) - 1}, {"next_entry": 5},
-        {"begin": 501}, {"end": 699}, {"end": 702}, {"begin": -1, "end": -1},
+        {"index_count": 0}, {"index_count": -5}, {"index_count": (1 << 31) - 1}, {"index_count": 5},
+        {"begin_physical_offset": 501}, {"end_physical_offset": 699}, {"end_physical_offset": 702},
+        {"begin_physical_offset": -1, "end_physical_offset": -1},
     ],
 )  # fmt: skip
 def test_a_header_that_is_wrong_shows_nothing(header: dict[str, int]) -> None:
@@ -79,7 +80,7 @@ def test_a_header_that_is_wrong_shows_nothing(header: dict[str, int]) -> None:
 
 
 def test_the_mark_of_reputs_writer_is_one_more_than_the_last_offset() -> None:
-    assert pair(put(7, 50, 3).raw(end=701)) == (7, 50)
+    assert pair(put(7, 50, 3).raw(end_physical_offset=701)) == (7, 50)
 
 
 def test_the_last_entrys_slot_has_to_name_it() -> None:

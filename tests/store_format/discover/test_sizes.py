@@ -131,6 +131,7 @@ def test_index_files_without_entries_show_no_pair_but_agree_with_one(tmp_path: P
     assert continued(tmp_path, pair, **files) == {}
     with pytest.raises(SizeDisagrees, match="their content does not show them"):
         continued(tmp_path, WriterSettings(), **files)
-    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 100).raw(end=9)  # not even with these
+    # not even with these
+    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 100).raw(end_physical_offset=9)
     with pytest.raises(SizeDisagrees, match="their content does not show them"):
         continued(tmp_path, pair, index__20230101000000000=wrong)

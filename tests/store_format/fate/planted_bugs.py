@@ -81,10 +81,12 @@ BUGS: tuple[Bug, ...] = (
     Bug("fate: what is committed with a delay is not yet delivered", _TRACE + "::_events",
         "record.transaction == SYS_TRANSACTION_COMMIT and not waiting.get(home)",
         "record.transaction == SYS_TRANSACTION_COMMIT", _ROWS),
+    Bug("fate: an op stands behind its half message", "store_format/fate/gather_few.py::gather_few",
+        "wanted.get(half, at) < at", "wanted.get(half, at) != at", ("tests/store_format/fate/test_gather_few.py",)),
     Bug("fate: ops are read where the queue has them", "store_format/fate/gather_few.py::_position_after",
         "            high = middle\n", "            low = middle + 1\n",
         ("tests/store_format/fate/test_lived.py", "tests/jobs/test_fates.py")),
     Bug("fate: a queue of ops that lacks some is not believed", _ANSWERS + "::_gathered_few",
-        "        if queue_gaps(store, [queue], notes):", "        if False:",
+        "        if queue_gaps(store, [queue], notes).gaps:", "        if False:",
         ("tests/jobs/test_fates.py",)),
 )  # fmt: skip

@@ -30,6 +30,7 @@ def test_entries_are_epoch_and_start() -> None:
         (file_of("1-0") + b"2-5\n", "count"),
         (file_of("1:0"), "entry"),
         (file_of("1-"), "entry"),
+        (file_of("1-\xb2"), "entry"),
     ],
 )
 def test_what_is_no_epoch_file_is_refused_by_its_field(raw: bytes, field: str) -> None:

@@ -12,7 +12,7 @@ from reput.store_format.log.segments import find_segments
 from reput.store_format.log.walk import Walk
 from reput.store_format.names import segment_name
 from tests.logs import Message, encode
-from tests.memory_storage import MemoryStorage
+from tests.memory_storage import WatchedStorage
 
 RULES = RecordRules(True, True)
 
@@ -35,8 +35,8 @@ def window_of(messages: Sequence[Message]) -> tuple[Bytes, Rows]:
 
 def reader_of(
     segments: dict[int, bytes], checks: Checks = NO_CHECKS, **more: Any
-) -> tuple[LogReader, MemoryStorage]:
+) -> tuple[LogReader, WatchedStorage]:
     """A reader of segments in the folder `log`, and their storage."""
-    storage = MemoryStorage({f"log/{segment_name(at)}": raw for at, raw in segments.items()})
+    storage = WatchedStorage({f"log/{segment_name(at)}": raw for at, raw in segments.items()})
     found = find_segments(storage, ["log"], len(next(iter(segments.values()))))
     return LogReader(storage, found, RULES, checks, **more), storage

@@ -100,7 +100,7 @@ def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
     with store.open() as opened:
         places = [*store.places, opened.log.end]
         asked = [opened.queue("T", number, False) for number in queues]
-        found = queue_gaps(opened, asked, store.notes)
+        found = queue_gaps(opened, asked, store.notes).gaps
         return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
@@ -141,6 +141,20 @@ def test_a_queue_that_ended_long_ago_has_no_gap_unless_its_last_file_is_full(
     long_ago = [Message("T", 0, n, properties=keys) for n in range(count)]
     store = Derived([*long_ago, *(Message("T", 1, n, properties=keys) for n in range(25))])
     assert lacked(store, 0, 1) == wanted
+
+
+@pytest.mark.parametrize(("repeated", "wanted"), [(9, []), (0, []), (10, [(10, 12)])])
+def test_behind_a_full_queue_a_lower_queue_offset_is_not_missing(
+    repeated: int, wanted: list[tuple[int, int]]
+) -> None:
+    """Dispatch skips it (ConsumeQueue.putMessagePositionInfo)."""
+    whole = [Message("T", 0, n) for n in range(10)]
+    store, further = Derived(whole), Derived([*whole, Message("T", 0, repeated), Message("T", 1)])
+    queue = further.paths("consumequeue/T/0")
+    for path in queue[1:]:
+        del further.storage.files[path]
+    assert queue[:1] == store.paths("consumequeue/T/0")
+    assert lacked(further, 0) == wanted
 
 
 @pytest.mark.parametrize("queue", [0, 1])

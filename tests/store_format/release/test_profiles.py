@@ -67,7 +67,7 @@ TELLS_NOTHING = {
     "commit_keeps_place", "tells_pulled", "pull_sys_flags", "pull_illegal_queue",
     "topic_not_exist", "commits_of_known_groups", "server_resets_offsets", "multi_all_names",
     "multi_of_counted",
-    "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
+    "full_disk_deletes", "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
 }  # fmt: skip
 
 

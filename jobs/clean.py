@@ -21,14 +21,17 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
-# Prefixes of the staging folders of recover in a store, and of check, verify and dry runs.
-_TEMPORARY = ("reput-recover", "reput-check", "reput-verify", "reput-catch-up")
+# Prefixes of folders in the temporary folder; recover has its own in a store.
+_TEMPORARY = (
+    "reput-recover", "reput-check", "reput-verify", "reput-catch-up", "reput-compare",
+    "reput-config", "reput-convert-", "reput-export-", "reput-export-store-", "reput-serve",
+)  # fmt: skip
 _WITHIN = (".reput-recover", *_TEMPORARY)
 _SHOWN = 5
 
 _HELP = """\
-Removes what killed runs of rebuild, repair, recover, check and verify left (of the last three in
-the temporary folder too, and Spark's own folders there), and of a killed writer the index files
+Removes what killed runs left beside and in PATH, and what this user's killed runs of any command
+left in the temporary folder (Spark's own folders there too), and of a killed writer the index files
 that were not yet in their place (.reput-index), of a killed deliver-delayed the timerlog
 (.reput-timerlog). Brings killed installations to their end. What a
 running process holds stays, and so does what is not this user's alone.

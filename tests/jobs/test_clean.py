@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from reput.broker.change.install import Apart
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
+from reput.jobs.in_place.convert_config import converted_config
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.outputs.staging_folder import staging_folder
 from reput.store_format.disk.locks import claim_folder
@@ -80,6 +82,42 @@ def test_what_is_left_is_reported_and_goes_when_asked(
     assert names(left) == ["consumequeue"]
     assert main(["clean", str(left), "--dry-run"]) == 0
     assert capsys.readouterr().out == f"nothing was left at {left}\n"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "reput-catch-up", "reput-check", "reput-compare", "reput-config", "reput-convert-",
+        "reput-export-", "reput-export-store-", "reput-recover", "reput-serve", "reput-verify",
+    ],
+)  # fmt: skip
+def test_a_command_s_folder_of_temporary_files_goes(tmp_path: Path, prefix: str) -> None:
+    base = Path(tempfile.gettempdir())
+    for name in (f"{prefix}-{DEAD}", f"other-{prefix}-{DEAD}"):
+        (base / name).mkdir()
+    with staging_folder(LocalStorage(), str(base), prefix) as held:
+        assert clean(str(tmp_path)).leftovers == [f"{base}/{prefix}-{DEAD}"]
+        assert names(base) == sorted([f"other-{prefix}-{DEAD}", Path(held.folder).name])
+
+
+def test_an_installation_holds_its_folder_of_temporary_files(
+    store: Path, rebuilt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed one's is a leftover then (the attack with seed 17)."""
+    seen = list[str]()
+
+    def noted(path: str, to_rocksdb: bool, folder: str) -> Apart:
+        [name] = names(Path(tempfile.gettempdir()))
+        assert folder.endswith(f"/{name}")
+        assert re.fullmatch("reput-config-[0-9a-f]{32}", name)
+        assert clean(str(store), dry_run=True).leftovers == []
+        seen.append(name)
+        return converted_config(path, to_rocksdb, folder)
+
+    monkeypatch.setattr("reput.jobs.install.converted_config", noted)
+    assert install_set(str(store), str(rebuilt)).done
+    assert len(seen) == 1
+    assert names(Path(tempfile.gettempdir())) == []
 
 
 def test_what_a_job_holds_stays(left: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from reput.store_format.derive.scan import End, IndexPuts, Outputs, Runs, ScanRules
 from reput.store_format.faults import Fault
-from reput.store_format.kernels.ints import get_i32
 from reput.store_format.log.records import RECORD_ROW, Bytes, walk
 from reput.store_format.log.walk import most_rows
 from reput.udfs.rebuild.scan_splits import RunFiles, scan_buffers, scanned_row
@@ -56,7 +55,8 @@ class NewRecords:
         self._end.next = at + stood
         if fault != Fault.NONE:
             self._end.fault, self._end.rest_is_zero = fault, False
-            self._end.size = int(get_i32(window, stood))
+            size = window[stood : stood + 4].tobytes()
+            self._end.size = int.from_bytes(size, "big", signed=True)
 
     def _dispatch(self, window: Bytes, rows: Any) -> tuple[int, Fault]:
         steps = self._outputs.dispatch(window, rows)

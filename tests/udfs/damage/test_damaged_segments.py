@@ -1,0 +1,121 @@
+"""A damaged segment scanned past its damage: its ranges, and what is live behind them."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.store_format.damage.ranges import DamageKind
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.faults import Fault
+from reput.store_format.log.segments import Segment
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage.protocol import FileState
+from reput.udfs.damage.damaged_segments import DamagedSegment, MapSegments, padded
+from reput.udfs.range_files import read_ranges
+from reput.udfs.staging import Staging
+from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
+from tests.in_process import as_text
+from tests.memory_storage import MemoryStorage
+from tests.udfs.damage.logs import rows_of, stored
+
+RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
+MAGIC = 4
+Row = dict[str, Any]
+
+
+def mapped(log: Damaged, number: int = 0, cut: int = SEGMENT, **more: Any) -> tuple[Row, Staging]:
+    """cut: bytes of the segment's file"""
+    storage, segments = stored(log)
+    segment = segments[number]
+    storage.files[segment.path] = storage.files[segment.path][:cut]
+    segment = segment._replace(state=FileState(cut, 0, 0))
+    staging = more.pop("staging", Staging(MemoryStorage(), "staging"))
+    one = DamagedSegment(number, segment, more.pop("last_timestamp", None),
+                         number == len(segments) - 1)  # fmt: skip
+    task = MapSegments(storage, staging, (one,), SEGMENT, 1, RULES, more.pop("runs", ()), **more)
+    (row,) = rows_of(task, 0)
+    return row, staging
+
+
+def ranges(row: Row, staging: Staging) -> list[tuple[int, int, DamageKind, Fault]]:
+    return [damage[:4] for damage in read_ranges(staging, row["run"])]
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "found"),
+    [(100, 4, b"\1\2\3\4"), (102, 4, b"\3\4\0\0"), (104, 2, b"\0\0"), (200, 1, b"\0"),
+     (100, 0, b"")],
+)  # fmt: skip
+def test_bytes_that_a_short_file_lacks_read_as_zeros(at: int, length: int, found: bytes) -> None:
+    segment = Segment("x", 100, FileState(4, 0, 0))
+    buffer = np.full(length, 9, np.uint8)
+    padded(MemoryStorage({"x": b"\1\2\3\4"}).open("x"), segment)(at, buffer)
+    assert buffer.tobytes() == found
+
+
+def test_a_range_goes_from_the_fault_to_the_next_sound_record() -> None:
+    log = damaged(messages(20))
+    log.flip(3, MAGIC)
+    log.flip(9, MAGIC)
+    row, staging = mapped(log)
+    size = log.places[4] - log.places[3]
+    assert ranges(row, staging) == [
+        (log.places[n], log.places[n + 1], DamageKind.DAMAGED, Fault.BAD_MAGIC) for n in (3, 9)
+    ]
+    assert (row["segment"], row["records"], row["ranges"], row["given_up"]) == (0, 18, 2, False)
+    assert row["live_end"] == log.places[-1] + log.size(19)
+    assert json.loads(row["causes"]) == [["damaged", int(Fault.BAD_MAGIC), False, 2, 2 * size]]
+    assert row["lost_end"] == log.places[10]
+
+
+def test_a_record_with_a_wrong_body_is_kept_as_content() -> None:
+    log = damaged(messages(20))
+    log.flip(3, 88)
+    row, staging = mapped(log)
+    wrong = (log.places[3], log.places[4], DamageKind.CONTENT, Fault.BODY_CRC)
+    assert (ranges(row, staging), row["records"]) == ([wrong], 20)
+
+
+def test_a_file_that_ends_too_early_lacks_the_rest() -> None:
+    log = damaged(messages(60))
+    row, staging = mapped(log, cut=log.places[5])
+    assert ranges(row, staging)[-1] == (
+        log.places[5], SEGMENT, DamageKind.MISSING, Fault.MISSING
+    )  # fmt: skip
+    assert (row["records"], row["live_end"]) == (5, log.places[5])
+
+
+def test_after_the_most_ranges_it_gives_up() -> None:
+    log = damaged(messages(20))
+    for n in (3, 7, 11):
+        log.flip(n, MAGIC)
+    assert [mapped(log, most_ranges=most)[0]["given_up"] for most in (2, 3, 4)] == [
+        True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_records_that_their_queues_have_already_are_stale_behind_damage(known: bool) -> None:
+    made = messages(60, 1)
+    count = sum(place < SEGMENT for place in damaged(made).places)
+    made[count + 1 :] = [replace(m, queue_offset=n) for n, m in enumerate(made[count + 1 :])]
+    log = damaged(made)
+    log.flip(count, MAGIC)
+    before, staging = mapped(log)
+    runs = ((0, before["run"]),) if known else ()
+    row, _ = mapped(log, 1, staging=staging, runs=runs, last_timestamp=before["last_timestamp"])
+    assert (row["records"] == 0) == known
+    assert {kind for kind, *_ in json.loads(row["causes"])} == (
+        {"damaged", "stale"} if known else {"damaged"}
+    )
+
+
+def test_the_driver_is_told_how_far_it_has_come() -> None:
+    log = damaged(messages(20))
+    log.flip(3, MAGIC)
+    row, staging = mapped(log)
+    assert f"staging/{row['run']}.{SEGMENT}.1.past" in staging.storage.files  # type: ignore[attr-defined]

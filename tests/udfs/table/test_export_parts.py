@@ -1,0 +1,137 @@
+"""Parts of a log as files of an export, with sums by which the files are compared with the log."""
+
+import io
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reput.store_format.faults import DamageFound
+from reput.udfs.staging import Staging
+from reput.udfs.table.export_parts import (
+    EXPORTED,
+    SUMMED,
+    ChosenMessages,
+    ExportParts,
+    MessageSums,
+    compare_bodies,
+    decompress,
+    sum_up,
+)
+from reput.udfs.table.log_choice import EVERYTHING, Choice
+from reput.udfs.table.message_columns import SCHEMA
+from tests.logs.encoder import Message
+from tests.memory_storage import MemoryStorage
+from tests.udfs.table.parts import log_of, part
+
+FIRST = -(1 << 63)
+MESSAGES = [Message("TBW102" if n == 2 else "T", queue_offset=n, body=b"%d" % n) for n in range(5)]
+SIZE = 93  # of each record in T; 5 more in TBW102
+PLACES = [0, 93, 186, 284, 377]
+CRCS = [zlib.crc32(b"%d" % n) & 0x7FFFFFFF for n in range(5)]
+
+
+def chosen(choice: Choice = EVERYTHING, messages: list[Message] = MESSAGES, **more: Any) -> Any:
+    log = log_of(messages)
+    parts = part(log, 0, 0, 186), part(log, 0, 186, 284), part(log, 0, 284)
+    return ChosenMessages(log, parts, choice, None, SCHEMA, **more)
+
+
+def exported(messages: ChosenMessages, kind: str = "parquet") -> tuple[list[Any], MemoryStorage]:
+    storage = MemoryStorage()
+    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
+    batches = list(ExportParts(messages, kind, Staging(storage, "s"))(iter([ids])))
+    assert all(batch.schema == EXPORTED for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()], storage
+
+
+def batch_of(places: list[int], crcs: list[int], sizes: list[int]) -> pa.RecordBatch:
+    columns = [np.array(places, np.int64), np.array(crcs, np.int32), np.array(sizes, np.int32)]
+    return pa.RecordBatch.from_arrays(columns, names=["physicalOffset", "bodyCRC", "size"])
+
+
+def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
+    rows, storage = exported(chosen(system_topics=False))
+    names = ("messages", "places", "crcs", "sizes", "first", "last", "end", "system")
+    assert [[row[name] for name in names] for row in rows] == [
+        [2, 93, CRCS[0] + CRCS[1], 2 * SIZE, 0, 93, 186, 0],
+        [0, 0, 0, 0, -1, -1, 284, 1],
+        [2, 284 + 377, CRCS[3] + CRCS[4], 2 * SIZE, 284, 377, 470, 0],
+    ]
+    assert [row["name"] == "" for row in rows] == [False, True, False]
+    bodies = [pq.read_table(io.BytesIO(storage.files[f"s/{rows[n]['name']}"]))["body"].to_pylist()
+              for n in (0, 2)]  # fmt: skip
+    assert bodies == [[b"0", b"1"], [b"3", b"4"]]
+    assert len(storage.files) == 2
+
+
+def test_sums_alone_write_nothing() -> None:
+    rows, storage = exported(chosen(), "")
+    assert ([row["messages"] for row in rows], storage.files) == ([2, 1, 2], {})
+
+
+def test_what_fails_leaves_no_file() -> None:
+    messages = chosen()
+    raw = bytearray(messages.log.storage.files["log/0"])
+    raw[PLACES[1] + 4] ^= 1
+    messages.log.storage.files["log/0"] = bytes(raw)
+    storage = MemoryStorage()
+    ids = pa.RecordBatch.from_pydict({"id": [0]})
+    with pytest.raises(DamageFound):
+        list(ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
+    assert storage.files == {}
+
+
+def test_sums_of_places_wrap_in_64_bits_and_do_not_depend_on_how_they_are_cut() -> None:
+    most = (1 << 63) - 1
+    whole = MessageSums()
+    whole.add(batch_of([most, 1, 5], [0x7FFFFFFF] * 3, [7, 8, 0x7FFFFFFF]))
+    assert whole.places == FIRST + 5
+    assert (whole.crcs, whole.sizes) == (3 * 0x7FFFFFFF, 15 + 0x7FFFFFFF)
+    cut = MessageSums()
+    for n, place in enumerate((most, 1, 5)):
+        cut.add(batch_of([place], [0x7FFFFFFF], [(7, 8, 0x7FFFFFFF)[n]]))
+        cut.join(MessageSums())
+    assert (cut, cut.first, cut.last) == (whole, 1, most)
+    cut.add(batch_of([0], [1], [1]))
+    cut.add(batch_of([9], [1], [1]))
+    assert cut.first == 0
+    (row,) = sum_up(iter([batch_of([most], [1], [7]), batch_of([], [], []),
+                          batch_of([1], [1], [8])]))  # fmt: skip
+    assert (row.schema, row["places"].to_pylist()) == (SUMMED, [FIRST])
+
+
+def compressed(body: bytes, flags: int, text: bytes = b"") -> Message:
+    return Message(body=text or zlib.compress(body), sys_flag=flags)
+
+
+def test_bodies_are_unpacked_with_their_flags_and_crc_unless_they_cannot_be() -> None:
+    messages = [
+        compressed(b"text", 0x301), compressed(b"x" * 9, 0x1), compressed(b"", 0x1, b"no zlib"),
+        Message(body=b"plain", sys_flag=0x308), compressed(b"", 0x401),
+    ]  # fmt: skip
+    (batch,) = ChosenMessages(log := log_of(messages), (part(log),), EVERYTHING, None, SCHEMA)(
+        iter([pa.RecordBatch.from_pydict({"id": [0]})])
+    )
+    made = decompress(batch, 8)
+    assert made.schema == batch.schema
+    assert made["body"].to_pylist() == [b"text", *batch["body"].to_pylist()[1:]]
+    assert made["sysFlag"].to_pylist() == [0, 0x1, 0x1, 0x308, 0x401]
+    assert made["bodyCRC"][0].as_py() == zlib.crc32(b"text") & 0x7FFFFFFF
+    assert decompress(batch, 9)["body"][1].as_py() == b"x" * 9
+    assert decompress(batch.drop_columns(["body"]), 8).equals(batch.drop_columns(["body"]))
+
+
+def test_a_body_that_does_not_fit_its_crc_is_named() -> None:
+    crcs, bodies = [CRCS[3], CRCS[3] ^ 1, 5], [b"3", b"3", b""]
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {"physicalOffset": [7, 8, 9][:n], "bodyCRC": crcs[:n], "body": bodies[:n]}
+        )
+        for n in (1, 3)
+    ]
+    (wrong,) = compare_bodies("file", iter(batches))
+    assert wrong["line"].to_pylist() == ["file: message at 8: bodyCRC does not match the body"]

@@ -19,13 +19,14 @@ from reput.jobs.in_place.archive import Archive
 from reput.jobs.in_place.needed_messages import Even, Needed, needed
 from reput.jobs.opening.change_refusals import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
 from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.settings import parse_settings
@@ -131,7 +132,38 @@ def expire_store(
     held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, archive: Archive | None,
     when: When, progress: Progress, confirm: Callable[[str], None],
 ) -> Expired:  # fmt: skip
-    """Delete the expired files of a held store. Raises StoreError, OSError."""
+    """Delete the expired files of a held store.
+
+    Raises StoreError, OSError; StoreChanged if more is needed than when the user was asked.
+    """
+    plan = planned[0]
+    about = _expired(held, planned, even, when, progress)
+    going = [each.path for each in (*about.segments, *about.files)]
+    if archive is not None:
+        archive.check(going)
+    if not about.needed or held.dry_run:
+        return about
+    confirm(f"delete {len(going):,} files of {held.path}, {about.bytes:,} bytes, for ever")
+    if archive is not None:
+        _archive(about, held, archive, progress)
+    if held.lock_at_last():  # a broker may have run meanwhile
+        check_unchanged(plan)
+        again = _expired(held, planned, even, when, progress)
+        if (again.segments, again.files) != (about.segments, about.files):
+            raise StoreChanged(
+                f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
+            )
+    held.changed = True
+    delete(held.files, going)
+    about.done = True
+    return about
+
+
+def _expired(
+    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, when: When,
+    progress: Progress,
+) -> Expired:  # fmt: skip
+    """What expires of a store now."""
     plan, settings = planned
     segments = [
         AgedSegment(
@@ -152,18 +184,6 @@ def expire_store(
     if expired:
         _choose(about, held, plan, even, segments, expired, progress)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
-    going = [each.path for each in (*about.segments, *about.files)]
-    if archive is not None:
-        archive.check(going)
-    if not about.needed or held.dry_run:
-        return about
-    confirm(f"delete {len(going):,} files of {held.path}, {about.bytes:,} bytes, for ever")
-    if archive is not None:
-        _archive(about, held, archive, progress)
-    held.changed = True
-    held.lock_at_last()
-    delete(held.files, going)
-    about.done = True
     return about
 
 

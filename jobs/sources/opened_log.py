@@ -158,7 +158,9 @@ def place_of(log: LogParts, said: int) -> int:
     if said < first:
         return checked_start(log, said)
     for n, segment in enumerate(log.segments):
-        if segment.start <= said < segment.end:
+        if said < segment.start:  # segments before it are missing
+            return segment.start
+        if said < segment.end:
             for step in log.steps(LogPart(n, segment.start, said, segment.end)):
                 return step.start(0)
             return segment.end

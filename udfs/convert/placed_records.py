@@ -97,18 +97,18 @@ class PlacedRecords:
         return read_range(self._staging, piece.run + suffix, 0, 8 * piece.taken).view(np.int64)
 
     def links(self, offsets: Numbers) -> Numbers:
-        """The new physical offsets for links, which are old physical offsets.
-
-        0 is no link, and stays. A link out of the log, as to an expired record, stays too. A link
-        to no record that is taken becomes 0.
-        """
-        return self.found(offsets)[0]
+        """The new physical offsets for links, which are old ones. 0 is no link, and stays."""
+        return np.where(offsets == 0, 0, self.found(offsets)[0])
 
     def found(self, offsets: Numbers) -> tuple[Numbers, Numbers]:
-        """The same as `links`, and the new size of each linked record; 0 if none was found."""
+        """The new physical offsets for old ones, and the new size of each record.
+
+        An offset out of the log, as of an expired record, stays. One at which no record is that is
+        taken becomes 0. In both cases the size is 0.
+        """
         places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
         log = self._log
-        asked = np.flatnonzero((offsets >= max(log.start, 1)) & (offsets < log.end))
+        asked = np.flatnonzero((offsets >= log.start) & (offsets < log.end))
         numbers = np.searchsorted(self._starts, offsets[asked], "right") - 1
         places[asked] = 0
         for number in np.unique(numbers[numbers >= 0]).tolist():

@@ -109,3 +109,5 @@ def test_in_a_log_that_begins_at_0_a_0_is_still_no_link() -> None:
     moved = PlacedRecords(staging, OldLog(log.storage, log.rules, True, Changes(), (piece,), 0,
                                           OLD_END), SEGMENT)  # fmt: skip
     assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
+    places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it
+    assert (places.tolist(), sizes.tolist()) == ([3000, 3300], [300, 92])

@@ -1,0 +1,105 @@
+"""A growing log is caught up with in rounds, as far as its files are there without a hole."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
+from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.progress import Progress
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import ANY_TIME
+from tests.damaged import SEGMENT, damaged, messages
+from tests.in_process import as_text
+
+LOG = damaged(messages(100))  # three segments
+SETTINGS = as_text(LOG.settings)
+
+
+def at(store: Path) -> StoreAt:
+    return StoreAt(LocalStorage(), str(store), "5.3.3", SETTINGS)
+
+
+def write(store: Path, *lengths: int | None) -> Path:
+    """So many bytes of each segment are there; None: it is not there."""
+    (store / "commitlog").mkdir(exist_ok=True)
+    for number, length in enumerate(lengths):
+        if length is not None:
+            raw = LOG.segments[number * SEGMENT].ljust(length, b"\0")[:length]
+            (store / "commitlog" / f"{number * SEGMENT:020d}").write_bytes(raw)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [
+        ((SEGMENT, SEGMENT, SEGMENT), [0, 1, 2]),
+        ((SEGMENT, None, SEGMENT), [0]),
+        ((None, SEGMENT, SEGMENT), [1, 2]),  # older ones have expired
+        ((SEGMENT, 100, SEGMENT), [0, 1]),
+        ((100, SEGMENT), [0]),
+    ],
+)
+def test_segments_count_up_to_the_first_hole_or_unfinished_one(
+    lengths: tuple[int | None, ...], kept: list[int], tmp_path: Path
+) -> None:
+    plan = growing_plan(at(write(tmp_path, *lengths)))
+    assert [segment.start // SEGMENT for segment in plan.segments] == kept
+    assert {segment.state.mtime for segment in plan.segments} == {ANY_TIME}
+
+
+def test_a_segment_that_is_too_long_is_none_of_this_log(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"has 4097 bytes, but mappedFileSizeCommitLog is 4096"):
+        growing_plan(at(write(tmp_path, SEGMENT, SEGMENT + 1)))
+
+
+def test_a_round_before_the_first_byte_does_nothing(tmp_path: Path) -> None:
+    for lengths in ((), (0,)):
+        write(tmp_path, *lengths)
+        with held_store(str(tmp_path), dry_run=False) as held:
+            assert one_round(held, at(tmp_path), Progress(), pytest.fail) == (None, ())
+    assert [path.name for path in tmp_path.iterdir()] == ["commitlog"]
+
+
+def test_the_last_record_counts_once_the_log_has_stood_still(tmp_path: Path) -> None:
+    """Its last bytes may not be there yet."""
+    last = max(n for n, place in enumerate(LOG.places) if place < SEGMENT)
+    end = LOG.places[last] + LOG.size(last)
+    assert end < SEGMENT - 8
+    write(tmp_path, end)
+    with held_store(str(tmp_path), dry_run=False) as held:
+        first, seen = one_round(held, at(tmp_path), Progress(), consented)
+        second, again = one_round(held, at(tmp_path), Progress(), consented, seen)
+        third, _ = one_round(held, at(tmp_path), Progress(), consented, again)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert (first.entries + second.entries, third.needed) == (last + 1, False)
+    assert second.log_end == end
+
+
+def test_it_ends_when_nothing_has_come_and_asks_once(tmp_path: Path) -> None:
+    write(tmp_path, SEGMENT)
+    asked: list[str] = []
+    told: list[CaughtUp] = []
+
+    def said(about: CaughtUp) -> None:
+        told.append(about)
+        if len(told) == 1:
+            write(tmp_path, SEGMENT, SEGMENT, SEGMENT)
+
+    with held_store(str(tmp_path), dry_run=False) as held:
+        last = follow(held, at(tmp_path), Progress(), asked.append, Rounds(0, 0, said))
+    assert last is not None
+    assert len(asked) == 1
+    assert sum(each.entries for each in told) == 100
+    assert last.log_end == LOG.places[99] + LOG.size(99)
+
+
+def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
+    with held_store(str(tmp_path), dry_run=False) as held:
+        rounds = Rounds(0, 0.01, lambda _: pytest.fail("nothing was written"))
+        assert follow(held, at(tmp_path), Progress(), pytest.fail, rounds) is None

@@ -1,0 +1,134 @@
+"""A recovery examines first, and then makes of a store what a clean stop leaves."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.recover_store import change, examine, staged_job
+from reput.jobs.opening.held_store import held_store
+from reput.jobs.pipeline.job import find_store
+from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
+from tests.damaged import SEGMENT, START, Damaged, damaged
+from tests.in_process import STORE, Session, as_text
+from tests.store_format.damage.generator import derived_of
+
+END = (damaged().places[59], damaged().size(59))
+KNOWN = Checkpoint(START + 59, START + 59, START + 59, 100, END[0])
+
+
+@cache
+def derived() -> dict[str, bytes]:
+    return derived_of(damaged().log)
+
+
+def write(store: Path, log: Damaged, checkpoint: Checkpoint | None = KNOWN) -> Path:
+    """A store with the log as it is now, and with what the whole log gives."""
+    files = {path.removeprefix(f"{STORE}/"): raw for path, raw in derived().items()}
+    files |= {f"commitlog/{start:020d}": bytes(raw) for start, raw in log.segments.items()}
+    if checkpoint is not None:
+        files["checkpoint"] = encode(checkpoint)
+    for path, raw in files.items():
+        (store / path).parent.mkdir(parents=True, exist_ok=True)
+        (store / path).write_bytes(raw)
+    return store
+
+
+def recovered(
+    store: Path, on_damage: str = REFUSE, changes: bool = True
+) -> tuple[Recovered, Checkpoint]:
+    with held_store(str(store), dry_run=not changes) as held:
+        at = held.at("5.3.3", as_text(damaged().settings))
+        found = find_store(Session(), at, cut=None, progress=None)
+        with staged_job(found, held) as job:
+            assert job.staging.folder.startswith(f"{store}/") == changes
+            recovery, about = examine(found, held, job, on_damage)
+            if changes:
+                change(held, recovery)
+    assert not [path for path in store.iterdir() if path.name.startswith(".reput")]
+    return about, decode(recovery.checkpoint)
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
+
+
+def test_a_store_that_was_stopped_needs_nothing(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged())
+    before = contents(store)
+    about, known = recovered(store, changes=False)
+    assert (about.needed, about.log_end, about.crashed) == (False, sum(END), False)
+    assert known == KNOWN
+    assert contents(store) == before
+
+
+def test_after_a_crash_abort_goes_and_all_else_stays(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged())
+    before = contents(store)
+    (store / "abort").write_bytes(b"1")
+    about, _ = recovered(store)
+    assert about.steps() == "write checkpoint, remove abort"
+    after = contents(store)
+    after.pop("lock")
+    assert after == before
+
+
+def test_bytes_behind_the_logs_end_are_cut_and_kept(tmp_path: Path) -> None:
+    log = damaged()
+    log.put(sum(END), b"\0\0\0\x7ftail")
+    store = write(tmp_path, log)
+    (store / "abort").touch()
+    about, _ = recovered(store)
+    assert about.cut_bytes == 5  # that are not zero
+    assert about.cut_kept == f"{store}/reput-cut"
+    assert (store / f"commitlog/{SEGMENT:020d}").read_bytes() == damaged().segments[SEGMENT]
+    kept = b"".join(contents(store / "reput-cut").values())
+    assert b"\x7ftail" in kept
+
+
+def test_damage_with_live_records_behind_it_is_refused_or_cut(tmp_path: Path) -> None:
+    log = damaged()
+    log.flip(50, 5)
+    store = write(tmp_path, log)
+    before = contents(store)
+    with pytest.raises(DamageFound, match="`reput repair` makes a copy that keeps") as refused:
+        recovered(store, changes=False)
+    assert refused.value.plain.endswith("keeps the messages behind it.")
+    assert "salvage" not in str(refused.value)
+    assert contents(store) == before
+    about, known = recovered(store, TRUNCATE)
+    assert about.log_end == log.places[50]
+    assert known.physic_msg_timestamp == START + 49
+    assert {path.split("/")[0] for path in about.written} == {"consumequeue", "index"}
+
+
+@pytest.mark.parametrize(("flushed", "left"), [(100, 100), (1 << 40, sum(END)), (0, 0)])
+def test_what_the_master_flushed_is_kept_up_to_the_logs_end(
+    flushed: int, left: int, tmp_path: Path
+) -> None:
+    known = KNOWN._replace(master_flushed_offset=flushed)
+    assert recovered(write(tmp_path, damaged(), known), changes=False)[1][3] == left
+
+
+def test_a_lost_checkpoint_is_written_anew(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged(), None)
+    about, known = recovered(store)
+    assert (about.needed, about.steps()) == (True, "write checkpoint")
+    assert decode((store / "checkpoint").read_bytes()) == known
+    assert known._replace(master_flushed_offset=100) == KNOWN
+
+
+def test_wrong_files_are_listed_and_replaced(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged())
+    path = store / f"consumequeue/T/1/{0:020d}"
+    whole = path.read_bytes()
+    path.write_bytes(bytes(200))
+    (store / "consumequeue/T/7").mkdir()
+    (store / f"consumequeue/T/7/{0:020d}").write_bytes(whole)
+    about, _ = recovered(store)
+    assert about.written == [f"consumequeue/T/1/{0:020d}"]
+    assert about.removed == [f"consumequeue/T/7/{0:020d}"]
+    assert path.read_bytes() == whole
+    assert not (store / f"consumequeue/T/7/{0:020d}").exists()

@@ -1,0 +1,177 @@
+"""An opened log: parts that cover it once, its present end, and the places where reading begins."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.sources.opened_log import (
+    checked_start,
+    cut,
+    discover_for_reading,
+    end_of_log,
+    log_now,
+    offset_after,
+    parts_log,
+    place_of,
+    plan_of,
+)
+from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
+from reput.store_format.discover.store_at import store_at
+from reput.store_format.faults import SALVAGE, DamageFound, StoreError
+from reput.store_format.release.profiles import RELEASES, UnknownRelease
+from reput.store_format.storage.protocol import ANY_TIME
+from reput.udfs.table.log_parts import LogParts
+from tests.damaged import SEGMENT, Damaged, damaged, messages
+from tests.in_process import STORE, storage_of
+from tests.jobs.found import found
+from tests.logs import build_log, small
+
+OPTIONS = SourceOptions(STORE)
+
+
+def opened(log: Damaged, options: SourceOptions = OPTIONS, grows: bool = False) -> LogParts:
+    return parts_log(found(log.log).plan, options, True, grows)
+
+
+def end(log: Damaged) -> int:
+    last = len(log.messages) - 1
+    return log.places[last] + log.size(last)
+
+
+def with_spare(**more: int) -> Damaged:
+    return damaged(messages(60), extra_segments=1, **more)
+
+
+@pytest.mark.parametrize("wanted", [None, 1, 2, 7])
+def test_parts_cover_the_written_segments_once_and_in_order(wanted: int | None) -> None:
+    log = opened(with_spare())
+    assert [s.start for s in log.segments] == [0, SEGMENT, 2 * SEGMENT]
+    parts = cut(log, 0, 3 * SEGMENT, 4, wanted)
+    assert {part.segment for part in parts} == {0, 1}
+    edges = [(part.start, part.stop) for part in parts]
+    assert (edges[0][0], edges[-1][1]) == (0, 2 * SEGMENT)
+    assert all(a[1] == b[0] for a, b in pairwise(edges))
+    assert all(part.known == log.segments[part.segment].start for part in parts)
+    assert len(parts) >= (wanted or 2)
+
+
+def test_a_part_is_walked_from_its_start_only_where_a_record_begins_there() -> None:
+    log = opened(damaged())
+    for known, first in ((False, 0), (True, 500)):
+        parts = cut(log, 500, SEGMENT + 300, 1, 1, known)
+        assert [tuple(part) for part in parts] == [
+            (0, first, 500, SEGMENT), (1, SEGMENT, SEGMENT, SEGMENT + 300),
+        ]  # fmt: skip
+    assert cut(log, 700, 700, 1, 1) == []
+    assert cut(log, 2 * SEGMENT, 3 * SEGMENT, 1, 1) == []
+
+
+def test_the_end_is_behind_the_last_whole_record() -> None:
+    for log in (damaged(), with_spare()):
+        assert end_of_log(opened(log), 0) == end(log)
+        assert end_of_log(opened(log), log.places[50]) == end(log)
+    empty = damaged(messages(1))
+    empty.segments[0][:] = bytes(SEGMENT)
+    assert end_of_log(opened(empty), 0) == 0
+    full = damaged()
+    del full.segments[SEGMENT]
+    assert end_of_log(opened(full), 0) == SEGMENT
+
+
+def test_a_record_that_is_being_written_is_left_for_the_next_look() -> None:
+    log = damaged()
+    log.put(end(log) - 1, b"\0")  # the last 02 of its properties: it is complete with the next look
+    assert end_of_log(opened(log), 0) == log.places[-1]
+    log = damaged()
+    log.put(log.places[-1] + 50, bytes(log.size(59) - 50))
+    assert end_of_log(opened(log), 0) == log.places[-1]
+
+
+def test_damage_that_live_records_follow_is_no_end() -> None:
+    log = damaged()
+    log.flip(50, 5)
+    with pytest.raises(DamageFound, match="magic"):
+        end_of_log(opened(log), 0)
+    passing = replace(OPTIONS, on_damage=SALVAGE)
+    assert end_of_log(opened(log, passing), 0) == end(log)
+
+
+def test_so_many_records_on_is_the_next_ones_place() -> None:
+    log = damaged()
+    parts, last = opened(log), end(log)
+    for start, rows in ((0, 1), (3, 4), (0, 59), (58, 1)):
+        assert offset_after(parts, log.places[start], rows, last) == log.places[start + rows]
+    assert offset_after(parts, log.places[5], 0, last) == log.places[5]
+    assert offset_after(parts, 0, 60, last) == last
+    assert offset_after(parts, 0, 1000, last) == last
+    assert offset_after(parts, 0, 20, log.places[7]) == log.places[7]
+    assert offset_after(parts, 0, 8, log.places[7] + 5) == log.places[7] + 5
+
+
+def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
+    log = damaged()
+    parts = opened(log)
+    last_of_first = max(at for at in log.places if at < SEGMENT)
+    assert place_of(parts, EARLIEST) == 0
+    assert place_of(parts, LATEST) == end(log)
+    for said, place in ((0, 0), (1, log.places[1]), (log.places[9], log.places[9]),
+                        (last_of_first + 1, SEGMENT), (end(log), 2 * SEGMENT),
+                        (9 * SEGMENT, 2 * SEGMENT)):  # fmt: skip
+        assert place_of(parts, said) == place, said
+
+
+def test_in_a_hole_reading_begins_behind_it() -> None:
+    whole = opened(damaged(messages(100)), replace(OPTIONS, on_damage=SALVAGE))
+    parts = replace(whole, segments=(whole.segments[0], whole.segments[2]))
+    for said in (SEGMENT, SEGMENT + 10, 2 * SEGMENT):
+        assert place_of(parts, said) == 2 * SEGMENT
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
+     (3 * SEGMENT + 1, "it is another log, or was cut")],
+)  # fmt: skip
+def test_a_place_that_the_log_lacks_is_refused_or_gone_on_from(start: int, why: str) -> None:
+    log = damaged(first_offset=SEGMENT)
+    parts = opened(log)
+    for there in (SEGMENT, 2 * SEGMENT, 3 * SEGMENT):
+        assert checked_start(parts, there) == there
+    with pytest.raises(StoreError, match=why):
+        checked_start(parts, start)
+    assert checked_start(replace(parts, may_miss=True), start) == SEGMENT
+
+
+def test_a_growing_log_is_listed_anew() -> None:
+    log = damaged()
+    storage = storage_of(log.log)
+    plan = found(log.log, storage).plan
+    parts = parts_log(plan, OPTIONS, True, grows=True)
+    assert {segment.state.mtime for segment in parts.segments} == {ANY_TIME}
+    storage.files[f"{STORE}/commitlog/{2 * SEGMENT:020d}"] = bytes(SEGMENT)
+    now = log_now(plan, parts)
+    assert [segment.start for segment in now.segments] == [0, SEGMENT, 2 * SEGMENT]
+    assert replace(now, segments=parts.segments) == parts
+
+
+def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> None:
+    store = small.write(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
+    at = store_at(str(store), None, small.SETTINGS)
+    assert discover_for_reading(at).release == RELEASES[-1]
+    with pytest.raises(UnknownRelease):
+        discover_for_reading(at._replace(rocketmq="1.2.3"))
+    plan = plan_of(SourceOptions(str(store), settings=small.SETTINGS))
+    assert plan.profile.release == RELEASES[-1]
+    with pytest.raises(StoreError):
+        plan_of(SourceOptions(str(tmp_path / "none")))
+
+
+def test_salvage_takes_a_store_with_files_of_a_wrong_length(tmp_path: Path) -> None:
+    store = small.write(tmp_path / "store", build_log(small.messages(60), small.SEGMENT))
+    (store / "commitlog" / f"{0:020d}").write_bytes(b"short")
+    options = SourceOptions(str(store), "5.3.3", small.SETTINGS)
+    with pytest.raises(StoreError):
+        plan_of(options)
+    assert plan_of(replace(options, on_damage=SALVAGE)).odd == {0}

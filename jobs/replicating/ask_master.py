@@ -1,5 +1,6 @@
 """Asks a live master for what its replication port does not show: start of its log, file sizes."""
 
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -83,4 +84,4 @@ class Asking:
 
 def _number(info: Mapping[str, str], name: str) -> int:
     text = info.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else -1
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else -1

@@ -15,7 +15,7 @@ from reput.broker.serving.broker import Broker, Guard
 from reput.jobs.serve.tls import refuse_readable_by_others
 from reput.store_format.faults import StoreError
 
-_LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2\s*(?:#.*)?""")
+_LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2(?:\s+#.*|\s*)""")
 _BYTES_MOST = 1 << 20
 _NOBODYS_SECRET = "no account"  # so an unknown access key takes as long as a known one
 

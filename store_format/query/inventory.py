@@ -127,8 +127,11 @@ def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
 
 
 def _from_log(store: OpenedStore, notes: Notes) -> list[QueueRow]:
-    whole = Lacking([(store.log.start, store.log.end)], in_queue)
-    return _with_log(store, whole, {}, notes)
+    return _with_log(store, _whole_log(store), {}, notes)
+
+
+def _whole_log(store: OpenedStore) -> Lacking:
+    return Lacking([(store.log.start, store.log.end)], in_queue)
 
 
 def _with_log(
@@ -218,21 +221,27 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
-    Queues are bisected, so their lengths do not matter. Messages in no queue are not counted.
+    Queues are bisected, so their lengths do not matter. Messages in no queue are not counted; but
+    of a store without queues the log is read.
     """
     rows = [row for row in queues(store, False, notes) if row.messages]
     if not rows:
         return []
     begin = min(row.min_timestamp for row in rows)
     width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
-    counts: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {row.topic: [0] * buckets for row in rows}
+    if not store.queues.topics():
+        for message in _whole_log(store).messages(store, notes):
+            into = counts[message.topic]
+            into[min(max(message.store_timestamp - begin, 0) // width, buckets - 1)] += 1
+        rows = []
     for row in rows:
         queue = store.queue(row.topic, row.queue_id, row.batch)
         at = [
             queue.position_by_time(begin + width * n, Boundary.LOWER, store.log, BY_STORE_TIMES)
             for n in range(buckets)
         ]
-        into = counts.setdefault(row.topic, [0] * buckets)
+        into = counts[row.topic]
         for number, (first, end) in enumerate(pairwise([*at, queue.maximum()])):
             into[number] += max(end - first, 0)
     return [RateRow(topic, begin, width, tuple(each)) for topic, each in sorted(counts.items())]

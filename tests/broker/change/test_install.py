@@ -1,0 +1,153 @@
+"""One atomic step from the old derived files to the new: what stays, and what stops it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.broker.change.install import (
+    NOTE,
+    Apart,
+    SetFile,
+    check_can_change,
+    clean_up,
+    expired_queues,
+    install,
+    kept_name,
+    read_note,
+    staging_prefix,
+    undo,
+)
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.layouts import QUEUE_ENTRY
+from tests.faults.memory_files import MemoryFiles
+
+OLD = {"commitlog/0": b"log", "index/1": b"old", "config/a": b"A", "config/b": b"B"}
+NEW = {"index/2": b"new"}
+KEPT = kept_name("store")
+
+
+def files_of(content: dict[str, bytes], root: str = "") -> MemoryFiles:
+    files = MemoryFiles()
+    for path, raw in content.items():
+        whole = f"{root}/{path}".strip("/")
+        files.make_folder(whole.rpartition("/")[0])
+        files.create(whole).write_at(0, raw)
+    return files
+
+
+def below(files: MemoryFiles, root: str) -> dict[str, bytes]:
+    tree = files.tree().items()
+    return {path[len(root) + 1 :]: raw for path, raw in tree if path.startswith(f"{root}/")}
+
+
+def named(content: dict[str, bytes]) -> list[SetFile]:
+    return [SetFile(p, len(raw), hashlib.sha256(raw).hexdigest()) for p, raw in content.items()]
+
+
+def put(files: MemoryFiles, new: dict[str, bytes] = NEW, apart: Apart | None = None) -> None:
+    install(files, "store", "1", {"by": "test"}, files_of(new), named(new), 100, apart)
+
+
+def test_all_that_is_derived_is_replaced_and_all_else_is_the_same_file() -> None:
+    files = files_of({**OLD, "checkpoint": b"then"}, "store")
+    log = files.inode("store/commitlog/0")
+    put(files, {**NEW, "other/x": b"of no set"})
+    config = {"config/a": b"A", "config/b": b"B"}
+    assert below(files, "store") == {"commitlog/0": b"log", **NEW, **config}
+    assert files.inode("store/commitlog/0") == log
+    kept = below(files, KEPT)
+    assert json.loads(kept.pop(NOTE))["by"] == "test"
+    assert kept == {"index/1": b"old", "checkpoint": b"then"}
+
+
+def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
+    files, changed = files_of(OLD, "store"), {"config/a": b"new A"}
+    put(files, NEW, Apart(files_of(changed), named(changed), ("config/a",)))
+    assert below(files, "store") == {"commitlog/0": b"log", "config/b": b"B", **NEW, **changed}
+    note = read_note(files, f"{KEPT}/{NOTE}")
+    assert note is not None
+    undo(files, "store", "2", note)
+    assert below(files, "store") == OLD
+    assert below(files, KEPT).items() >= {**NEW, **changed}.items()
+
+
+@pytest.mark.parametrize("change", [{"length": 4}, {"sha256": "0" * 64}])
+def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any) -> None:
+    files, [wanted] = files_of(OLD, "store"), named(NEW)
+    with pytest.raises(StoreChanged, match="index/2: is not the file that the manifest names"):
+        install(files, "store", "1", {}, files_of(NEW), [wanted._replace(**change)], 0)
+    assert (below(files, "store"), files.names("")) == (OLD, ["store"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        ({KEPT: b""}, "is no folder"),
+        ({f"{KEPT}/mine": b"", f"{KEPT}/{NOTE}": b"{}"}, "mine: is of no set"),
+        ({f"{KEPT}/index/1": b""}, f"has no {NOTE}"),
+        ({f"{KEPT}/index/1": b"", f"{KEPT}/{NOTE}": b"{}"}, None),
+    ],
+)
+def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(
+    kept: dict[str, bytes], why: str | None
+) -> None:
+    files = files_of({**{f"store/{path}": raw for path, raw in OLD.items()}, **kept})
+    if why is None:
+        put(files)
+        assert set(below(files, KEPT)) == {"index/1", NOTE}
+        return
+    with pytest.raises(StoreError, match=why):
+        put(files)
+    assert files.tree().items() >= kept.items()
+    assert below(files, "store") == OLD
+
+
+def test_a_link_anywhere_in_the_store_stops_it_before_it_begins(tmp_path: Path) -> None:
+    (tmp_path / "store/consumequeue/T").mkdir(parents=True)
+    check_can_change(DiskFiles(str(tmp_path)), "store")
+    (tmp_path / "store/consumequeue/T/0").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="consumequeue/T/0"):
+        check_can_change(DiskFiles(str(tmp_path)), "store")
+
+
+@pytest.mark.parametrize(("last", "expired"), [(99, True), (100, False)])
+def test_a_queue_has_expired_where_its_last_message_lies_before_the_log(
+    last: int, expired: bool
+) -> None:
+    """Without it a broker would number its next messages from 0."""
+    entries = np.array([(10, 5, 0), (last, 5, 0), (0, 0, 0)], QUEUE_ENTRY).tobytes()
+    queue = {"consumequeue/T/0/0": entries, "consumequeue/T/0/60": bytes(20)}
+    files = files_of({**OLD, **queue, "consumequeue/README": b"somebody's"}, "store")
+    assert expired_queues(files, "store", set(), 100) == ["consumequeue/T/0"] * expired
+    assert expired_queues(files, "store", {"consumequeue/T/0"}, 100) == []
+    put(files)
+    found = {path for path in below(files, "store") if path.startswith("consumequeue/")}
+    assert found == (set(queue) if expired else set())
+
+
+def test_queues_in_rocksdb_have_their_ends_themselves() -> None:
+    old = {"consumequeue/T/0/0": np.array([(10, 5, 0)], QUEUE_ENTRY).tobytes()}
+    files, new = files_of({**OLD, **old}, "store"), {"consumequeue/CURRENT": b"MANIFEST-1\n"}
+    put(files, new)
+    assert "consumequeue/T/0/0" not in below(files, "store")
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"null", b"[" * 100_000, b"\xff"])
+def test_a_note_that_was_cut_off_is_none(raw: bytes) -> None:
+    assert read_note(files_of({"note": raw}), "note") is None
+    assert read_note(MemoryFiles(), "note") is None
+
+
+def test_what_a_killed_install_left_before_the_exchange_is_removed() -> None:
+    left = f"{staging_prefix('store')}7"
+    other = f"{staging_prefix('stores')}7"  # another store's
+    files = files_of({f"{left}/root/index/2": b"", f"{other}/a": b"", "store/a": b"A"})
+    assert clean_up(files, "store") == [left]
+    assert set(files.tree()) == {f"{other}/a", "store/a"}

@@ -1,0 +1,140 @@
+"""Where dispatch goes on: counted by hand in a log of equal records, and told from another log."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from reput.broker.change.position import Position, QueueEnd, find_position, look_ahead
+from reput.store_format.derive.scan import Runs
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.faults import Fault
+from tests.broker.change.catching import rules_of
+from tests.broker.change.equal_records import (
+    INDEX,
+    SEGMENT,
+    SIZE,
+    T0,
+    A,
+    B,
+    derived,
+    in_turns,
+    place_of,
+)
+from tests.logs import Log
+from tests.memory_storage import MemoryStorage
+
+QUEUE_B = "consumequeue/TB/0/" + "0" * 20
+NEW_STORE = Position({}, 0, 0, False, True, 0)
+
+
+def position_of(files: dict[str, bytes], log: Log) -> Position:
+    rules, storage = rules_of(log), MemoryStorage({f"s/{path}": files[path] for path in files})
+    return find_position(storage, "s", place_of(log), rules.settings, rules.scan)
+
+
+def test_a_store_with_nothing_derived_begins_with_its_log() -> None:
+    assert position_of({}, in_turns(3)) == NEW_STORE
+    later = in_turns(3, start=4096)
+    assert position_of({}, later)[:3] == ({}, 4096, 4096)
+
+
+def test_queues_end_where_their_last_records_end() -> None:
+    found = position_of(derived(in_turns(5)), in_turns(9))
+    ends = {A: QueueEnd(3, 5 * SIZE), B: QueueEnd(2, 4 * SIZE)}
+    assert found == Position(ends, 5 * SIZE, 4 * SIZE, True, False, T0 + 4)
+
+
+def test_an_index_goes_on_behind_the_last_record_with_a_key() -> None:
+    log = in_turns(9, keyed=2)
+    found = position_of(derived(in_turns(5, keyed=2)), log)
+    assert (found.index_from, found.indexed, found.first) == (SIZE, True, SIZE)
+    without = {path: raw for path, raw in derived(in_turns(5)).items() if path[0] != "i"}
+    assert position_of(without, log)[2:5] == (0, False, True)
+
+
+def test_an_index_that_is_not_built_does_not_hold_the_queues_back() -> None:
+    log = in_turns(9, messageIndexEnable="false")
+    found = position_of(derived(in_turns(5)), log)
+    assert (found.first, found.index_full) == (5 * SIZE, False)
+
+
+@pytest.mark.parametrize(
+    ("byte", "raw", "told"),
+    [
+        (0, struct.pack(">q", 3 * SIZE + 1), "no sound record stands there"),
+        (0, struct.pack(">q", 0), "that record is in other queues"),
+        (8, struct.pack(">i", SIZE + 1), f"size {SIZE + 1}: .* that record has {SIZE} bytes"),
+        (12, struct.pack(">q", -1), "tagsCode -1: .* that record has 0"),
+    ],
+)
+def test_the_last_entry_of_a_queue_is_its_records(byte: int, raw: bytes, told: str) -> None:
+    files = derived(in_turns(4))
+    queue = bytearray(files[QUEUE_B])
+    queue[20 + byte : 20 + byte + len(raw)] = raw
+    files[QUEUE_B] = bytes(queue)
+    with pytest.raises(BadQueue, match=f"(?s){told}.*not of this log"):
+        position_of(files, in_turns(4))
+
+
+@pytest.mark.parametrize(
+    ("byte", "raw", "told"),
+    [
+        (24, struct.pack(">q", 3 * SIZE + 1), None),  # the mark of a writer that was killed
+        (24, struct.pack(">q", 3 * SIZE + 2), f"endPhyOffset .* the last entry has {3 * SIZE}"),
+        (8, struct.pack(">q", T0), f"endTimestamp .* that record has {T0 + 3}"),
+        (40 + 7 * 4 + 4 * 20, struct.pack(">i", 1), "keyHash 1: no key of the record"),
+    ],
+)
+def test_the_last_entry_of_an_index_is_its_records(byte: int, raw: bytes, told: str | None) -> None:
+    files = derived(in_turns(4))
+    index = bytearray(files[INDEX])
+    index[byte : byte + len(raw)] = raw
+    files[INDEX] = bytes(index)
+    if told is None:
+        assert position_of(files, in_turns(4)).index_from == 3 * SIZE
+    else:
+        with pytest.raises(BadIndex, match=told):
+            position_of(files, in_turns(4))
+
+
+def test_a_queue_whose_records_have_expired_is_taken_at_its_word() -> None:
+    """The log begins with its second segment: 13 records fill the first."""
+    whole = in_turns(20)
+    left = whole._replace(segments={SEGMENT: whole.segments[SEGMENT]})
+    found = position_of(derived(in_turns(4)), left)
+    assert found.ends[B] == QueueEnd(2, 4 * SIZE)
+    assert (found.queues, found.index_from, found.timestamp) == (SEGMENT, SEGMENT, T0 + 3)
+
+
+def looked(log: Log, position: Position, **more: int) -> tuple[Any, int]:
+    runs: list[Runs] = []
+    ahead = look_ahead(place_of(log, **more), position, rules_of(log).scan, runs.append, 300)
+    return ahead, sum(int(run.runs.count.sum()) for run in runs)
+
+
+def test_what_is_ahead_is_counted_for_queues_and_index_apart() -> None:
+    log = in_turns(20)  # 13 in a segment
+    queues = SEGMENT + 2 * SIZE  # have 15 messages; the index has 5
+    ahead, seen = looked(log, Position({}, queues, 4 * SIZE, True, False, 0))
+    assert (ahead.entries, seen, ahead.index_puts, ahead.records) == (5, 5, 15, 16)
+    assert (ahead.end, ahead.fault) == (SEGMENT + 7 * SIZE, Fault.ZEROS)
+    assert (ahead.last_record, ahead.last_timestamp) == (SEGMENT + 6 * SIZE, T0 + 19)
+
+
+def test_nothing_is_new_behind_the_last_record() -> None:
+    log = in_turns(4)
+    ahead, seen = looked(log, Position({}, 4 * SIZE, 3 * SIZE, True, False, 0))
+    assert ahead.nothing_new
+    assert seen == 0
+    assert not looked(log, NEW_STORE)[0].nothing_new
+
+
+def test_a_record_that_is_copied_in_part_is_not_there_yet() -> None:
+    ahead, _ = looked(in_turns(4), NEW_STORE, there=4 * SIZE - 1)
+    assert (ahead.end, ahead.entries, ahead.opens_index) == (3 * SIZE, 3, True)
+    ahead, _ = looked(in_turns(4), NEW_STORE, there=4 * SIZE)
+    assert ahead.entries == 4

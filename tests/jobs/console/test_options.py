@@ -1,0 +1,123 @@
+"""What commands share: whose settings win, who is asked before a change, in which form is shown."""
+
+import argparse
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.console import voice
+from reput.jobs.console.options import add_store, consent, options_of_job, setting_layers, show
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.settings import SettingError
+
+
+@pytest.fixture(autouse=True)
+def said_before() -> Iterator[None]:
+    voice.begin()
+    yield
+    voice.begin()
+
+
+def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_store(parser, **options)
+    return parser.parse_args([str(store), *words])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    return tmp_path / "store"
+
+
+def test_set_wins_over_the_broker_s_file_and_the_last_one_over_the_others(store: Path) -> None:
+    (store.parent / "broker.conf").write_text("maxIndexNum=1\nmaxHashSlotNum=2\nbrokerName=b\n")
+    arguments = parsed(
+        store, "--set", "maxIndexNum=5", "--broker-conf", str(store.parent / "broker.conf"),
+        "--set", "maxIndexNum=7",
+    )  # fmt: skip
+    assert len(setting_layers(arguments)) == 2
+    settings = options_of_job(arguments)["settings"]
+    assert (settings["maxIndexNum"], settings["maxHashSlotNum"]) == ("7", "2")
+
+
+def test_no_check_crc_wins_over_a_setting(store: Path) -> None:
+    words = ("--set", "checkCRCOnRecover=true", "--no-check-crc")
+    assert options_of_job(parsed(store, *words))["settings"]["checkCRCOnRecover"] == "false"
+    assert options_of_job(parsed(store, *words[:2]))["settings"]["checkCRCOnRecover"] == "true"
+
+
+def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
+    assert parsed(store, "--on-damage", "salvage").on_damage == "salvage"
+    assert parsed(store).on_damage is None
+    with pytest.raises(argparse.ArgumentError, match="salvage"):
+        parsed(store, "--on-damage", "salvage", on_damage=("refuse", "truncate"))
+    assert not hasattr(parsed(store, on_damage=()), "no_check_crc")
+
+
+def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> None:
+    nowhere = store / "none" / "such"
+    with pytest.raises(UnknownRelease):
+        options_of_job(parsed(nowhere, "--rocketmq", "9.9"))
+    with pytest.raises(SettingError):
+        options_of_job(parsed(nowhere, "--set", "maxIndexNum"))
+    with pytest.raises(StoreError, match="no such folder"):
+        options_of_job(parsed(nowhere))
+
+
+class Terminal(io.StringIO):
+    """Somebody who has typed this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["y\n", "yes\n", " Y \n", "YES"])
+def test_a_yes_lets_the_change_be_made(
+    answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    consent(False)("remove /a")
+    assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "n\n", "yep\n", "y es\n"])
+def test_anything_else_is_a_no(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    with pytest.raises(StoreError, match=r"^nothing was done$"):
+        consent(False)("remove /a")
+
+
+def test_with_yes_nobody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    consent(True)("remove /a")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("form", "quiet", "verbose", "out"),
+    [
+        ("table", False, False, "done\n"),
+        ("table", False, True, "done\nmore\n"),
+        ("table", True, False, ""),
+        ("json", True, False, '{"same": true, "files": [1]}\n'),
+        ("csv", True, True, "same,files\ntrue,[1]\n"),
+    ],
+)
+def test_a_result_is_shown_in_the_form_that_was_asked_for(
+    form: str, quiet: bool, verbose: bool, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    voice.begin(quiet, verbose)
+    arguments = argparse.Namespace(format=form, json=form == "json")
+    show(arguments, {"same": True, "files": [1]}, "done", ["more"])
+    assert capsys.readouterr() == (out, "")
+
+
+def test_json_is_one_line_whatever_its_texts_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    show(argparse.Namespace(format="json", json=True), {"a": "x\ny\udc80"}, "")
+    out = capsys.readouterr().out
+    assert (out.count("\n"), json.loads(out)) == (1, {"a": "x\ny\udc80"})

@@ -1,0 +1,92 @@
+"""A store written anew: which settings hold, what a dry run leaves, and what is refused before."""
+
+import json
+from typing import Any
+
+import pytest
+
+from reput.jobs.convert import convert
+from reput.jobs.converting.convert_store import wanted
+from reput.jobs.pipeline.job import find_store
+from reput.store_format.convert.changes import Changes
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
+from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
+from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
+from tests.logs.encoder import Message
+
+LOG = plain([Message("A", 0, n, b"%d" % n) for n in range(30)])
+
+
+def to(release: str, given: dict[str, str], **old: str) -> Any:
+    settings = {**as_text(LOG.settings), **old}
+    at = StoreAt(storage_of(LOG), STORE, "5.3.3", settings)
+    found = find_store(Session(), at, cut=None, progress=None)
+    return wanted(found, release, given, Changes())
+
+
+def test_given_settings_win_over_those_of_the_old_store_but_its_places_are_not_taken() -> None:
+    made = to(
+        "5.3.3", {"mappedFileSizeCommitLog": "8192", "maxIndexNum": "9"},
+        storePathIndex=f"{STORE}/index", enableDLegerCommitLog="false",
+    )  # fmt: skip
+    assert made.segment_bytes == 8192
+    assert made.settings["maxIndexNum"] == "9"
+    assert made.settings["maxHashSlotNum"] == str(PLAIN["maxHashSlotNum"])
+    assert not any("storepath" in name.lower() for name in made.settings)
+    assert "enableDLegerCommitLog" not in made.settings
+    with pytest.raises(SettingError):
+        to("5.3.3", {"mappedFileSizeCommitLog": "many"})
+
+
+def test_the_new_store_has_a_manifest_with_all_its_files() -> None:
+    summary, storage = converted(LOG, to_settings={"mappedFileSizeCommitLog": "1024"})
+    manifest = json.loads(storage.files[f"{OUTPUT}/manifest.json"])
+    listed = {each["path"] for name in ("segments", "derived") for each in manifest[name]}
+    there = {path.removeprefix(f"{OUTPUT}/") for path in storage.files if path.startswith(OUTPUT)}
+    assert listed | set(manifest["copied"]) | {"manifest.json"} == there
+    assert {len(segment) for segment in log_of(storage).values()} == {1024}
+    assert len(summary.segments) == len(log_of(storage)) > SEGMENT // 1024
+    bodies = [record[88 : 88 + record[87]] for _, record in records(log_of(storage))]
+    assert bodies == [b"%d" % n for n in range(30)]
+
+
+def test_a_dry_run_says_the_same_and_leaves_nothing() -> None:
+    storage = storage_of(LOG)
+    before = dict(storage.files)
+    told, _ = converted(LOG, storage, dry_run=True)
+    assert storage.files == before
+    done, _ = converted(LOG, storage)
+    assert (told.dry_run, told.output, told.segments, told.derived) == (True, "", [], [])
+    for name in ("log_start", "log_end", "messages", "topics", "old_ends", "settings"):
+        assert getattr(told, name) == getattr(done, name), name
+
+
+def test_a_topic_that_no_store_has_is_refused_and_one_that_is_only_configured_is_not() -> None:
+    with pytest.raises(SettingError, match="no topic 'Nowhere' in this store; it has A"):
+        converted(LOG, drop=["Nowhere"])
+    storage = storage_of(LOG)
+    table = {"topicConfigTable": {"Configured": {"topicName": "Configured"}}}
+    storage.files[f"{STORE}/config/topics.json"] = json.dumps(table).encode()
+    assert converted(LOG, storage, drop=["Configured"])[0].messages == 30
+
+
+def test_a_release_that_cannot_read_a_taken_record_is_refused_with_how_to_leave_it_out() -> None:
+    log = plain([Message("A"), Message("B" * 200, version=2), Message("C" * 130, version=2)])
+    with pytest.raises(StoreError) as refused:
+        converted(log, to_rocketmq="4.9.3")
+    said = str(refused.value)
+    assert "not for RocketMQ 4.9.3: " in said
+    assert said.endswith("; and 1 more topics; --drop TOPIC leaves a topic out")
+    assert converted(log, to_rocketmq="4.9.3", topics=["A"])[0].messages == 1
+
+
+def test_a_store_that_a_broker_has_is_not_converted() -> None:
+    at: dict[str, Any] = {"rocketmq": "5.3.3", "settings": as_text(LOG.settings)}
+    storage = storage_of(LOG)
+    held = type("Held", (type(storage),), {"lock_holder": lambda self, store: 4711})
+    storage.__class__ = held
+    with pytest.raises(StoreError, match="a broker has it"):
+        convert(Session(), STORE, OUTPUT, storage=storage, **at)
+    assert not any(path.startswith(OUTPUT) for path in storage.files)

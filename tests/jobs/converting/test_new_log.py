@@ -1,0 +1,92 @@
+"""Where records go in a new log: in the old order, in whole segments, not before the old start."""
+
+import struct
+
+import pytest
+
+from reput.jobs.converting.measured_log import MeasuredLog, measure
+from reput.jobs.converting.new_log import place_records, start_of, write_log
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.convert.changes import Changes
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.udfs.staging import Staging
+from tests.converted import PLAIN, SEGMENT, records, written
+from tests.in_process import STORE, Session, as_text, storage_of
+from tests.logs import Log
+from tests.logs.encoder import Message, build_log
+
+SAME = Changes()
+FIXED = 91  # bytes of a record with nothing in it: 4+4+4+4+4+8+8+4+8+8+8+8+4+8+4+1+2
+BLANK = 8
+
+
+def measured(log: Log) -> tuple[Pipeline, MeasuredLog]:
+    storage = storage_of(log)
+    storage.make_folders("staging")
+    at = StoreAt(storage, STORE, "5.3.3", as_text(log.settings))
+    plan = make_plan(at, discover(at), split_bytes=SEGMENT // 2)
+    job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
+    return job, measure(job, SAME)
+
+
+def log_of(bodies: list[int], first: int = 0) -> Log:
+    made = [Message("T", 0, n, bytes(size)) for n, size in enumerate(bodies)]
+    return Log(build_log(made, SEGMENT, first), PLAIN, "5.3.3", {})
+
+
+@pytest.mark.parametrize(
+    ("starts", "size", "wanted"),
+    [
+        ([0], 100, 0), ([1], 100, 100), ([100], 100, 100), ([101], 100, 200),
+        ([0, 250, 90], 100, 300), ([1 << 40], 1 << 30, 1 << 40),
+    ],
+)  # fmt: skip
+def test_a_log_starts_at_a_segment_and_not_before_any_old_one(
+    starts: list[int], size: int, wanted: int
+) -> None:
+    assert start_of(iter(starts), size) == wanted
+
+
+@pytest.mark.parametrize("size", [300, SEGMENT, 8 * SEGMENT])
+def test_segments_have_the_records_as_a_broker_would_have_written_them(size: int) -> None:
+    log = log_of([10, 0, 100, 100, 192, 1, 50, 120, 90, 3] * 2, first=3 * SEGMENT)
+    job, looked = measured(log)
+    new = place_records(job, looked, SAME, size)
+    start = -(-3 * SEGMENT // size) * size
+    wanted = written(records(dict(log.segments)), start, size)
+    assert [segment.start for segment in new.segments] == sorted(wanted)
+    assert [segment.last for segment in new.segments] == [False] * (len(wanted) - 1) + [True]
+    place, last = records(wanted)[-1]
+    assert new.end == place + len(last)
+    rows = write_log(job, new, size, job.rules)
+    assert [row["start"] for row in rows] == sorted(wanted)
+    for row in rows:
+        content = job.staging.storage.read_bytes(job.staging.path(row["name"]))
+        assert content == wanted[row["start"]]
+
+
+def test_a_log_without_records_is_one_empty_segment() -> None:
+    job, looked = measured(Log({SEGMENT: bytes(SEGMENT)}, PLAIN, "5.3.3", {}))
+    new = place_records(job, looked, SAME, SEGMENT * 2)
+    assert [(each.start, each.parts, each.last) for each in new.segments] == [
+        (2 * SEGMENT, (), True)
+    ]
+    assert new.end == 2 * SEGMENT
+
+
+def test_a_record_needs_room_for_itself_and_a_blank() -> None:
+    longest = FIXED + len("T") + 200
+    job, looked = measured(log_of([10, 200, 20]))
+    assert place_records(job, looked, SAME, longest + BLANK).end > 0
+    at = FIXED + 1 + 10  # behind the first record
+    raw = job.plan.storage.read_bytes(f"{STORE}/commitlog/{0:020d}")
+    assert struct.unpack_from(">i", raw, at) == (longest,)
+    with pytest.raises(StoreError) as refused:
+        place_records(job, looked, SAME, longest + BLANK - 1)
+    said = str(refused.value)
+    assert f"the record at physical offset {at}: totalSize {longest}: does not fit" in said
+    assert f"={longest + 7} takes {longest - 1}: choose a greater size" in said

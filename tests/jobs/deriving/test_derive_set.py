@@ -1,0 +1,99 @@
+"""A set is derived and published at once: what it counts, what it leaves out, what it tells."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reput.jobs.deriving.derive_set import derive_set, move_derived
+from reput.jobs.outputs.sets import REBUILT
+from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.jobs.pipeline.pipeline import Cut
+from reput.store_format.faults import SALVAGE, DamageFound, StoreError
+from tests.damaged import START, Damaged, damaged, messages
+from tests.in_process import OUTPUT, storage_of
+from tests.jobs.found import found
+from tests.logs.encoder import Message
+from tests.memory_storage import MemoryStorage
+
+
+def derived(log: Damaged, **more: Any) -> tuple[Summary, MemoryStorage]:
+    storage = storage_of(log.log)
+    store = found(log.log, storage, Cut(2048, 2, 2))
+    target = store.output(OUTPUT, REBUILT, False, storage)
+    return derive_set(store, target, **more), storage
+
+
+def test_a_set_has_what_the_log_has() -> None:
+    log = damaged()  # ten entries a queue file, 49 keys an index file
+    summary, storage = derived(log)
+    assert (summary.messages, summary.index_keys, summary.log_start) == (60, 60, 0)
+    assert (summary.queues, summary.queue_files, summary.index_files) == (3, 6, 2)
+    assert summary.log_end == summary.bytes_scanned == log.places[-1] + log.size(59)
+    assert summary.stages.keys() == {"scan", "build", "publish"}
+    paths = {path.removeprefix(f"{OUTPUT}/") for path in storage.files if OUTPUT in path}
+    assert paths == {each.path for each in summary.files} | {"manifest.json"}
+    assert "checkpoint" in paths
+    assert (summary.warnings, summary.left_out, summary.damage) == ([], [], None)
+
+
+@pytest.mark.parametrize(("queues", "named"), [(1, 1), (20, 20), (21, 20)])
+def test_queues_that_lack_repeated_positions_are_named_up_to_twenty(
+    queues: int, named: int
+) -> None:
+    made = [
+        Message("T", queue, offset, b"x", store_timestamp=START)
+        for offset in (0, 1, 1, 0) for queue in range(queues)
+    ]  # fmt: skip
+    summary, _ = derived(damaged(made, 1 << 16))
+    lines = [line for line in summary.warnings if "not in this queue" in line]
+    assert len(lines) == named
+    assert lines[0].startswith("consumequeue/T/0: 1 messages are not in this queue")
+    assert ("... and 1 more queues" in summary.warnings) == (queues > named)
+
+
+def test_a_topic_that_leads_out_of_the_set_is_left_out_and_named_once() -> None:
+    made = [*messages(4), *(Message("../../evil", 0, n, b"x") for n in range(3))]
+    summary, storage = derived(damaged(made))
+    assert len(summary.left_out) == 1
+    assert "../../evil" in summary.left_out[0]
+    assert not [path for path in storage.files if "evil" in path]
+
+
+def test_a_set_past_damage_tells_of_it() -> None:
+    log = damaged()
+    log.flip(7, 5)  # magic
+    with pytest.raises(DamageFound):
+        derived(log)
+    summary, _ = derived(log, on_damage=SALVAGE)
+    assert (summary.messages, summary.on_damage) == (59, SALVAGE)
+    assert summary.damage is not None
+    assert (summary.damage["range_count"], summary.damage["bytes_lost"]) == (1, log.size(7))
+    assert any("magic" in line for line in summary.warnings)
+
+
+def test_a_failed_run_leaves_nothing() -> None:
+    log = damaged()
+    log.flip(7, 5)
+    storage = storage_of(log.log)
+    before = dict(storage.files)
+    store = found(log.log, storage)
+    target = store.output(OUTPUT, REBUILT, False, storage)
+    with pytest.raises(StoreError):
+        derive_set(store, target)
+    assert storage.files == before
+
+
+def test_index_files_are_named_upward_from_a_given_name() -> None:
+    summary, _ = derived(damaged(), index_start_name="20300101000000999")
+    names = [each.path for each in summary.files if each.path.startswith("index/")]
+    assert names == ["index/20300101000000999", "index/20300101000001000"]
+
+
+def test_files_of_a_set_move_to_their_paths_in_another() -> None:
+    paths = ["consumequeue/T/0/00", "index/1", "checkpoint"]
+    storage = MemoryStorage({f"staged/{path}": path.encode() for path in paths})
+    summary, _ = derived(damaged(messages(1)))
+    built = replace(summary, files=[OutputFile(path, 1, "") for path in paths])
+    move_derived(built, storage, "staged", "out")
+    assert storage.files == {f"out/{path}": path.encode() for path in paths}

@@ -1,0 +1,59 @@
+"""Which engine a job runs on: the one it is given, the one that is named, or this machine's."""
+
+import pytest
+
+from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine_choice import chosen, engine_of, on_engine
+from reput.jobs.engines.local_engine import LocalEngine
+from tests.in_process import Session
+
+GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
+
+
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither spark-submit nor Databricks runs this."""
+    for name in (GATEWAY, DATABRICKS):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "submitted", "wanted"),
+    [
+        (None, None, None, "local"),
+        (None, "local[2]", None, "spark"),
+        (None, None, GATEWAY, "spark"),
+        (None, None, DATABRICKS, "spark"),
+        ("local", None, GATEWAY, "local"),
+        ("local", "local[2]", None, "local"),
+        ("spark", None, None, "spark"),
+        (None, "", None, "local"),
+    ],
+)
+def test_a_named_engine_comes_first_then_a_session_that_is_meant(
+    engine: str | None, master: str | None, submitted: str | None, wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if submitted:
+        monkeypatch.setenv(submitted, "1")
+    assert chosen(engine, master) == wanted
+
+
+@on_engine
+def job(engine: Engine, store: str, to: str = "", *, more: int = 0) -> tuple[Engine, str, str, int]:
+    """What it was given."""
+    return engine, store, to, more
+
+
+def test_a_job_takes_an_engine_first_or_none() -> None:
+    mine = Session()
+    assert engine_of(mine) is mine
+    assert job(mine, "store", "to", more=3) == (mine, "store", "to", 3)
+    for made in (job("store", "to", more=3), job(None, "store", to="to", more=3)):
+        assert isinstance(made[0], LocalEngine)
+        assert made[1:] == ("store", "to", 3)
+    assert isinstance(job(store="store")[0], LocalEngine)
+
+
+def test_a_job_is_told_by_its_own_name_and_docstring() -> None:
+    assert (job.__name__, job.__doc__) == ("job", "What it was given.")  # type: ignore[attr-defined]

@@ -1,0 +1,50 @@
+"""What is said when no worker can be started, and what workers are given."""
+
+import os
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.engines.engine import EngineFailed
+from reput.jobs.engines.forking import failures_said, hold, of_workers
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(24, "Too many open files"), EOFError("gone"), RuntimeError("can't start new thread"),
+     BlockingIOError(11, "Resource temporarily unavailable")],
+)  # fmt: skip
+def test_whatever_keeps_a_process_from_being_started_is_one_error(error: Exception) -> None:
+    with pytest.raises(EngineFailed) as failed, failures_said():
+        raise error
+    assert str(failed.value) == f"no worker process can be started: {error}"
+    assert failed.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenProcessPool("killed"), NotImplementedError(), RecursionError(), ValueError("x")]
+)
+def test_a_killed_worker_and_other_errors_stay_what_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, failures_said():
+        raise error
+    assert raised.value is error
+
+
+def test_a_worker_sees_that_the_process_has_closed_its_end() -> None:
+    reader, held = hold()
+    assert not reader.poll(0)
+    held.close()
+    assert reader.poll(0)
+    with pytest.raises(EOFError):
+        reader.recv()
+
+
+def test_workers_find_our_packages_and_have_no_threads_of_openblas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
+    given = of_workers()
+    assert given["OPENBLAS_NUM_THREADS"] == "1"
+    assert any((Path(folder) / "reput").exists() for folder in given["PYTHONPATH"].split(":"))
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "8"

@@ -1,0 +1,38 @@
+"""How tasks and rows go to a worker and come back: small, and as they were."""
+
+import pickle
+
+import pyarrow as pa
+
+from reput.jobs.engines.pool import packed, pickled, unpacked
+from tests.jobs.engines.tasks import ROW, as_they_are, in_part
+
+
+def rows(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"key": n, "word": None if n % 3 else "w" * n, "value": -n} for n in range(count)], ROW
+    )
+
+
+def test_batches_come_back_as_they_were() -> None:
+    for many in ([rows(3)], [rows(3), rows(0), rows(5)], [rows(0)]):
+        back = list(unpacked(packed(many)))
+        assert back == many
+        assert all(batch.schema.equals(ROW) for batch in back)
+
+
+def test_no_batches_are_no_bytes() -> None:
+    assert packed([]) == b""
+    assert list(unpacked(b"")) == []
+
+
+def test_of_a_slice_only_its_own_rows_are_sent() -> None:
+    whole = rows(2000)
+    part = whole.slice(700, 2)
+    assert list(unpacked(packed([part]))) == [part]
+    assert len(packed([part])) < len(packed([whole])) // 100
+    assert len(packed([part])) < len(pickle.dumps(part))
+
+
+def test_tasks_keep_their_order() -> None:
+    assert pickle.loads(pickled([in_part, as_they_are, in_part])) == [in_part, as_they_are, in_part]

@@ -1,0 +1,99 @@
+"""The messages of an export appended: what stays theirs, and what is said of one that is none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.exporting.append_exported import append_exported, exported_rows
+from reput.store_format.faults import StoreError
+from reput.store_format.message.refusals import Refused
+from reput.store_format.release.settings import SettingError
+from reput.udfs.message_rows import BadRow
+from tests.broker.writer.stores import open_writer, stored_records
+
+CLIENT, BROKER = "10.1.2.3:10911", "[::1]:7"
+ROW: dict[str, Any] = {
+    "topic": "T", "queueId": 3, "queueOffset": 40, "physicalOffset": 900, "size": 120,
+    "storeTimestampMillis": 5, "bornTimestampMillis": 6, "storeHost": BROKER, "bornHost": CLIENT,
+    "properties": [("KEYS", "k"), ("a", "")], "flag": 9, "sysFlag": 0, "reconsumeTimes": 2,
+    "preparedTransactionOffset": 0, "bodyCRC": 0, "body": b"body",
+}  # fmt: skip
+
+
+def export(folder: Path, *files: list[bytes], bodies: bool = True) -> Path:
+    names = [f"part-{number:08}.jsonl" for number in range(len(files))]
+    for name, lines in zip(names, files, strict=True):
+        (folder / name).write_bytes(b"".join(line + b"\n" for line in lines))
+    listed = [{"path": name, "length": 1, "sha256": "0" * 64} for name in names]
+    whole = {"format": "reput-export-1", "files": listed, "chosen": {"bodies": bodies}}
+    (folder / "manifest.json").write_text(json.dumps(whole))
+    return folder
+
+
+def lines(first: int, stop: int) -> list[bytes]:
+    return [json.dumps({"queueId": n}).encode() for n in range(first, stop)]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 3, 4, 7, 8])
+def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(
+    skip: int, tmp_path: Path
+) -> None:
+    found = list(exported_rows(str(export(tmp_path, lines(0, 3), [], lines(3, 7))), skip))
+    assert [row["queueId"] for _, row in found] == list(range(skip, 7))
+    names = [f"{tmp_path}/part-00000000.jsonl: message {n}" for n in (1, 2, 3)]
+    names += [f"{tmp_path}/part-00000002.jsonl: message {n}" for n in (1, 2, 3, 4)]
+    assert [where for where, _ in found] == names[skip:]
+
+
+def test_a_folder_that_is_no_export_or_has_no_bodies_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no export"):
+        exported_rows(str(tmp_path), 0)
+    with pytest.raises(SettingError, match="was exported with --no-bodies"):
+        exported_rows(str(export(tmp_path, bodies=False)), 0)
+
+
+def test_of_a_file_that_cannot_be_read_nothing_is_quoted(tmp_path: Path) -> None:
+    rows = exported_rows(str(export(tmp_path, [*lines(0, 2), b'{"body": secret}'])), 0)
+    with pytest.raises(BadRow) as error:
+        list(rows)
+    assert str(error.value) == (
+        f"{tmp_path}/part-00000000.jsonl: behind message 0: cannot be read (JSONDecodeError)"
+    )
+
+
+def appended(root: Path, row: dict[str, Any]) -> Any:
+    with open_writer(root) as writer:
+        append_exported(writer, "there", row)
+    (record,) = stored_records(root / "commitlog")
+    return record
+
+
+def test_what_is_a_message_s_own_stays_and_place_and_store_time_are_new(tmp_path: Path) -> None:
+    record = appended(tmp_path, ROW)
+    assert (record.topic, record.queue_id, record.body, record.flag) == ("T", 3, b"body", 9)
+    assert (record.born_timestamp, record.reconsume_times) == (6, 2)
+    assert record.born_host == bytes((10, 1, 2, 3)) + (10911).to_bytes(4, "big")
+    assert record.store_host == bytes(15) + b"\1" + (7).to_bytes(4, "big")
+    assert record.properties == b"KEYS\x01k\x02a\x01\x02"
+    assert (record.physical_offset, record.queue_offset) == (0, 0)
+    assert record.store_timestamp > 1_600_000_000_000
+
+
+def refused(writer: CommitLogWriter, **changed: Any) -> str:
+    with pytest.raises(Refused) as error:
+        append_exported(writer, "there", {**ROW, **changed})
+    return str(error.value)
+
+
+def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        assert refused(writer, topic="T" * 300).startswith("there: ")
+        for changed in ({"topic": None}, {"properties": None}, {"body": None}):
+            assert refused(writer, **changed).startswith("there: lacks a column or has one of a ")
+        short = {name: value for name, value in ROW.items() if name != "bornHost"}
+        with pytest.raises(BadRow, match=r"^there: lacks a column"):
+            append_exported(writer, "there", short)
+    assert not list(stored_records(tmp_path / "commitlog"))

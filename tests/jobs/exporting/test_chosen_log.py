@@ -1,0 +1,114 @@
+"""The messages of a log that an export takes: which, of which stretch, and what is left of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.outputs.output import OverlapsInput
+from reput.store_format.filter.filters import WrongTags
+from reput.store_format.release.settings import SettingError
+from tests.damaged import SEGMENT, Damaged, damaged, messages
+from tests.jobs.sources.reading import write
+from tests.logs.encoder import Message, properties
+
+HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+def chosen(tmp_path: Path, log: Damaged, **options: Any) -> ChosenLog:
+    store = tmp_path / "store"
+    if not store.exists():
+        write(log.log, store)
+    return ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen(**options))
+
+
+def places(job: ChosenLog, start: int = 0, end: int = 1 << 40) -> list[int]:
+    batches = job.batches(start, end, [], raw=False)
+    return [place for batch in batches for place in batch["physicalOffset"].to_pylist()]
+
+
+def test_a_stretch_has_the_messages_that_begin_in_it(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    job = chosen(tmp_path, log)
+    assert places(job) == log.places
+    assert places(job, log.places[5], log.places[9]) == log.places[5:9]
+    assert places(job, SEGMENT, SEGMENT) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ranges"),
+    [
+        (0, 2 * SEGMENT, [(0, SEGMENT), (SEGMENT, 2 * SEGMENT)]),
+        (7, SEGMENT + 1, [(7, SEGMENT), (SEGMENT, SEGMENT + 1)]),
+        (SEGMENT, SEGMENT + 9, [(SEGMENT, SEGMENT + 9)]),
+        (SEGMENT - 1, SEGMENT, [(SEGMENT - 1, SEGMENT)]),
+        (9, 9, []),
+        (9, 8, []),
+        (1 << 40, 1 << 41, []),
+    ],
+)
+def test_ranges_end_where_a_segment_does(
+    start: int, end: int, ranges: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    job = chosen(tmp_path, damaged(messages(50)))
+    assert len(job.log.segments) == 2
+    assert job.ranges(start, end) == ranges
+
+
+def test_messages_of_brokers_topics_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    log = damaged([Message("T"), Message(HALF), Message(HALF, queue_offset=1), Message("T")])
+    job = chosen(tmp_path, log, system_topics=False)
+    assert places(job) == [log.places[0], log.places[3]]
+    assert job.system == 2
+    job = chosen(tmp_path, log, system_topics=False, topics=(HALF,))
+    assert places(job) == log.places[1:3]
+    assert job.system == 0
+
+
+def test_only_what_is_not_raw_is_changed(tmp_path: Path) -> None:
+    log = damaged(messages(1))
+    job = chosen(tmp_path, log, redact=("body",))
+    bodies = {
+        raw: [body for batch in job.batches(0, SEGMENT, [], raw) for body in batch["body"]]
+        for raw in (False, True)
+    }
+    assert [[body.as_py() for body in bodies[raw]] for raw in bodies] == [[b""], [b"body 000"]]
+
+
+def test_redacted_values_are_looked_for_in_the_whole_log_before_a_part_is_written(
+    tmp_path: Path,
+) -> None:
+    """The value stands in the first segment, and is repeated by another property in the second."""
+    first = Message("T", properties=properties(("phone", "12345678")))
+    others = [
+        Message("T", queue_offset=1 + n, body=b"x" * 60, properties=properties(("b", "12345678")))
+        for n in range(40)
+    ]
+    log = damaged([first, *others])
+    job = chosen(tmp_path, log, redact=("property:phone",))
+    job.look_through(SEGMENT, 2 * SEGMENT, {}, False, [])
+    batches = list(job.batches(SEGMENT, 2 * SEGMENT, [], raw=False))
+    found = [pairs for batch in batches for pairs in batch["properties"].to_pylist()]
+    assert found == [[]] * sum(place >= SEGMENT for place in log.places)
+    with pytest.raises(SettingError, match="stands in the options, the notes too"):
+        chosen(tmp_path, log, redact=("property:phone",), sql="phone = '12345678'").look_through(
+            0, SEGMENT, {"the notes": "12345678."}, False, []
+        )
+
+
+def test_wrong_choices_and_a_folder_in_the_store_are_refused_before_anything_is_read(
+    tmp_path: Path,
+) -> None:
+    log = damaged(messages(3))
+    chosen(tmp_path, log)
+    with pytest.raises(WrongTags):
+        chosen(tmp_path, log, tags="||")
+    with pytest.raises(SettingError, match="--redact x"):
+        chosen(tmp_path, log, redact=("x",))
+    with pytest.raises(OverlapsInput):
+        ChosenLog(
+            str(tmp_path / "store"), str(tmp_path / "store" / "out"), "5.3.3", {}, Chosen()
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()

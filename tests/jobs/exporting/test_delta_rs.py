@@ -1,0 +1,91 @@
+"""Delta tables by delta-rs: what is committed, by whom, up to where; and what is read back."""
+
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.jobs.exporting.delta_rs import DeltaRs
+from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
+from reput.jobs.exporting.file_set import Chosen
+from reput.store_format.faults import DamageFound
+from reput.store_format.release.settings import SettingError
+from reput.udfs.table.export_parts import MessageSums
+from tests.damaged import SEGMENT, damaged, messages
+from tests.jobs.sources.reading import write
+
+ROW = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+
+
+def row(n: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": [n]}, ROW)
+
+
+@pytest.mark.parametrize("url", ["hdfs://host/t", "file:///t", "wasbs://c@h/t", "://t"])
+def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
+    with pytest.raises(SettingError, match=r"^--as delta: deltalake does not write to "):
+        DeltaRs().description(url)
+
+
+def test_a_table_is_only_added_to_and_says_what_it_is(tmp_path: Path) -> None:
+    path, writer = str(tmp_path / "t"), DeltaRs()
+    assert writer.description(path) is None
+    writer.create(path, "rows", ROW, "what it is")
+    for each in (writer, DeltaRs()):
+        assert each.description(path) == "what it is"
+    writer.add_row(path, row(1), Commit("app", 5))
+    writer.add_row(path, row(2), Commit("app", 9))
+    assert sorted(each["n"] for each in writer.rows(path)) == [1, 2]
+    assert DeltaTable(path).metadata().configuration == {"delta.appendOnly": "true"}
+
+
+def test_a_table_of_somebody_else_is_described_by_nothing(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"n": [1]}))
+    assert DeltaRs().description(str(tmp_path / "t")) == ""
+
+
+def test_each_application_has_its_own_last_commit(tmp_path: Path) -> None:
+    path, writer = str(tmp_path / "t"), DeltaRs()
+    writer.create(path, "rows", ROW, "")
+    assert writer.committed(path, "app") is None
+    writer.add_row(path, row(1), Commit("app", 1 << 40))
+    writer.add_row(path, row(2), Commit("other", 5))
+    assert [writer.committed(path, app) for app in ("app", "other", "ap")] == [1 << 40, 5, None]
+    assert DeltaRs().committed(path, "app") == 1 << 40
+    assert DeltaTable(path).history(1)[0]["userMetadata"] == "other:5"
+
+
+def test_sums_and_the_last_message_are_of_a_range_without_its_end(tmp_path: Path) -> None:
+    log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
+    store = write(log.log, tmp_path / "store")
+    job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
+    writer.create(path, "messages", job.chosen.columns, "")
+    assert writer.last(path, 0, SEGMENT) is None
+    assert writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT)) == []
+    crcs = [zlib.crc32(each.body) & 0x7FFF_FFFF for each in log.messages]
+    found = writer.sums(path, log.places[2], log.places[5])
+    assert found == MessageSums(
+        3, sum(log.places[2:5]), sum(crcs[2:5]), sum(map(log.size, range(2, 5))),
+        log.places[2], log.places[4],
+    )  # fmt: skip
+    last = writer.last(path, log.places[2], log.places[5])
+    assert last == LastMessage(log.places[4], log.size(4), crcs[4])
+    assert writer.sums(path, 1, log.places[1]) == MessageSums()
+    assert list(writer.wrong_bodies(path)) == []
+
+
+def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committed(
+    tmp_path: Path,
+) -> None:
+    log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
+    log.flip(4, 4)
+    store = write(log.log, tmp_path / "store")
+    job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
+    writer.create(path, "messages", job.chosen.columns, "")
+    with pytest.raises(DamageFound, match="magic"):
+        writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT))
+    assert DeltaRs().committed(path, "app") is None
+    assert DeltaRs().rows(path) == []

@@ -1,0 +1,105 @@
+"""An export into Delta tables: how far it goes on, what it refuses, what differs afterwards."""
+
+import importlib.util
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from reput.jobs.exporting.delta_rs import DeltaRs
+from reput.jobs.exporting.delta_target import compare_delta, export_delta, writer_of
+from reput.jobs.exporting.export_report import ComparedExport, Exported
+from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.outputs.output import OutputInUse
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
+from tests.damaged import SEGMENT, Damaged, damaged, messages
+from tests.in_process import Session
+from tests.jobs.sources.reading import up_to, write
+
+
+def grown(log: Damaged, tmp_path: Path, count: int = 1 << 30) -> Exported:
+    """The export when the log had so many messages."""
+    write(up_to(log, count), tmp_path / "store")
+    return exported(tmp_path)
+
+
+def exported(tmp_path: Path) -> Exported:
+    store, out = str(tmp_path / "store"), str(tmp_path / "out")
+    return export_delta(DeltaRs(), store, out, Chosen(), "5.3.3", {})
+
+
+def compared(tmp_path: Path) -> ComparedExport:
+    store, out = str(tmp_path / "store"), str(tmp_path / "out")
+    return compare_delta(DeltaRs(), store, out, "5.3.3", {})
+
+
+def test_each_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
+    log = damaged(messages(50))
+    ends = [*log.places[1:], log.places[-1] + log.size(49)]
+    told = [grown(log, tmp_path, count) for count in (7, 50)]
+    assert [(each.log_start, each.log_end) for each in told] == [
+        (0, ends[6]),
+        (ends[6], ends[49]),
+    ]
+    assert [(each.messages, each.left_out, each.system) for each in told] == [
+        (7, 0, 0),
+        (43, 0, 0),
+    ]
+    found = compared(tmp_path)
+    assert (found.same, found.messages) == (True, 50)
+
+
+def test_bytes_that_were_deleted_unread_are_told(tmp_path: Path) -> None:
+    log = damaged(messages(50))
+    end = grown(log, tmp_path, 7).log_end
+    write(log.log, tmp_path / "store")
+    (tmp_path / "store" / "commitlog" / f"{0:020d}").unlink()
+    done = exported(tmp_path)
+    lost = SEGMENT - end
+    assert (done.log_start, done.left_out) == (SEGMENT, 1)
+    assert done.notes == [f"{lost:,} bytes before {SEGMENT} were deleted unread"]
+    assert compared(tmp_path).same
+
+
+def test_a_log_that_ends_before_the_table_does_is_another_one(tmp_path: Path) -> None:
+    log = damaged(messages(9, properties=b""))
+    grown(log, tmp_path)
+    with pytest.raises(StoreError, match=r"another (log|message)"):
+        grown(log, tmp_path, 4)
+    with pytest.raises(StoreError, match=f"has another message at {log.places[8]} than the log"):
+        grown(damaged(messages(9, properties=b"", body=b"BODY 000")), tmp_path)
+
+
+def test_a_row_that_no_run_knows_is_a_difference(tmp_path: Path) -> None:
+    grown(damaged(messages(9)), tmp_path)
+    table = DeltaTable(tmp_path / "out" / "messages")
+    first = table.to_pyarrow_table().slice(0, 1)
+    again = first.set_column(
+        first.schema.get_field_index("physicalOffset"),
+        first.schema.field("physicalOffset"), pa.array([1 << 50], pa.int64()),
+    )  # fmt: skip
+    write_deltalake(table, again, mode="append")
+    found = compared(tmp_path)
+    assert found.differences == ["messages: 10, of which runs knows 9"]
+
+
+def test_a_folder_has_the_two_tables_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(StoreError, match=r"is no table that reput has exported|is no export"):
+        compared(tmp_path)
+    (tmp_path / "out" / "mine").mkdir()
+    with pytest.raises(OutputInUse, match="holds 'mine'; give another folder"):
+        grown(damaged(messages(3)), tmp_path)
+
+
+def test_without_a_session_or_without_deltalake_there_is_no_writer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert isinstance(writer_of("local", Session()), DeltaRs)
+    with pytest.raises(SettingError, match="a session is wanted"):
+        writer_of("spark", Session())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(SettingError, match=r"pip install .reput\[delta\]"):
+        writer_of("local", Session())

@@ -1,0 +1,103 @@
+"""A check judges by the release that wrote the files, and asks for what such a store must have."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.check_store import check_store_of
+from reput.jobs.pipeline.job import find_store
+from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.discover.store_at import StoreAt
+from tests.damaged import START, Damaged, damaged
+from tests.in_process import STORE, Session, as_text, storage_of
+from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.generator import derived_of
+
+
+def checked(
+    log: Damaged, more: dict[str, bytes], release: str | None = "5.3.3",
+    storage: MemoryStorage | None = None, ranges: Any = None,
+) -> CheckReport:  # fmt: skip
+    storage = storage or storage_of(log.log)
+    storage.files |= more
+    at = StoreAt(storage, STORE, release, as_text(log.settings))
+    found = find_store(
+        Session(), at, cut=None, progress=None, tolerant=True, compares=True, even_rocksdb=True
+    )
+    before = dict(storage.files)
+    report = check_store_of(found, "tmp", storage, ranges)
+    assert storage.files == before
+    return report
+
+
+def of_release(release: str) -> tuple[Damaged, dict[str, bytes]]:
+    log = damaged()
+    log.version = release
+    return log, derived_of(log.log)
+
+
+def test_a_log_alone_is_sound_unless_a_checkpoint_tells_of_queues() -> None:
+    log = damaged()
+    report = checked(log, {})
+    assert (report.sound, report.derived_files, report.differences) == (True, None, [])
+    known = encode(Checkpoint(START, START + 59))
+    report = checked(log, {f"{STORE}/checkpoint": known})
+    missing = {each.path for each in report.differences if each.field == "the file is missing"}
+    assert len(missing) == len(report.differences) == 8  # two files of each queue, two of the index
+    assert not report.sound
+
+
+@pytest.mark.parametrize("release", ["4.7.0", "5.3.3"])
+def test_files_of_the_release_that_is_given_are_sound(release: str) -> None:
+    log, files = of_release(release)
+    report = checked(log, files, release)
+    assert (report.sound, report.derived_files, report.looks_like) == (True, 8, "")
+
+
+def test_files_of_another_release_are_told_from_wrong_ones() -> None:
+    """Up to 4.7.0 hashSlotCount grows with every put: 49 in a file, and 7 since."""
+    log, files = of_release("4.7.0")
+    report = checked(log, files, "5.3.3")
+    assert {each.path.split("/")[1] for each in report.differences} == {"index"}
+    assert (report.sound, report.looks_like) == (False, "4.7.0")
+    of_itself = checked(log, files, None)
+    assert of_itself.sound
+    assert of_itself.rocketmq != "5.3.3"
+
+
+def test_files_that_no_release_writes_look_like_none() -> None:
+    log, files = of_release("5.3.3")
+    path = min(path for path in files if "/index/" in path)
+    files[path] = files[path][:36] + b"\0\0\0\1" + files[path][40:]  # indexCount
+    report = checked(log, files)
+    assert (report.sound, report.looks_like) == (False, "")
+    assert [each.path for each in report.differences] == [path]
+
+
+def test_a_log_that_is_damaged_is_not_asked_for_another_release() -> None:
+    log, files = of_release("4.7.0")
+    log.flip(7, 5)
+    output = io.BytesIO()
+    report = checked(log, files, "5.3.3", ranges=output)
+    assert (report.sound, report.looks_like) == (False, "")
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert ("range", log.places[7]) in [(e["type"], e.get("physical_offset")) for e in lines]
+
+
+class InUse(MemoryStorage):
+    def lock_holder(self, store: str) -> int | None:
+        return 77
+
+
+def test_of_a_store_in_use_its_end_is_no_finding() -> None:
+    """A broker writes its files while they are read: what its log lacks may have been appended."""
+    log, files = of_release("5.3.3")
+    log.put(log.places[59], bytes(log.size(59)))
+    later = {**files, f"{STORE}/checkpoint": encode(Checkpoint(START + 59, START + 59))}
+    stopped = checked(log, later)
+    assert any("may be missing" in each.reason for each in stopped.findings)
+    used = checked(log, later, storage=InUse(storage_of(log.log).files))
+    assert used.findings == []

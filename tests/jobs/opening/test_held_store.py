@@ -1,0 +1,120 @@
+"""A held store: nobody else changes it, and one that is not changed keeps its files and times."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.opening.held_store import complete_last, held_local_store, held_store
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.locks import lock_holder
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import settings_from
+from tests.jobs.opening.writing import Writing
+
+SEGMENT = 4096
+SIZES = settings_from({"mappedFileSizeCommitLog": str(SEGMENT)})
+LAST = f"commitlog/{SEGMENT:020d}"
+
+
+def segments(root: Path, *lengths: int) -> str:
+    (root / "commitlog").mkdir()
+    for number, length in enumerate(lengths):
+        (root / "commitlog" / f"{number * SEGMENT:020d}").write_bytes(b"\1" * length)
+    return str(root)
+
+
+def times(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_mtime_ns, about.st_atime_ns
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(
+    has_file: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "lock"
+    if has_file:
+        path.write_bytes(b"lock")
+    with held_store(str(tmp_path), dry_run=False) as held:
+        assert path.exists() == has_file
+        assert (lock_holder(str(path)) == os.getpid()) == has_file
+        assert [held.lock_at_last(), held.lock_at_last()] == [not has_file, False]
+        assert lock_holder(str(path)) == os.getpid()
+        assert held.storage.lock_holder(held.path) is None
+    assert lock_holder(str(path)) is None
+
+
+def test_a_dry_run_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
+    with held_store(str(tmp_path), dry_run=True) as held:
+        held.lock_at_last()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_store_that_another_process_has_open_is_refused(dry_run: bool, writing: Writing) -> None:
+    writing.append(1)
+    with pytest.raises(StoreInUse, match="holds its lock"), held_store(str(writing.store), dry_run):
+        pytest.fail("it is in use")
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_staging_leaves_the_times_of_a_store_that_is_not_changed(
+    changed: bool, tmp_path: Path
+) -> None:
+    os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))
+    before = times(tmp_path)
+    with held_store(str(tmp_path), dry_run=False) as held:
+        (tmp_path / "staged").touch()
+        held.changed = changed
+    assert (times(tmp_path) == before) != changed
+
+
+def test_a_folder_that_a_user_names_must_be_a_store(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "lock").write_bytes(b"somebody's own")
+    for name, why in (("none", "no such folder; try that"), ("file", "no such folder; try that"),
+                      ("other", "was not written by a broker")):  # fmt: skip
+        with (
+            pytest.raises(StoreError, match=why),
+            held_local_store(str(tmp_path / name), False, "; try that"),
+        ):
+            pytest.fail(name)
+
+
+@pytest.mark.parametrize(
+    ("length", "whole"),
+    [(0, 0), (1, SEGMENT), (SEGMENT - 1, SEGMENT), (SEGMENT, SEGMENT), (SEGMENT + 1, SEGMENT + 1)],
+)
+def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
+    length: int, whole: int, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    with held_store(segments(tmp_path, 7, length), dry_run=False) as held:
+        complete_last(held, SIZES, asked.append)
+        assert held.changed == bool(asked) == (length != whole)
+    assert (tmp_path / LAST).read_bytes() == (b"\1" * length).ljust(whole, b"\0")
+    assert (tmp_path / f"commitlog/{0:020d}").stat().st_size == 7
+
+
+def test_an_unfinished_segment_is_left_where_nobody_agrees(tmp_path: Path) -> None:
+    store = segments(tmp_path, SEGMENT, 9)
+    with (
+        pytest.raises(StoreError, match="has 9 bytes: a crash left it unfinished"),
+        held_store(store, dry_run=True) as held,
+    ):
+        complete_last(held, SIZES, pytest.fail)
+
+    def no(_: str) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError), held_store(store, dry_run=False) as held:
+        complete_last(held, SIZES, no)
+    assert (tmp_path / LAST).stat().st_size == 9
+
+
+def test_a_store_with_abort_was_not_stopped_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "abort").touch()
+    with held_store(str(tmp_path), dry_run=True) as held:
+        assert held.crashed

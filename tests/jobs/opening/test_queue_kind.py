@@ -1,0 +1,89 @@
+"""What a set's queues and index are made as: as asked for, else as the store has them."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues, refuse_rocksdb
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import STORE, as_text
+from tests.logs import build_log
+from tests.logs.small import SEGMENT, SETTINGS, messages
+from tests.memory_storage import MemoryStorage
+from tests.store_format.rocksdb.stores import unpack
+
+FILES = f"consumequeue/T/0/{0:020d}"
+ROCKSDB, OTHER_ROCKSDB = "consumequeue/CURRENT", "consumequeue_rocksdb/CURRENT"
+
+
+def plan(*there: str, **given: str) -> Plan:
+    log = build_log(messages(3), SEGMENT)
+    files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
+    storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
+    at = StoreAt(storage, STORE, "5.5.0", as_text({**SETTINGS, **given}))
+    return make_plan(at, discover(at), even_rocksdb=True)
+
+
+@pytest.mark.parametrize(
+    ("there", "store_type", "kind"),
+    [
+        ((), "default", "files"),
+        ((), "defaultRocksDB", "rocksdb"),
+        ((FILES,), "default", "files"),
+        ((ROCKSDB,), "default", "rocksdb"),
+        ((OTHER_ROCKSDB,), "default", "rocksdb"),
+        ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
+    ],
+)
+def test_queues_are_made_as_the_store_has_them(
+    there: tuple[str, ...], store_type: str, kind: str
+) -> None:
+    found = plan(*there, storeType=store_type)
+    assert kind_of_queues(found, None, "out") == kind
+    for asked in ("files", "rocksdb"):
+        assert kind_of_queues(found, asked, "out") == asked
+
+
+def test_of_both_the_caller_or_the_user_says_which() -> None:
+    both = plan(FILES, ROCKSDB)
+    with pytest.raises(SettingError, match="--queues files, or --queues rocksdb"):
+        kind_of_queues(both, None, "out")
+    assert kind_of_queues(both, None, "out", of_both="files") == "files"
+    assert kind_of_queues(both, "rocksdb", "out", of_both="files") == "rocksdb"
+
+
+def test_no_other_kind_and_no_other_type_of_store_is_known() -> None:
+    with pytest.raises(SettingError, match="queues=leveldb: there are files and rocksdb"):
+        kind_of_queues(plan(), "leveldb", "out")
+    with pytest.raises(SettingError, match="index=Files: there are files and rocksdb"):
+        kind_of_index(plan(), "Files", "out")
+    with pytest.raises(SettingError, match="there are default and defaultRocksDB"):
+        kind_of_queues(plan(storeType="tiered"), None, "out")
+
+
+@pytest.mark.parametrize(
+    ("rocksdb", "files", "kind"),
+    [("true", "false", "rocksdb"), ("true", "true", "files"), ("false", "false", "files"),
+     ("false", "true", "files")],
+)  # fmt: skip
+def test_an_index_is_in_rocksdb_where_that_is_its_only_place(
+    rocksdb: str, files: str, kind: str
+) -> None:
+    found = plan(indexRocksDBEnable=rocksdb, indexFileWriteEnable=files)
+    assert kind_of_index(found, None, "out") == kind
+    assert kind_of_index(found, "files", "out") == "files"
+    assert kind_of_index(found, "rocksdb", "out") == "rocksdb"
+
+
+def test_a_command_that_changes_no_rocksdb_says_how_far_its_queues_go(tmp_path: Path) -> None:
+    store, _ = unpack("alone_5.5.0", tmp_path)
+    with pytest.raises(StoreError, match=r"its queues hold the log up to [\d,]+; a broker"):
+        refuse_rocksdb(LocalStorage(), str(store))
+    (store / "consumequeue" / "CURRENT").write_bytes(b"no such file\n")
+    refuse_rocksdb(LocalStorage(), str(store))
+    refuse_rocksdb(LocalStorage(), str(tmp_path))

@@ -1,0 +1,90 @@
+"""What a report knows of a store: each part by itself, so that one that fails hides no other."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.opening.progress import Progress
+from reput.jobs.page.store_facts import DiskPart, Facts, look_at
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import UnknownRelease
+from tests.damaged import START, damaged, messages
+from tests.jobs.sources.reading import write
+
+
+def looked(store: Path, rocketmq: str | None = None) -> Facts:
+    settings = {"maxHashSlotNum": "7"}
+    return look_at(
+        str(store), engine=None, rocketmq=rocketmq, settings=settings, staging_folder=None,
+        now=START, progress=Progress(),
+    )  # fmt: skip
+
+
+def test_an_error_of_a_part_is_why_it_is_not_known_and_a_bug_stays_a_bug() -> None:
+    facts = Facts("s", 0, 0, 0, 0)
+    for error in (StoreError("gone"), OSError(5, "no answer"), UnknownRelease("9.9")):
+        fails(facts, error)
+        assert facts.not_known("index") == f"not known: {error}"
+    with facts.part("queues"):
+        pass
+    assert "queues" not in facts.unknown
+    with pytest.raises(ZeroDivisionError):
+        fails(facts, ZeroDivisionError())
+
+
+def fails(facts: Facts, error: Exception) -> None:
+    with facts.part("index"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("lines", "last"), [(0, ""), (50, "49"), (51, "... and 1 more"), (1250, "... and 1,200 more")]
+)
+def test_fifty_notes_of_a_part_are_kept_and_the_others_counted(lines: int, last: str) -> None:
+    facts = Facts("s", 0, 0, 0, 0)
+    facts.note("put", [str(n) for n in range(lines)])
+    facts.note("put", ["0"][:lines])  # not twice
+    assert len(facts.notes["put"]) == min(lines, 51)
+    assert facts.notes["put"][-1:] == [last][: min(lines, 1)]
+
+
+def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
+    log = damaged(messages(30))
+    store = write(log.log, tmp_path / "store")
+    (store / "config").mkdir()
+    (store / "config" / "topics.json").write_text("{}")
+    (store / "abort").write_text("1")
+    facts = looked(store)
+    assert len(log.segments) == 1
+    assert (facts.log_start, facts.log_end, facts.segments) == (0, 4096, 1)
+    assert facts.queues is not None
+    assert [(row.queue_id, row.messages) for row in facts.queues] == [(0, 10), (1, 10), (2, 10)]
+    assert (facts.given, facts.settings, facts.crashed) == ((), ("maxHashSlotNum=7",), True)
+    assert facts.disk == [
+        DiskPart("commitlog/", 1, 4096),
+        DiskPart("config/", 1, 2),
+        DiskPart("other files", 1, 1),
+    ]
+    assert facts.unknown["check"] == "no check of the log was asked for"
+    assert "the store was not stopped cleanly" in facts.unknown["expired"]
+
+
+def test_one_part_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    store = write(damaged(messages(9)).log, tmp_path / "store")
+    (store / "consumequeue").write_bytes(b"no folder")
+    facts = looked(store)
+    assert facts.crashed is False
+    assert facts.put is not None
+    assert facts.index == []
+    assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
+
+
+def test_a_wrong_release_is_told_at_once(tmp_path: Path) -> None:
+    store = write(damaged(messages(9)).log, tmp_path / "store")
+    with pytest.raises(UnknownRelease):
+        looked(store, "9.9")
+
+
+def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        looked(tmp_path)

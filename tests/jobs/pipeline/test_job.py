@@ -1,0 +1,108 @@
+"""A job finds its store without reading the log, and works in a staging folder that goes again."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.outputs.output import OutputInUse, OverlapsInput
+from reput.jobs.outputs.sets import REBUILT
+from reput.jobs.pipeline.job import FoundStore, find_store
+from reput.store_format.discover.store_at import store_at
+from reput.store_format.faults import StoreError
+from reput.store_format.storage.local import LocalStorage
+from tests.damaged import damaged
+from tests.in_process import OUTPUT, STORE, Session, storage_of
+from tests.jobs.found import found
+from tests.memory_storage import MemoryStorage, WatchedStorage
+
+
+def a_store(storage: MemoryStorage | None = None) -> tuple[FoundStore, MemoryStorage]:
+    log = damaged().log
+    storage = storage or storage_of(log)
+    return found(log, storage), storage
+
+
+def test_a_store_is_found_without_reading_the_whole_log() -> None:
+    log = damaged().log
+    watched = WatchedStorage(storage_of(log).files)
+    segments = [path for path in watched.files if "commitlog" in path]
+    store, _ = a_store(watched)
+    assert watched.open_now == 0
+    assert [each.path for each in store.plan.segments] == segments
+    assert store.seconds() >= 0
+
+
+def test_where_the_store_is_and_all_its_folders_nothing_may_be_written() -> None:
+    store, storage = a_store()
+    for path in (STORE, f"{STORE}/out", f"{STORE}/commitlog"):
+        with (
+            pytest.raises(OverlapsInput),
+            store.publishing(store.output(path, REBUILT, True, storage)),
+        ):
+            pytest.fail(path)
+        with pytest.raises(OverlapsInput), store.temporarily("reput-x", path, storage):
+            pytest.fail(path)
+
+
+def test_a_set_is_staged_beside_its_output_and_staging_goes_whatever_happens() -> None:
+    store, storage = a_store()
+    before = dict(storage.files)
+    storage.make_folders("sets")
+    output = store.output("sets/new", REBUILT, False, storage)
+
+    def work(fails: bool) -> None:
+        with store.publishing(output) as (job, cleaned):
+            assert job.staging.folder.startswith("sets/")
+            assert cleaned == []
+            storage.files[f"{job.staging.folder}/half"] = b"1"
+            if fails:
+                raise KeyError
+
+    work(fails=False)
+    with pytest.raises(KeyError):
+        work(fails=True)
+    assert storage.files == before
+
+
+def test_a_killed_jobs_staging_is_removed_and_named() -> None:
+    store, storage = a_store()
+    storage.make_folders("sets")
+    output = store.output("sets/new", REBUILT, False, storage)
+    with store.publishing(output) as (job, _):
+        left = job.staging.folder
+    storage.files[f"{left}/half"] = b"1"
+    with store.publishing(output) as (_, cleaned):
+        assert cleaned == [left]
+    assert f"{left}/half" not in storage.files
+
+
+def test_what_is_no_set_is_not_replaced() -> None:
+    store, storage = a_store()
+    storage.files[f"{OUTPUT}/mine"] = b"1"
+    for replace in (False, True):
+        with (
+            pytest.raises((OutputInUse, StoreError)),
+            store.publishing(store.output(OUTPUT, REBUILT, replace, storage)),
+        ):
+            pytest.fail(OUTPUT)
+    assert storage.files[f"{OUTPUT}/mine"] == b"1"
+
+
+def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> None:
+    store, storage = a_store()
+    with store.temporarily("reput-x", "tmp", storage) as job:
+        assert job.staging.folder.startswith("tmp/reput-x-")
+        assert job.plan is store.plan
+    assert not storage.has_folder("tmp")
+    local = store.output(f"{tmp_path}/out", REBUILT, False, None)
+    assert isinstance(local.storage, LocalStorage)
+    also = [store.inputs[0]._replace(path="tmp")]
+    with pytest.raises(OverlapsInput), store.temporarily("reput-x", "tmp", storage, also):
+        pytest.fail("tmp")
+
+
+def test_of_one_queues_log_no_store_is_derived(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}").write_bytes(bytes(100))
+    at = store_at(f"compacted:{tmp_path}", "5.3.3")
+    with pytest.raises(StoreError, match="is one queue's log, from which no store's files"):
+        find_store(Session(), at, cut=None, progress=None)

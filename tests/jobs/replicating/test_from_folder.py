@@ -1,0 +1,71 @@
+"""The pace of a copy, and why it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.replicating.from_folder import RateLimit
+from reput.store_format.faults import DamageFound
+from tests.jobs.replicating.stores import log_of, make_store, put_log, record_starts, run
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_without_a_rate_nobody_waits() -> None:
+    assert RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
+
+
+def test_a_copy_waits_until_its_bytes_are_due() -> None:
+    clock = Seconds()
+    pace = RateLimit(100.0, clock)
+    assert pace.wait_for(50) == 0.5
+    clock.now += 0.5
+    assert pace.wait_for(0) == 0.0
+    assert pace.wait_for(200) == 2.0  # 250 bytes take 2.5 seconds, of which 0.5 are gone
+
+
+def test_a_pause_of_a_second_is_made_up_for_and_a_longer_one_is_not() -> None:
+    clock = Seconds()
+    pace = RateLimit(100.0, clock)
+    clock.now += 1.0
+    assert pace.wait_for(100) == 0.0
+    assert pace.wait_for(100) == 1.0
+    clock.now += 60.0
+    assert pace.wait_for(100) == 0.0  # the pause is over: counted anew
+    assert pace.wait_for(100) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "zeros: the rest of the log is not used yet"),
+        ({"to_offset": 92}, "as far as was wanted"),
+        ({"to_time": 0}, "as far as was wanted"),
+    ],
+)
+def test_a_copy_says_why_it_ended(tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    source = make_store(tmp_path / "source", 3)
+    about = run(source, tmp_path / "target", derive=False, **options)
+    assert about.end_reason == why
+    assert about.records == (0 if options else 3)  # the first one has 93 bytes
+
+
+def test_damage_is_told_with_its_place_once_all_before_it_is_there(tmp_path: Path) -> None:
+    source = make_store(tmp_path / "source", 40)
+    log = log_of(source)
+    starts, _ = record_starts(log)
+    raw = bytearray(log[0])
+    raw[starts[2] + 88] ^= 1  # in a body of 74 bytes
+    put_log(source, {**log, 0: bytes(raw)})
+    with pytest.raises(DamageFound, match=f"at offset {starts[2]}: .*up to .* {starts[2]}; "):
+        run(source, tmp_path / "target", derive=False)
+    assert record_starts(log_of(tmp_path / "target"))[1] == starts[2]

@@ -1,0 +1,83 @@
+"""A whole replication: what is asked first, and what a dry run says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.opening.progress import Progress
+from reput.jobs.replicating.from_folder import How
+from reput.jobs.replicating.from_master import Master
+from reput.jobs.replicating.replica_report import Replicated
+from reput.jobs.replicating.replicate_store import from_master, from_store
+from reput.jobs.replicating.source import LogLimit
+from reput.store_format.discover.store_at import StoreAt, store_at
+from reput.store_format.faults import StoreError
+from tests.jobs.replicating.stores import SETTINGS, log_of, make_store, record_starts
+
+
+class Asked(Exception):
+    """The user was asked, and says no."""
+
+
+def no(question: str) -> None:
+    raise Asked(question)
+
+
+def at(root: Path) -> StoreAt:
+    return store_at(str(root), "5.3.3", SETTINGS)
+
+
+def dry(source: Path, target: Path, wanted: LogLimit = LogLimit()) -> Replicated:  # noqa: B008
+    return from_store(at(source), str(target), How(wanted), True, Progress(), no)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("made") / "source")
+
+
+@pytest.mark.parametrize("records", [0, 1, 20, 39])
+def test_a_dry_run_tells_where_a_limit_ends_and_makes_nothing(
+    source: Path, tmp_path: Path, records: int
+) -> None:
+    starts, _ = record_starts(log_of(source))
+    about = dry(source, tmp_path / "target", LogLimit(starts[records] + 5))
+    assert (about.start, about.resumed_at, about.end) == (0, 0, starts[records])
+    assert about.dry_run
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_dry_run_without_a_limit_tells_the_logs_end(source: Path, tmp_path: Path) -> None:
+    assert dry(source, tmp_path / "target").end == record_starts(log_of(source))[1]
+
+
+def test_a_dry_run_over_a_replica_tells_where_that_ends(source: Path, tmp_path: Path) -> None:
+    target = make_store(tmp_path / "target", 12)
+    end = record_starts(log_of(target))[1]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    about = dry(source, target, LogLimit(end - 1))
+    assert (about.resumed_at, about.end) == (end, end)  # never back
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_log_that_no_replication_has_made_is_asked_about_first(
+    source: Path, tmp_path: Path
+) -> None:
+    target = make_store(tmp_path / "target", 12)
+    log = log_of(target)
+    with pytest.raises(Asked, match="which has a log already"):
+        from_store(at(source), str(target), How(), False, Progress(), no)
+    assert log_of(target) == log
+    assert not (target / "lock").exists()
+
+
+@pytest.mark.parametrize("start", [None, -1])
+def test_a_master_of_whose_start_nobody_tells_is_refused_before_anything_is_made(
+    tmp_path: Path, start: int | None
+) -> None:
+    master = Master(("127.0.0.1", 10912), None, start, False)
+    with pytest.raises(StoreError, match=r"10912: nobody tells where .* begins: --from-offset"):
+        from_master(master, str(tmp_path / "t"), None, {}, How(), Progress(), no)
+    assert not (tmp_path / "t").exists()

@@ -1,0 +1,170 @@
+"""A store that is or becomes a replica: where it may be, where it ends, and of which log it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, check_target, held_target
+from reput.store_format.faults import StoreError
+from reput.store_format.names import segment_name
+from tests.broker.change.catching import rules_of
+from tests.broker.change.equal_records import SEGMENT, SIZE, in_turns
+from tests.logs import Log
+
+
+def put(root: Path, log: Log) -> None:
+    (root / "commitlog").mkdir(parents=True)
+    for start, raw in log.segments.items():
+        (root / "commitlog" / segment_name(start)).write_bytes(raw)
+
+
+@contextmanager
+def opened(root: Path, log: Log) -> Iterator[ReplicaTarget]:
+    with held_target(str(root), (), None) as held:
+        settings = {"storePathCommitLog": "/master/commitlog", "maxIndexNum": "50"}
+        yield ReplicaTarget(held, rules_of(log), settings, "master")
+
+
+def taken_up(target: ReplicaTarget, source: Log, verify: bool = False, start: int = 0) -> int:
+    def read(at: int, buffer: np.ndarray) -> None:
+        raw = source.segments[at - at % SEGMENT][at % SEGMENT :][: len(buffer)]
+        buffer[:] = np.frombuffer(raw, np.uint8)
+
+    target.take_up(read, start, max(source.segments) + SEGMENT, verify)
+    return target.log.end
+
+
+def changed(log: Log, at: int) -> Log:
+    start = at - at % SEGMENT
+    raw = bytearray(log.segments[start])
+    raw[at - start] ^= 1
+    return log._replace(segments={**log.segments, start: bytes(raw)})
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ({}, None),
+        ({"lock": "", "lost+found/": ""}, None),
+        ({"commitlog/": ""}, None),
+        ({"commitlog/": "", "consumequeue/T/0/": ""}, "queues or an index, and no log"),
+        ({"letters": "mine"}, "is not empty and holds no commitlog"),
+        ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
+        ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None),
+    ],
+)
+def test_a_folder_that_somebody_else_uses_is_left_alone(
+    tmp_path: Path, made: dict[str, str], why: str | None
+) -> None:
+    root = tmp_path / "target"
+    root.mkdir()
+    for path, content in made.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).mkdir(parents=True) if path.endswith("/") else (root / path).write_text(
+            content
+        )
+    if why is None:
+        check_target(str(root), ())
+        return
+    with pytest.raises(StoreError, match=why):
+        check_target(str(root), ())
+
+
+@pytest.mark.parametrize("link", ["", "commitlog", "config", "consumequeue/T", "index"])
+def test_what_lies_behind_a_link_is_anothers(tmp_path: Path, link: str) -> None:
+    root = tmp_path / "target"
+    put(root if link else tmp_path / "other", in_turns(3))
+    place = root / link
+    if place.exists():
+        place.rename(tmp_path / "away")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(tmp_path)
+    with pytest.raises(StoreError, match=r"is a link or no folder|is no folder"):
+        check_target(str(root), ())
+
+
+def test_a_new_replica_begins_where_its_source_does(tmp_path: Path) -> None:
+    log = in_turns(3, start=4096)
+    with opened(tmp_path / "target", log) as target:
+        assert target.find_end() is None
+        assert taken_up(target, log, start=4096) == 4096
+        assert target.settings == {"maxIndexNum": "50"}  # the source's paths are not ours
+
+
+def test_a_replica_ends_behind_its_last_whole_record(tmp_path: Path) -> None:
+    log = in_turns(20)  # 13 in the first segment
+    put(tmp_path / "target", log)
+    with opened(tmp_path / "target", log) as target:
+        end = SEGMENT + 7 * SIZE
+        assert target.find_end() == (SEGMENT, end, end - SIZE)
+        assert taken_up(target, log) == end
+        assert target.last == end - SIZE
+
+
+@pytest.mark.parametrize(
+    ("at", "verify", "found"),
+    [
+        (8, False, True),
+        (4095, False, True),  # the last byte that is always compared at the log's start
+        (4096, False, False),
+        (4096, True, True),
+        (6143, False, False),
+        (6144, False, True),  # in the last segment with records
+    ],
+)
+def test_the_beginning_and_the_end_are_the_sources_and_all_where_it_is_wanted(
+    tmp_path: Path, at: int, verify: bool, found: bool
+) -> None:
+    log = in_turns(40)  # in four segments
+    put(tmp_path / "target", log)
+    with opened(tmp_path / "target", log) as target:
+        if not found:
+            assert taken_up(target, changed(log, at), verify) == 6144 + SIZE
+            return
+        told = rf"at offset {at % SEGMENT} it has not the source's bytes \(physical offset {at}\)"
+        with pytest.raises(ReplicaDiffers, match=told):
+            taken_up(target, changed(log, at), verify)
+
+
+def test_a_replica_that_is_longer_or_far_behind_is_none(tmp_path: Path) -> None:
+    log = in_turns(20)
+    put(tmp_path / "target", log)
+    with opened(tmp_path / "target", log) as target:
+        with pytest.raises(ReplicaDiffers, match=f"goes on to {SEGMENT + 7 * SIZE}, the source's"):
+            taken_up(target, in_turns(13))
+        with pytest.raises(ReplicaDiffers, match="begins at 4096: what is between was deleted"):
+            taken_up(target, in_turns(3, start=4096), start=4096)
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({0: SEGMENT, 2 * SEGMENT: SEGMENT}, "a hole before it"),
+        ({0: SEGMENT + 1}, "the source's segments have 2048"),
+        ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
+        ({"readme": 3}, "commitlog/readme"),
+    ],
+)
+def test_segments_that_cannot_be_the_sources_are_refused(
+    tmp_path: Path, files: dict[Any, int], why: str
+) -> None:
+    folder = tmp_path / "target/commitlog"
+    folder.mkdir(parents=True)
+    for name, length in files.items():
+        (folder / (name if name == "readme" else segment_name(name))).write_bytes(bytes(length))
+    with pytest.raises(StoreError, match=why), opened(tmp_path / "target", in_turns(3)):
+        pass
+
+
+def test_bytes_that_a_short_file_lacks_read_as_zeros(tmp_path: Path) -> None:
+    put(tmp_path / "target", in_turns(1)._replace(segments={0: b"\7" * 5}))
+    buffer = np.full(8, 9, np.uint8)
+    with opened(tmp_path / "target", in_turns(1)) as target:
+        target.read(2, buffer)
+    assert buffer.tolist() == [7, 7, 7, 0, 0, 0, 0, 0]

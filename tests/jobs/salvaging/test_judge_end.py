@@ -1,0 +1,138 @@
+"""Why a log ends: an end with live records behind it is refused, or cut where the user says so."""
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.salvaging.judge_end import Crash, judge_end
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
+from tests.damaged import SEGMENT, START, Damaged, damaged, messages
+from tests.jobs.found import found, job_of
+from tests.logs.encoder import MAGIC_BLANK, Message, encode
+
+ZEROS = "zeros: the rest of the log is not used yet"
+
+
+def judged(
+    log: Damaged, on_damage: str = REFUSE, crash: Crash | None = None, salvages: bool = True
+) -> tuple[str, list[str]]:
+    job = job_of(found(log.log, cut=Cut(1000)))
+    linked = job.scan()
+    reason, warnings = judge_end(job, linked, on_damage, crash, salvages)
+    assert linked.firsts == on_damage
+    return reason, warnings
+
+
+def end(log: Damaged) -> int:
+    return log.places[-1] + log.size(len(log.places) - 1)
+
+
+def test_a_log_ends_in_zeros_or_with_its_last_segment() -> None:
+    log = damaged()
+    assert judged(log) == (ZEROS, [])
+    del log.segments[SEGMENT]
+    assert judged(log) == ("the last segment's end", [])
+
+
+def test_garbage_that_nothing_live_follows_is_the_end() -> None:
+    log = damaged()
+    log.put(end(log), b"\0\0\0\x7fgarbage")
+    reason, (warning,) = judged(log)
+    assert reason == "not a record's magic number"
+    assert warning.startswith(f"store/commitlog/{SEGMENT:020d}: offset {end(log) - SEGMENT} ")
+    assert warning.endswith("nothing live follows: the log ends there")
+
+
+@pytest.mark.parametrize("number", [0, 7, 58])
+def test_damage_that_live_records_follow_is_refused_with_its_place(number: int) -> None:
+    log = damaged()
+    log.flip(number, 5)
+    with pytest.raises(DamageFound) as refused:
+        judged(log)
+    place = log.places[number]
+    assert f"(physical {place}): magic" in str(refused.value)
+    assert f"the first at offset {log.places[number + 1]}" in str(refused.value)
+    assert "--on-damage salvage goes on there, truncate ends" in str(refused.value)
+    assert f"Damaged message at offset {place} (magic: not a record" in refused.value.plain
+    with pytest.raises(DamageFound) as refused:
+        judged(log, salvages=False)
+    assert "salvage" not in str(refused.value) + refused.value.plain
+    reason, (warning,) = judged(log, TRUNCATE)
+    assert reason == "not a record's magic number"
+    assert warning.endswith(f"cut there, live records follow from {log.places[number + 1]} on")
+
+
+def test_the_last_records_damage_has_nothing_behind_it() -> None:
+    log = damaged()
+    log.flip(59, 5)
+    assert judged(log)[1][0].endswith("nothing live follows: the log ends there")
+
+
+@pytest.mark.parametrize(
+    ("change", "live"),
+    [
+        ({}, True),
+        ({"store_timestamp": START + 58}, False),  # a millisecond before the log's last
+        ({"store_timestamp": START + 59}, True),
+        ({"queue_offset": 19}, False),  # its queue has that position
+        ({"queue_offset": 0, "queue_id": 9}, True),  # a queue of its own
+        ({"physical_offset": 77}, False),
+        ({"body_crc": 1}, False),
+    ],
+)
+def test_a_record_behind_the_end_is_live_by_its_place_its_time_and_its_queue(
+    change: dict[str, Any], live: bool
+) -> None:
+    log = damaged()
+    message = Message("T", 0, 20, b"one more", b"", START + 60)
+    log.put(end(log), b"\1\1\1\1")
+    log.put(end(log) + 40, encode(replace(message, **change), end(log) + 40))
+    if live:
+        with pytest.raises(DamageFound, match=f"the first at offset {end(log) + 40}"):
+            judged(log)
+    else:
+        assert judged(log)[1][0].endswith("the log ends there")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "durable"),
+    [
+        (None, True),  # it may have been
+        (Checkpoint(), False),
+        (Checkpoint(START + 51), False),  # the first behind the damage was stored then
+        (Checkpoint(START + 52), True),
+    ],
+)
+def test_after_a_crash_only_what_was_durable_shows_that_a_fault_is_damage(
+    checkpoint: Checkpoint | None, durable: bool
+) -> None:
+    log = damaged()
+    log.flip(50, 5)
+    if durable:
+        with pytest.raises(DamageFound):
+            judged(log, crash=Crash(checkpoint))
+    else:
+        _, (warning,) = judged(log, crash=Crash(checkpoint))
+        assert warning.endswith("what follows was not durable before the crash")
+
+
+def test_a_record_at_another_place_ends_the_log_where_rocketmq_goes_on() -> None:
+    log = damaged()
+    log.flip(7, 35)  # the last byte of its physicalOffset
+    with pytest.raises(DamageFound, match="ends the log here, where RocketMQ does not"):
+        judged(log)
+
+
+def test_a_blank_before_its_segments_end_hides_what_stands_behind_it() -> None:
+    log = damaged(messages(100))
+    log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
+    with pytest.raises(DamageFound, match="with the next segment as RocketMQ does"):
+        judged(log)
+    reason, (warning,) = judged(log, TRUNCATE)
+    assert reason == ZEROS
+    assert f"(physical {log.places[7]})" in warning
+    assert warning.endswith("is passed over, as RocketMQ does")

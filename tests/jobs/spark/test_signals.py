@@ -1,0 +1,152 @@
+"""How a command ends when it is asked to: at once, or between two steps."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from reput.jobs.spark.signals import (
+    SIGNALS,
+    Ended,
+    Stopped,
+    StopSignals,
+    ended_first,
+    ending_by_signals,
+    handlers_kept,
+)
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """Each test leaves the handlers as they were, and begins with ones that end nothing."""
+    before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    own = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    found = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert found == own
+
+
+def ended(number: int, then: Callable[[], object], *first: Callable[[], None]) -> Ended:
+    """What is raised where a signal comes, and `then` is done on the way out."""
+    with ExitStack() as stack:
+        for each in first:
+            stack.enter_context(ended_first(each))
+        try:
+            with ending_by_signals():
+                try:
+                    signal.raise_signal(number)
+                finally:
+                    then()
+        except Ended as error:
+            return error
+    raise AssertionError("it went on")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_becomes_an_exception_after_what_is_to_end_first(number: signal.Signals) -> None:
+    order: list[str] = []
+    raised = ended(number, lambda: order.append("folders"), lambda: order.append("processes"))
+    assert order == ["processes", "folders"]
+    assert (raised.number, str(raised)) == (number, f"ended by {number.name}")
+    assert isinstance(raised, KeyboardInterrupt)
+
+
+def test_what_breaks_on_the_way_out_does_not_take_its_place() -> None:
+    def broken() -> None:
+        raise ConnectionError("the JVM is gone")
+
+    assert isinstance(ended(signal.SIGTERM, broken).__cause__, ConnectionError)
+
+
+def test_a_second_one_within_a_second_is_the_same() -> None:
+    raised = ended(signal.SIGINT, lambda: signal.raise_signal(signal.SIGHUP))
+    assert raised.number == signal.SIGINT
+
+
+def test_nobody_logs_while_all_ends() -> None:
+    found: list[int] = []
+    ended(signal.SIGTERM, lambda: found.append(logging.root.manager.disable))
+    assert (found, logging.root.manager.disable) == ([logging.CRITICAL], logging.NOTSET)
+
+
+def test_an_error_without_a_signal_is_itself() -> None:
+    with pytest.raises(ConnectionError), ending_by_signals():
+        raise ConnectionError
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_between_two_steps_the_work_stops_and_within_one_it_does_not() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        with StopSignals() as stop:
+            for step in range(3):
+                stop.check()
+                if step == 1:
+                    signal.raise_signal(signal.SIGTERM)
+                done.append(step)
+
+    with pytest.raises(Stopped, match="SIGTERM") as stopped:
+        work()
+    assert done == [0, 1]
+    assert stopped.value.exit_code == 128 + 15
+
+
+def test_a_wait_for_input_ends_at_once() -> None:
+    def lines() -> Iterator[str]:
+        yield "one"
+        signal.raise_signal(signal.SIGINT)
+        yield "never"
+
+    taken: list[str] = []
+    with pytest.raises(Stopped), StopSignals() as stop:
+        taken.extend(stop.waiting(lines()))
+    with StopSignals() as stop:
+        assert list(stop.waiting(iter(["a", "b"]))) == ["a", "b"]
+    assert taken == ["one"]
+
+
+def test_a_second_signal_ends_the_process_as_ever() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    with StopSignals():
+        signal.raise_signal(signal.SIGINT)
+        first = list(came)
+        signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+    assert (first, came) == ([], [signal.SIGINT])
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ending_by_signals():
+        signal.raise_signal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_the_handler_of_ctrl_c_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with handlers_kept():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_another_thread_handles_none_and_goes_on() -> None:
+    done: list[bool] = []
+
+    def work() -> None:
+        with ending_by_signals(), StopSignals() as stop, handlers_kept():
+            stop.check()
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]

@@ -1,0 +1,92 @@
+"""`reput rebuild`: what may not be asked for together, and what damage does to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reput.jobs.outputs.summary import Summary
+from reput.jobs.rebuild import REFUSE, SALVAGE, TRUNCATE, rebuild
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.release.settings import SettingError
+from tests.broker.change.equal_records import SETTINGS, SIZE, in_turns
+from tests.in_process import Session, as_text
+from tests.memory_storage import MemoryStorage
+
+
+def stored(damaged: bool = False) -> MemoryStorage:
+    """Records in TA and TB in turns; in a damaged log the fifth has another body."""
+    segments = in_turns(20).segments
+    raw = bytearray(segments[0])
+    raw[4 * SIZE + 90] ^= damaged
+    log = {**segments, 0: bytes(raw)}
+    return MemoryStorage({f"store/commitlog/{start:020d}": data for start, data in log.items()})
+
+
+def run(storage: MemoryStorage, **more: Any) -> Summary:
+    return rebuild(
+        Session(), "store", "set", rocketmq="5.3.3", settings=as_text(SETTINGS), storage=storage,
+        **more,
+    )  # fmt: skip
+
+
+def made(storage: MemoryStorage) -> set[str]:
+    return {path.split("/")[1] for path in storage.files if path.startswith("set/")}
+
+
+def test_queues_and_index_are_derived_and_the_store_is_left_alone() -> None:
+    storage = stored()
+    before = dict(storage.files)
+    run(storage)
+    assert made(storage) >= {"consumequeue", "index"}
+    assert {path: storage.files[path] for path in before} == before
+    queue = storage.files["set/consumequeue/TA/0/" + "0" * 20]
+    places = [int.from_bytes(queue[at : at + 8], "big") for at in range(0, 100, 20)]
+    assert places == [0, 2 * SIZE, 4 * SIZE, 6 * SIZE, 8 * SIZE]  # a file holds five
+
+
+def test_live_records_after_damage_are_refused_unless_one_says_otherwise() -> None:
+    storage = stored(damaged=True)
+    with pytest.raises(DamageFound):
+        run(storage, on_damage=REFUSE)
+    assert made(storage) == set()
+    run(storage, on_damage=TRUNCATE)
+    queue = storage.files["set/consumequeue/TB/0/" + "0" * 20]
+    assert queue[20:28] == (3 * SIZE).to_bytes(8, "big")
+    assert not any(queue[40:])  # the sixth record and all behind it are gone
+
+
+def test_a_folder_that_has_something_in_it_is_no_place_for_a_set() -> None:
+    storage = stored()
+    storage.files["set/letters"] = b"mine"
+    for replace in (False, True):
+        with pytest.raises(StoreError):
+            run(storage, replace=replace)
+    assert storage.files["set/letters"] == b"mine"
+
+
+def test_a_rebuilt_set_is_replaced_where_that_is_wanted() -> None:
+    storage = stored()
+    run(storage)
+    with pytest.raises(StoreError):
+        run(storage)
+    run(storage, replace=True)
+    assert made(storage) >= {"consumequeue", "index"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"assume_names": True}, "--assume-names: only with --on-damage salvage"),
+        ({"assume_names": True, "on_damage": TRUNCATE}, "--assume-names: only with"),
+        ({"index": "rocksdb", "on_damage": SALVAGE}, "--index rocksdb"),
+    ],
+)
+def test_what_cannot_go_together_is_refused_before_anything_is_made(
+    words: dict[str, Any], why: str
+) -> None:
+    storage = stored()
+    with pytest.raises((SettingError, StoreError), match=why):
+        run(storage, **words)
+    assert made(storage) == set()

@@ -1,0 +1,99 @@
+"""`reput resolve-transactions`: what is decided by which words, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.resolve_transactions import ResolveReport, resolve_transactions
+from reput.store_format.faults import StoreError
+from tests.jobs.listing import asked, put_store
+from tests.store_format.fate.logs import SEGMENT, SmallLog
+
+SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Two half messages are pending; one was checked fifteen times."""
+    log = SmallLog()
+    log.half("a")
+    log.half("b")
+    log.half("c", ("TRANSACTION_CHECK_TIMES", "15"))
+    return put_store(tmp_path, log)
+
+
+def dry(store: str, decide: str | Mapping[str | int, str], **more: Any) -> ResolveReport:
+    before = {path: path.read_bytes() for path in Path(store).rglob("*") if path.is_file()}
+    about = resolve_transactions(
+        store, decide=decide, dry_run=True, rocketmq="5.3.3", settings=SETTINGS, **more
+    )
+    assert {path: path.read_bytes() for path in before} == before
+    assert not about.done
+    return about
+
+
+@pytest.mark.parametrize(
+    ("decide", "discarded", "numbers"),
+    [
+        ("commit", False, (2, 0, 1, 0)),
+        ("rollback", False, (0, 2, 1, 0)),
+        ("commit", True, (3, 0, 0, 0)),
+        ({"a": "commit", "b": "rollback"}, False, (1, 1, 0, 1)),
+        ({0: "rollback"}, False, (0, 1, 0, 2)),  # by its physical offset
+        ({}, False, (0, 0, 0, 3)),
+    ],
+)
+def test_a_dry_run_counts_what_would_be_done(
+    store: str, decide: Any, discarded: bool, numbers: tuple[int, ...]
+) -> None:
+    about = dry(store, decide, discarded=discarded)
+    found = (about.to_commit, about.to_roll_back, about.to_discard, about.pending)
+    assert found == numbers
+    assert about.needed == any(numbers[:3])
+
+
+@pytest.mark.parametrize("decide", ["Commit", "", "commit ", {"a": "yes"}])
+def test_a_word_that_is_no_decision_is_refused(store: str, decide: Any) -> None:
+    with pytest.raises(StoreError, match=r"decide: .*: commit or rollback is wanted"):
+        dry(store, decide)
+
+
+def test_before_4_3_0_there_were_no_such_messages(store: str) -> None:
+    with pytest.raises(StoreError, match=r"RocketMQ 4\.2\.0 has no topic of half messages"):
+        resolve_transactions(
+            store, decide="commit", dry_run=True, rocketmq="4.2.0", settings=SETTINGS
+        )
+
+
+def test_the_command_says_with_its_code_whether_there_is_something_to_do(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("resolve-transactions", store, "--dry-run", "--decide")
+    code, out, _ = asked(capsys, *words, "rollback")
+    assert (code, out[0]) == (
+        1, "would commit 0, roll back 2, discard 1, and write the missing op messages of 0",
+    )  # fmt: skip
+    file = tmp_path / "decisions.txt"
+    file.write_text("\ufeff# none yet\n", encoding="utf-8")
+    assert asked(capsys, *words, str(file))[:2] == (0, ["nothing to do", "3 stay pending"])
+    file.write_bytes(b"a commit\n\xff")
+    code, out, err = asked(capsys, *words, str(file))
+    assert (code, out) != (0, [])
+    assert any("is not UTF-8" in line for line in err)
+
+
+def test_its_text_tells_what_went_otherwise() -> None:
+    about = ResolveReport("s", committed=1, rolled_back=2, discarded=3, finished=4, done=True)
+    about.pending, about.given_up = 5, 6
+    about.otherwise, about.refused = ["a: committed"], ["b: no place"]
+    assert about.text().splitlines() == [
+        "committed 1, rolled back 2, discarded 3; wrote the missing op messages of 4",
+        "5 stay pending",
+        "6 were given up by a broker: --discarded decides these",
+        "ended before: a: committed",
+        "refused: b: no place",
+    ]

@@ -1,0 +1,91 @@
+"""`reput stats`: puts counted from the log, by topic, hour, group or size."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.jobs.listing import asked, only, put_store, rows
+from tests.store_format.fate.logs import T0, SmallLog
+
+HOUR = 3_600_000
+FIXED = 91 + 1  # of a record with a topic of one letter and no properties
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Records of 127, 128 and 255 bytes, and one of 256 an hour later."""
+    log = SmallLog()
+    for topic, size in (("T", 127), ("U", 128), ("T", 255)):
+        log.put(topic, body=bytes(size - FIXED))
+    log.now += HOUR
+    log.put("T", body=bytes(256 - FIXED))
+    return put_store(tmp_path, log)
+
+
+def test_a_topic_has_its_records_bytes_and_times(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = rows(capsys, "stats", store)
+    last = T0 + 3000 + HOUR
+    assert only(found, "topic", "records", "messages", "bytes", "first", "last") == [
+        ("T", 3, 3, 127 + 255 + 256, T0, last), ("U", 1, 1, 128, T0 + 1000, T0 + 1000),
+    ]  # fmt: skip
+    assert found[0]["messagesPerSecond"] == pytest.approx(3 / (3 + HOUR / 1000))
+
+
+def test_a_size_is_the_power_of_two_at_or_below_it(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = rows(capsys, "stats", store, "--by", "size")
+    assert only(found, "size", "records") == [(64, 1), (128, 2), (256, 1)]
+
+
+def test_an_hours_rates_are_over_the_whole_hour(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = rows(capsys, "stats", store, "--by", "topic,hour")
+    begin = T0 - T0 % HOUR
+    assert only(found, "topic", "hour", "records") == [
+        ("T", begin, 2), ("T", begin + HOUR, 1), ("U", begin, 1),
+    ]  # fmt: skip
+    assert found[0]["messagesPerSecond"] == 2 / 3600
+    assert found[0]["bytesPerSecond"] == (127 + 255) / 3600
+
+
+def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = SmallLog()
+    log.put("%RETRY%g")
+    log.put("%DLQ%g")
+    log.half("a")
+    log.put("T")
+    found = rows(capsys, "stats", put_store(tmp_path, log), "--by", "group")
+    assert only(found, "group", "records") == [("", 1), ("g", 2), ("shop", 1)]
+
+
+@pytest.mark.parametrize("by", ["", "topics", "topic,topic", "topic,", "Topic"])
+def test_what_is_no_way_to_count_is_refused(
+    store: str, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        asked(capsys, "stats", store, "--by", by)
+    assert ended.value.code == 2
+    assert "some of topic, hour, group, size are wanted" in capsys.readouterr().err
+
+
+def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "puts.parquet"
+    code, out, err = asked(capsys, "stats", store, "--output", str(file))
+    assert (code, out) == (0, [])
+    assert any("2 rows" in line for line in err)
+    table = pq.read_table(file)
+    assert table["topic"].to_pylist() == ["T", "U"]
+    assert table["bytes"].to_pylist() == [638, 128]
+    assert [round(t.timestamp() * 1000) for t in table["first"].to_pylist()] == [T0, T0 + 1000]
+    before = file.read_bytes()
+    assert asked(capsys, "stats", store, "--output", str(file))[0] != 0
+    assert file.read_bytes() == before

@@ -1,0 +1,57 @@
+"""A reader of a module finds its test by its path: tests/jobs/test_check.py tests jobs/check.py."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
+_DECIDES = (
+    ast.If, ast.IfExp, ast.While, ast.For, ast.Match, ast.BoolOp, ast.Try,
+    ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp,
+)  # fmt: skip
+
+# Modules that act on a whole process or on Spark, and those whose one function another room's tests
+# hold already: where these are.
+ELSEWHERE = {
+    "broker/writer/one_core.py": "tests/broker/writer/test_flush.py",
+    "jobs/engines/arrow_alone.py": "tests/attack/test_planted_modules.py",
+    "jobs/engines/preload.py": "tests/jobs/engines/test_local_engine.py",
+    "jobs/expire.py": "tests/broker/change/test_expire.py",
+    "jobs/in_place/follow_stream.py": "tests/jobs/test_catch_up.py",
+    "jobs/sources/register.py": "tests/jobs/sources/test_spark.py",
+    "jobs/warm.py": "tests/test_installed.py",
+    "store_format/faults.py": "tests/jobs/console/test_endings.py",
+    "store_format/kernels/numba_alone.py": "tests/attack/test_caches.py",
+    "store_format/layouts.py": "tests/test_format_docs.py",
+    "udfs/warm.py": "tests/store_format/disk/test_cache_folder.py",
+}
+
+
+def modules() -> list[str]:
+    found = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
+
+
+def decides(module: str) -> bool:
+    """Whether a function of the module has a branch or a loop."""
+    functions = [
+        node for node in ast.walk(ast.parse((ROOT / module).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]  # fmt: skip
+    return any(isinstance(node, _DECIDES) for each in functions for node in ast.walk(each))
+
+
+def own_test(module: str) -> Path:
+    path = Path(module)
+    return ROOT / "tests" / path.parent / f"test_{path.name}"
+
+
+@pytest.mark.parametrize("module", [each for each in modules() if decides(each)])
+def test_a_module_that_decides_has_its_test_at_its_path(module: str) -> None:
+    if module in ELSEWHERE:
+        assert (ROOT / ELSEWHERE[module]).exists()
+        assert not own_test(module).exists()
+    else:
+        assert own_test(module).exists(), f"make {own_test(module).relative_to(ROOT)}"

@@ -55,6 +55,7 @@ def test_all_cuts_give_the_same_bytes(log: PackedLog, random: Random) -> None:
 
 @pytest.mark.long
 @pytest.mark.explore
+@pytest.mark.timeout(1800)
 @settings(MEMORY, max_examples=100)
 @given(packed(logs()))
 def test_every_combination_of_cuts_gives_the_same_bytes(log: PackedLog) -> None:

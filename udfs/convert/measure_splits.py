@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.convert.changes import WHOLE, Changes
-from reput.store_format.convert.looked import Looked, Looks, Tally
+from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.convert.shared_records import EarlierLog, Marks, SharedRecords
 from reput.store_format.derive.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.convert.looked import Looked, Looks
-from reput.store_format.convert.moved import (
+from reput.store_format.convert.record_rewrite import (
     Alike,
     Numbers,
     To,
@@ -18,6 +17,7 @@ from reput.store_format.convert.moved import (
     rewrite,
     stamp,
 )
+from reput.store_format.convert.selection import Looked, Looks
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES

@@ -11,7 +11,7 @@ from reput.jobs.opening.plan import make_plan
 from reput.jobs.opening.progress import Progress
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.looked import Tally
+from reput.store_format.convert.selection import Tally
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import StoreError

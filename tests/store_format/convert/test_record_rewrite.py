@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.looked import Looks
-from reput.store_format.convert.moved import (
+from reput.store_format.convert.record_rewrite import (
     Alike,
     To,
     copy_rows,
@@ -17,6 +16,7 @@ from reput.store_format.convert.moved import (
     rewrite,
     stamp,
 )
+from reput.store_format.convert.selection import Looks
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.walk import Walk

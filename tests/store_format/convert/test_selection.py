@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.looked import Looked, Looks, Tally
+from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.faults import StoreError
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.records import RecordRules

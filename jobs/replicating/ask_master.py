@@ -84,4 +84,4 @@ class Asking:
 
 def _number(info: Mapping[str, str], name: str) -> int:
     text = info.get(name, "")
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
+    return int(text) if re.fullmatch("[0-9]{1,30}", text) else -1

@@ -35,7 +35,7 @@ def test_the_ends_of_the_log_and_the_release_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "-1", "+5", " 5", "1.5", "1_0", "\u0665", "x", "null", "9" * 19, "9" * 5000]
+    "written", ["", "-1", "+5", " 5", "1.5", "1_0", "\u0665", "x", "null", "9" * 5000]
 )
 def test_a_place_that_is_no_number_is_not_known(written: str) -> None:
     found = says({MIN: written})

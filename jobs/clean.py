@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent, show
 from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install_target import finish_killed, foreign_installs
-from reput.jobs.outputs.staging_folder import places, staged
+from reput.jobs.outputs.staging_folder import Temporary, places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
@@ -21,12 +21,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
-# Prefixes of folders in the temporary folder; recover has its own in a store.
-_TEMPORARY = (
-    "reput-recover", "reput-check", "reput-verify", "reput-catch-up", "reput-compare",
-    "reput-config", "reput-convert-", "reput-export-", "reput-export-store-", "reput-serve",
-)  # fmt: skip
-_WITHIN = (".reput-recover", *_TEMPORARY)
+_WITHIN = (f".{Temporary.RECOVER}", *Temporary)
 _SHOWN = 5
 
 _HELP = """\
@@ -123,7 +118,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
     local = isinstance(storage, LocalStorage) and not isinstance(storage, VolumeStorage)
     temporary = os.path.abspath(tempfile.gettempdir())
     if local and temporary != about.path:
-        within += [(temporary, prefix) for prefix in _TEMPORARY]
+        within += [(temporary, prefix) for prefix in Temporary]
     for folder, prefix in (*places(storage, about.path), *within):
         for path, gone in staged(storage, folder, prefix):
             if (

@@ -33,7 +33,7 @@ from reput.jobs.opening.queue_kind import ROCKSDB
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
-from reput.jobs.outputs.staging_folder import temporary_folder
+from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.queues import FileQueues
@@ -54,7 +54,6 @@ from reput.store_format.storage.part_reads import read_part
 # The fields of a manifest that a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
 _OFFSET_MAX = 2**63 - 1
-_PREFIX = "reput-config"  # of the folder for a config that becomes one in files, or in RocksDB
 _SAMPLED = 64  # queues, or files of queues, whose last entries are compared with the log
 _SEGMENT = re.compile(r"(?:[^\0]*/)?\d{20}", re.ASCII)
 
@@ -119,7 +118,7 @@ def install_set(
         about.cleaned, about.warnings = finish_first(target, dry_run)
         check_can_change(target.files, target.name)
         inputs = [Input(local, folder), Input(local, target.path)]
-        with temporary_folder(local, tempfile.gettempdir(), _PREFIX, inputs) as made:
+        with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
             apart = converted_config(target.path, in_rocksdb, made.folder)
             if index_in_rocksdb:
                 apart = apart._replace(paths=(*apart.paths, STORE_DB))

@@ -67,6 +67,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
     from reput.jobs.outputs.output import inputs_of
+    from reput.jobs.outputs.staging_folder import Temporary
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.log_read import read_log
     from reput.store_format.discover.store import discover
@@ -94,7 +95,7 @@ def verify(  # noqa: PLR0913 (a user's options)
             discovered=discovered, compares=True,
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
-        with found.temporarily("reput-verify", staging_folder, storage, also) as job:
+        with found.temporarily(Temporary.VERIFY, staging_folder, storage, also) as job:
             linked, reason, warnings, damage = read_log(job, on_damage)
             report = Report(plan.store, against, plan.profile.release, linked.end, reason)
             report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()

@@ -73,8 +73,10 @@ def _progress(
             "lastTimestamp": max(last, 0),
         }
         if broker.store.opened.profile.tells_pulled:
-            asked = broker.offsets.query_pulled(group, topic, queue_id) if pulled else 0
-            progress["pullOffset"] = max(asked, offset) if pulled else 0
+            progress["pullOffset"] = 0
+            if pulled:
+                asked = broker.offsets.query_pulled(group, topic, queue_id)
+                progress["pullOffset"] = max(asked, offset)
         rows.append((message_queue(broker, topic, queue_id), progress))
     return rows
 

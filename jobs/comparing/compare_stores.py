@@ -15,7 +15,7 @@ from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.outputs.staging_folder import temporary_folder
+from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.log.epochs import BadEpochs, Epoch, consistent_point, read_epochs
 from reput.store_format.storage import storage_for
@@ -37,7 +37,9 @@ def compare_stores(
     partings = part(engine, sides, progress)
     inputs = [each for at in stores for each in inputs_of(at.storage, at.path, at.settings)]
     folder = staging or tempfile.gettempdir()
-    with temporary_folder(storage or storage_for(folder), folder, "reput-compare", inputs) as room:
+    with temporary_folder(
+        storage or storage_for(folder), folder, Temporary.COMPARE, inputs
+    ) as room:
         pairs = [
             _compare(engine, room, (sides[0], side), parting, progress, lines)
             for side, parting in zip(sides[1:], partings, strict=True)

@@ -33,6 +33,7 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
 from reput.jobs.outputs.publish import begin_set, end_set, put_derived
+from reput.jobs.outputs.staging_folder import Temporary
 from reput.jobs.outputs.summary import OutputFile, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
@@ -53,7 +54,6 @@ from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
 from reput.udfs.staging import Staging
 
-_DRY_RUN = "reput-convert-"
 # Path settings are not carried over: all files of the new store are below its root.
 _PLACES = "storepath"
 _DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
@@ -99,7 +99,7 @@ def wanted(
 def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
     """The summary of what a conversion would do; only writes temporary files."""
     first = stores[0]
-    with first.temporarily(_DRY_RUN, also=all_inputs(stores[1:])) as job:
+    with first.temporarily(Temporary.CONVERT, also=all_inputs(stores[1:])) as job:
         summary = _looked_at(_jobs(job, stores), to).summary
     summary.dry_run, summary.seconds = True, first.seconds()
     return summary

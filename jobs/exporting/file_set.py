@@ -18,6 +18,7 @@ from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import begin_set, end_set, move_in
 from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET
 from reput.jobs.outputs.sets import parse_manifest
+from reput.jobs.outputs.staging_folder import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.source_options import SourceOptions
@@ -168,7 +169,7 @@ def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> Compar
     log, parts = _parts(plan, replace(chosen, decompress=False), found.engine.cores, None)
     stop = int(manifest["log_end"])
     parts = [part._replace(stop=min(part.stop, stop)) for part in parts if part.start < stop]
-    with found.temporarily("reput-export-") as job:
+    with found.temporarily(Temporary.EXPORT) as job:
         rows = _run(found.engine, log, parts, plan, chosen, "", job.staging)
     log_has = _added(rows)
     for name, value in vars(log_has).items():

@@ -21,6 +21,7 @@ from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.sets import EXPORTED_STORE, STORE_FORMAT
 from reput.jobs.outputs.staging_folder import (
+    Temporary,
     beside,
     remove_leftovers,
     staging_folder,
@@ -44,7 +45,6 @@ from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.table.export_parts import MessageSums
 
-_TEMPORARY = "reput-export-store-"
 _PIECE = 1 << 20
 _INSTEAD = "; --topic chooses others, and --format parquet takes all"
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
@@ -79,7 +79,9 @@ def export_store(
     job.look_through(start, end, configured, keep_repeats, done.warnings)
     with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
         if isinstance(job.target, ManifestLast):
-            with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as there:
+            with temporary_folder(
+                local, tempfile.gettempdir(), Temporary.EXPORT_STORE, job.inputs
+            ) as there:
                 made = _make(job, there.path("store"), configured, done)
                 target = begin_set(staging, output)
                 done.files = [_copied(job.target, made, path, target) for path in _paths(made)]

@@ -20,6 +20,7 @@ from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, publish
 from reput.jobs.outputs.staging_folder import (
+    Temporary,
     beside,
     remove_leftovers,
     staging_folder,
@@ -43,7 +44,6 @@ from reput.store_format.storage.protocol import InputStorage, StagingStorage
 from reput.udfs.staging import Staging, queue_file_name
 
 _CHUNK_ENTRIES = 1 << 16
-_PREFIX = "reput-catch-up"
 
 
 def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
@@ -60,7 +60,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     log = DispatchedLog(source.read, plan.segments[0].start, stop, size)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
-    with temporary_folder(local, tempfile.gettempdir(), _PREFIX, target.inputs) as place:
+    with temporary_folder(local, tempfile.gettempdir(), Temporary.CATCH_UP, target.inputs) as place:
         work = place.folder
         try:
             with progress.stage("copied", lambda: Done(None, plan.store)):

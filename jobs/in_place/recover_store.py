@@ -15,7 +15,7 @@ from reput.jobs.opening.broker_start import read_checkpoint
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.outputs.staging_folder import remove_abandoned, staging_folder
+from reput.jobs.outputs.staging_folder import Temporary, remove_abandoned, staging_folder
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
@@ -23,7 +23,7 @@ from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.faults import DamageFound, Fault
 
-_PREFIX = ".reput-recover"
+_PREFIX = f".{Temporary.RECOVER}"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def staged_job(found: FoundStore, held: HeldStore) -> Iterator[Pipeline]:
     """Yield the job with staging inside the store, or for a dry run outside it."""
     remove_abandoned(held.storage, held.path, _PREFIX)
     if held.dry_run:
-        with found.temporarily(_PREFIX[1:], storage=held.storage) as job:
+        with found.temporarily(Temporary.RECOVER, storage=held.storage) as job:
             yield job
         return
     with staging_folder(held.storage, held.path, _PREFIX) as staging:

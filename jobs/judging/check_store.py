@@ -10,6 +10,7 @@ from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.broker_start import read_checkpoint
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import make_plan
+from reput.jobs.outputs.staging_folder import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
@@ -49,7 +50,7 @@ def _check(
 ) -> CheckReport:
     """Read the log and compare, by the rules of the plan's release."""
     plan = found.plan
-    with found.temporarily("reput-check", staging_folder, storage) as job:
+    with found.temporarily(Temporary.CHECK, staging_folder, storage) as job:
         job.check_every_crc()
         damage = map_damage(job, gap_lines=ranges is not None)
         known = read_checkpoint(plan.storage, plan.store)

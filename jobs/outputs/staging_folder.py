@@ -7,6 +7,7 @@ nobody holds is a leftover, which the next job for the same output removes.
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.disk.exchange import NotDurable
@@ -15,6 +16,21 @@ from reput.store_format.storage.protocol import StagingStorage, Storage
 from reput.udfs.staging import Staging, attempt_name
 
 _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
+
+
+class Temporary(StrEnum):
+    """The names' beginnings of commands' staging folders in the temporary folder."""
+
+    CATCH_UP = "reput-catch-up"
+    CHECK = "reput-check"
+    COMPARE = "reput-compare"
+    CONFIG = "reput-config"  # of an install: a config that becomes one in files, or in RocksDB
+    CONVERT = "reput-convert-"
+    EXPORT = "reput-export-"
+    EXPORT_STORE = "reput-export-store-"
+    RECOVER = "reput-recover"
+    SERVE = "reput-serve"
+    VERIFY = "reput-verify"
 
 
 @contextmanager
@@ -90,7 +106,7 @@ def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()
 
 @contextmanager
 def temporary_folder(
-    storage: Storage, base: str, prefix: str, inputs: Iterable[Input]
+    storage: Storage, base: str, prefix: Temporary, inputs: Iterable[Input]
 ) -> Iterator[Staging]:
     """A `staging_folder` in a folder of temporary files; leftovers of killed jobs are removed.
 

@@ -12,6 +12,7 @@ from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import Input, Output, inputs_of
 from reput.jobs.outputs.sets import SetKind
 from reput.jobs.outputs.staging_folder import (
+    Temporary,
     beside,
     remove_leftovers,
     staging_folder,
@@ -64,7 +65,7 @@ class FoundStore:
     @contextmanager
     def temporarily(
         self,
-        prefix: str,
+        prefix: Temporary,
         folder: str | None = None,
         storage: Storage | None = None,
         also: Iterable[Input] = (),

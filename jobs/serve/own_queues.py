@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.outputs.staging_folder import temporary_folder
+from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import SALVAGE, StoreError
@@ -21,7 +21,6 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 
-_PREFIX = "reput-serve"
 _REPUT = (
     "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
     "from reput.jobs.cli import main; raise SystemExit(main())"
@@ -50,7 +49,7 @@ def derived_anew(
     storage = storage_for(store)
     local = LocalStorage()
     inputs = tuple(inputs_of(storage, storage.resolve(store), settings))
-    with temporary_folder(local, tempfile.gettempdir(), _PREFIX, inputs) as staging:
+    with temporary_folder(local, tempfile.gettempdir(), Temporary.SERVE, inputs) as staging:
         made = f"{staging.folder}/set"
         release = rocketmq or _release(store, settings, tell)
         words = ["rebuild", store, "--output", made, "--rocketmq", release]

@@ -12,7 +12,7 @@ from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import Bytes
 
 
-class Taken(NamedTuple):
+class OwnOffsets(NamedTuple):
     """The queueOffsets of a record's first and last message: in a batch queue it may have several.
 
     batch: it is a batch queue.
@@ -32,7 +32,7 @@ class OwnQueues:
         self._split = rules.dispatch.split_properties
         self._spans = new_spans()
 
-    def of(self, window: Bytes, row: Any) -> Taken | None:
+    def of(self, window: Bytes, row: Any) -> OwnOffsets | None:
         """None where its transaction type or its batch's numbers keep the record out of a queue."""
         if not reaches_queue(int(row["sysFlag"])):
             return None
@@ -40,13 +40,13 @@ class OwnQueues:
         topic = decode(window[at : at + int(row["topicLength"])].tobytes())
         queue, first = (topic, int(row["queueId"])), int(row["queueOffset"])
         if topic not in self._batch_topics:
-            return Taken(queue, first, first)
+            return OwnOffsets(queue, first, first)
         at = int(row["propertiesAt"])
         end = at + int(row["propertiesLength"])
         sound, first, messages = _numbers(window, at, end, first, self._split, self._spans)
         if not sound or first < 0 or messages < 0:
             return None
-        return Taken(queue, first, first + max(messages, 1) - 1, True)
+        return OwnOffsets(queue, first, first + max(messages, 1) - 1, True)
 
 
 @kernel

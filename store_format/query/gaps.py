@@ -173,7 +173,7 @@ def _lacking(
     held = {_home(queue): _held(store, queue, reached) for queue in queues}
     begun = max((each.start for each in held.values()), default=log.start)
     ended = min((each.stop for each in held.values()), default=reached)
-    elsewhere = _Held(*others, 0)
+    elsewhere = _HeldStretch(*others, 0)
 
     def lacks(message: StoredMessage) -> bool:
         own = held.get((message.topic, str(message.queue_id)), elsewhere)
@@ -196,7 +196,7 @@ def _home(queue: Queue) -> tuple[str, str]:
     return topic, queue_id
 
 
-class _Held(NamedTuple):
+class _HeldStretch(NamedTuple):
     """The stretch [start, stop) of the log of which a queue has its messages, at least."""
 
     start: int
@@ -204,7 +204,7 @@ class _Held(NamedTuple):
     end: int  # behind `stop`, dispatch skips a message with a lower queueOffset
 
 
-def _held(store: OpenedStore, queue: Queue, reached: int) -> _Held:
+def _held(store: OpenedStore, queue: Queue, reached: int) -> _HeldStretch:
     """What a queue has of the log.
 
     Messages are dispatched in the log's order, so what another queue has reached all have; but not
@@ -213,8 +213,8 @@ def _held(store: OpenedStore, queue: Queue, reached: int) -> _Held:
     log, first = store.log, queue.first_if_cut()
     start = log.start if first is None else min(first.physical_offset, log.end)
     if queue.may_be_cut():
-        return _Held(start, _queued_to(store, [queue]), queue.maximum())
-    return _Held(start, reached, 0)
+        return _HeldStretch(start, _queued_to(store, [queue]), queue.maximum())
+    return _HeldStretch(start, reached, 0)
 
 
 def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from reput.jobs.cli import main
 from tests.store_format.fate.logs import SEGMENT, SmallLog
+from tests.store_format.query.stores import asked as rows_asked
 
 BROKER = ("--rocketmq", "5.3.3", "--set", f"mappedFileSizeCommitLog={SEGMENT}")
 
@@ -34,9 +34,9 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[st
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
     """The rows that a command with --json lists, where it finds nothing wrong."""
-    code, out, _ = asked(capsys, *words, "--json")
+    code, found, _ = rows_asked(capsys, *words, *BROKER)
     assert code == 0
-    return [json.loads(line) for line in out]
+    return found
 
 
 def only(found: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:

@@ -31,6 +31,11 @@ from tests.store_format.fate.stores import IN_ROCKSDB, unpack
 TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
 
 
+def assert_occasion(at: Occasion, why: str, any_age: bool) -> None:
+    assert why in at.why
+    assert (bool(at.why), at.of_any_age) == (bool(why), any_age)
+
+
 def names(going: Any) -> list[str]:
     return [each.path.rpartition("/")[2] for each in going]
 
@@ -52,9 +57,7 @@ def test_when_a_broker_deletes(
     hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
 ) -> None:
     at = occasion(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
-    assert why in at.why
-    assert bool(at.why) == bool(why)
-    assert at.of_any_age == any_age
+    assert_occasion(at, why, any_age)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +98,7 @@ def test_before_5_0_0_a_full_disk_waits_for_the_hour(
 ) -> None:
     settings = ExpirySettings(disk_max_used_space_ratio=95)
     at = occasion(settings, profile("4.9.8"), hour, (log, queues), manual)
-    assert why in at.why
-    assert (bool(at.why), at.of_any_age) == (bool(why), any_age)
+    assert_occasion(at, why, any_age)
 
 
 def test_before_5_0_0_the_log_s_disk_is_asked_first() -> None:

@@ -1,6 +1,5 @@
 """A queue's own log and the queue file beside it: every way in which an entry may differ."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,14 @@ from tests.store_format.storage.queue_log_archive import (
     PLAIN,
     TOPIC,
     compacted_url,
+    copy,
+    root,
     tiered_url,
-    unpack,
 )
 
+__all__ = ["copy", "root"]  # fixtures
+
 COMPACTED, TIERED = 46, 20  # bytes of an entry
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack(tmp_path_factory.mktemp("compared"))
-
-
-@pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(root, tmp_path / "copy"))
 
 
 def differences(url: str) -> list[tuple[str, int, str, int | None, int | None]]:

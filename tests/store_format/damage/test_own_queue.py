@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.damage.own_queue import OwnQueues, Taken
+from reput.store_format.damage.own_queue import OwnOffsets, OwnQueues
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
@@ -19,7 +19,7 @@ def numbers(base: str, count: str) -> Message:
     return batch(7, 1, properties=properties(("INNER_BASE", base), ("INNER_NUM", count)))
 
 
-def taken(message: Message, release: str = "5.3.3") -> Taken | None:
+def taken(message: Message, release: str = "5.3.3") -> OwnOffsets | None:
     raw, rows = walked(message)
     rules = scan_rules(profile(release), Settings(), SCAN_RULES.batch_topics)
     return OwnQueues(rules).of(raw, rows[0])
@@ -28,16 +28,16 @@ def taken(message: Message, release: str = "5.3.3") -> Taken | None:
 @pytest.mark.parametrize(
     ("message", "wanted"),
     [
-        (Message(topic="T", queue_id=-1, queue_offset=3), Taken(("T", -1), 3, 3)),
-        (Message(topic=b"T\xed\xa0\x80"), Taken(("T\ufffd", 0), 0, 0)),  # as Java decodes it
+        (Message(topic="T", queue_id=-1, queue_offset=3), OwnOffsets(("T", -1), 3, 3)),
+        (Message(topic=b"T\xed\xa0\x80"), OwnOffsets(("T\ufffd", 0), 0, 0)),  # as Java decodes it
         (Message(sys_flag=4), None),
         (Message(sys_flag=12), None),
         (Message(sys_flag=0x31 | 8, born_host=bytes(20), store_host=bytes(20)),
-         Taken(("T", 0), 0, 0)),
-        (Message(queue_offset=TOP), Taken(("T", 0), TOP, TOP)),
+         OwnOffsets(("T", 0), 0, 0)),
+        (Message(queue_offset=TOP), OwnOffsets(("T", 0), TOP, TOP)),
     ],
 )  # fmt: skip
-def test_the_queue_that_a_record_goes_to(message: Message, wanted: Taken | None) -> None:
+def test_the_queue_that_a_record_goes_to(message: Message, wanted: OwnOffsets | None) -> None:
     assert taken(message) == wanted
 
 
@@ -60,9 +60,9 @@ def test_the_queue_that_a_record_goes_to(message: Message, wanted: Taken | None)
 def test_a_batch_has_as_many_queue_offsets_as_messages(
     message: Message, wanted: tuple[int, int] | None
 ) -> None:
-    assert taken(message) == (Taken(("Batch", 0), *wanted, True) if wanted else None)
+    assert taken(message) == (OwnOffsets(("Batch", 0), *wanted, True) if wanted else None)
 
 
 def test_of_other_topics_and_before_batch_queues_it_has_one() -> None:
-    assert taken(batch(5, 4, topic="T")) == Taken(("T", 0), 5, 5)
-    assert taken(batch(5, 4), "4.9.7") == Taken(("Batch", 0), 5, 5)
+    assert taken(batch(5, 4, topic="T")) == OwnOffsets(("T", 0), 5, 5)
+    assert taken(batch(5, 4), "4.9.7") == OwnOffsets(("Batch", 0), 5, 5)

@@ -3,8 +3,11 @@
 Below `queue_logs`: `compaction/` and `config/` of a store, and `tiered/judge/TOPIC/QUEUE`.
 """
 
+import shutil
 import struct
 from pathlib import Path
+
+import pytest
 
 from tests.unpacking import unpack as unpack_archive
 
@@ -17,6 +20,17 @@ def unpack(folder: Path) -> Path:
     """Unpack the archive; its root."""
     unpack_archive(ARCHIVE, folder)
     return folder / "queue_logs"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack(tmp_path_factory.mktemp("queue_logs"))
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    """One that may be spoilt."""
+    return Path(shutil.copytree(root, tmp_path / "copy"))
 
 
 def compacted_url(root: Path, queue: int = 0) -> str:

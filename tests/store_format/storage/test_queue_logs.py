@@ -1,7 +1,6 @@
 """Logs of single queues that RocketMQ wrote, read as stores: by the queue files beside them."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,13 @@ from tests.store_format.storage.queue_log_archive import (
     TOPIC,
     compacted_entries,
     compacted_url,
+    copy,
+    root,
     tiered_entries,
     tiered_url,
-    unpack,
 )
 
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack(tmp_path_factory.mktemp("queue_logs"))
-
-
-@pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
-    """One that may be spoilt."""
-    return Path(shutil.copytree(root, tmp_path / "copy"))
+__all__ = ["copy", "root"]  # fixtures
 
 
 def read(url: str) -> list[tuple[int, int, int]]:

@@ -53,6 +53,11 @@ class IndexFolder:
     def __init__(self, files: Files, slots: int) -> None:
         self.files, self.slots = files, slots
 
+    def refuse_link(self) -> None:
+        """Raise StoreError where `index/` cannot be exchanged: it is a link, or no folder."""
+        if self.files.exists(INDEX) and not self.files.is_folder(INDEX):  # it raises for a link
+            raise StoreError(f"{INDEX}: is not a folder")
+
     def headers(self) -> list[Header]:
         """The headers of all files, in order. Raises ValueError for a name of no index file."""
         found: list[Header] = []

@@ -53,7 +53,9 @@ class IndexWriter:
         safe_timestamp: after a crash the checkpoint's indexMsgTimestamp. A file with a later
         endTimestamp is not trusted, as RocketMQ deletes it (IndexService.load). Nor is a last file
         that is neither full nor marked, nor a file of messages that the log does not have.
+        Raises StoreError where `index/` is a link.
         """
+        self.folder.refuse_link()
         headers = self.folder.headers()
         before = len(headers)
         while headers and (

@@ -52,6 +52,8 @@ BUGS = (
         "test_crash.py -k while_recovering"),
     Bug("a crash is not put right where only the log grows", "writer_store::OpenStore.open",
         "        self.dispatches |= crashed and", "        crashed and", "test_writer_store.py -k put_right"),
+    Bug("a linked index/ is refused before anything changes", "index_writer::IndexWriter.load",
+        "        self.folder.refuse_link()\n", "", "test_index_folder.py -k is_a_link"),
     Bug("index/ changes only when a file is full", "index_writer::IndexWriter.append",
         "        if full or self.indexed_to - self._covered.physical_offset >= PUBLISH_LOG_BYTES:\n",
         "        if full:\n", "test_writer_store.py -k far"),

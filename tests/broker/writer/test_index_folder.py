@@ -1,6 +1,9 @@
 """The folder index/: what its headers say, the mark, and a change in one step."""
 
 import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +11,10 @@ import pytest
 from reput.broker.writer.index_folder import Header, IndexFolder
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
 from tests.broker.writer.index_files import LENGTH, NAMES, SLOTS, T0, holding, index_file
+from tests.broker.writer.stores import open_writer
+from tests.faults.killing import contents
 from tests.faults.memory_files import MemoryFiles
 
 STAGED = ".reput-index"
@@ -117,3 +123,24 @@ def test_a_header_is_written_over_and_files_go_from_the_last() -> None:
     assert [op.path for op in files.ops] == [f"index/{NAMES[2]}", f"index/{NAMES[1]}", "index"]
     folder.remove([])
     assert len(files.ops) == 3
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda index, to: index.symlink_to(to), lambda index, _: index.touch()],
+    ids=["link", "file"],
+)
+def test_a_store_whose_index_is_a_link_is_left_as_it_is(
+    made: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    """What grows beside it takes the place of `index/` itself, not of what a link leads to."""
+    for name in ("own", "other"):
+        with open_writer(tmp_path / name) as writer:
+            writer.append(Message("T", b"x", keys="k"))
+    index = tmp_path / "own" / "index"
+    shutil.rmtree(index)
+    made(index, tmp_path / "other" / "index")
+    before = contents(tmp_path)
+    with pytest.raises(StoreError, match="index: is"):
+        open_writer(tmp_path / "own")
+    assert contents(tmp_path) == before

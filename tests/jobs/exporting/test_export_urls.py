@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from reput.jobs.export import export, verify_export
-from reput.jobs.exporting import store_target as export_store
 from reput.jobs.exporting.delta_rs import DeltaRs, _storage
 from reput.jobs.exporting.delta_target import export_delta
 from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
+from reput.jobs.outputs.staging_folder import Temporary
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.s3 import S3Storage
 from tests.damaged import damaged, messages
@@ -130,4 +130,4 @@ def test_one_that_fails_leaves_no_store_at_a_url(
     assert os.listdir(tmp_path / "temporary") == []
     run(store, out, "rocketmq")  # takes what the failed one left for what it is
     assert table(out, rocketmq="5.3.3").num_rows == 60
-    assert export_store._TEMPORARY not in str(os.listdir(tmp_path / "temporary"))
+    assert Temporary.EXPORT_STORE not in str(os.listdir(tmp_path / "temporary"))

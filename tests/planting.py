@@ -198,9 +198,11 @@ def due(bugs: Iterable[Bug], tree: sources.Tree | None = None) -> list[Bug]:
 
 
 def _digest(bug: Bug, tree: sources.Tree) -> str:
-    files = [bug.path, *(word.partition("::")[0] for word in bug.tests)]
-    reported = repr((bug._replace(module=bug.path), [tree.blobs.get(path) for path in files]))
-    return hashlib.sha1(reported.encode()).hexdigest()[:8]
+    """Of the rule's own function or class, and of its tests' files."""
+    name = bug.module.partition("::")[2].partition(".")[0]
+    code = tree.part(bug.path, name) if name else tree.whole(bug.path)
+    files = [tree.blobs.get(word.partition("::")[0]) for word in bug.tests]
+    return hashlib.sha1(repr((bug, code, files)).encode()).hexdigest()[:8]
 
 
 class _Planting:

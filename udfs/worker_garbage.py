@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from reput.udfs.schemas import Task
 
+_AT_START = gc.get_freeze_count()  # Python 3.12 itself begins with some hundreds
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -29,6 +31,6 @@ def settle() -> None:
     """Leave all objects that exist now out of later collections, once in a process; in Spark
     workers only, as any other program decides this itself.
     """
-    if "pyspark.worker" in sys.modules and not gc.get_freeze_count():
+    if "pyspark.worker" in sys.modules and gc.get_freeze_count() <= _AT_START:
         gc.collect()
         gc.freeze()

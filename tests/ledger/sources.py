@@ -1,33 +1,32 @@
-"""What a test's file depends on, as it is now: by the names in its text, rather too much."""
+"""What a test's file depends on, as it is now: by the names in its text, rather too much.
+
+Not whole files: of those that it imports the parts that it uses, and what those use in turn.
+"""
 
 import ast
 import hashlib
 import re
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.ledger import code
+from tests.ledger import parts
 
 ROOT = Path(__file__).parents[2]
 _HERE = "tests/ledger/"
-_PACKAGES = r"(?:reput|tests|scripts|benchmarks)"
-# a module's name anywhere: imports, and strings that name one to patch or to load
-_NAMED = re.compile(rf"\b{_PACKAGES}(?:\.\w+)+")
-_FROM = re.compile(rf"^\s*from\s+({_PACKAGES}[\w.]*)\s+import\s+(?:\(([^)]*)\)|(.*))", re.M)
-_WHOLE = re.compile(r"^\s*import reput$|[\"']reput[\"']|-m reput\b", re.M)
-_FIXTURE = re.compile(r"@pytest\.fixture([^\n]*)\n(?:async )?def (\w+)")
 # what a test reads that is no module, by the first word of its path
 _REPORTED = re.compile(
     r"[\"'/](docs|scripts|notebooks|benchmarks|conf|requirements|\.ci|\.github|Makefile|databricks\.yml"
     r"|mkdocs\.yml|pyproject\.toml|spark-submit\.sh|[A-Z]+\.md)\b"
 )
 _SPARK = re.compile("spark", re.IGNORECASE)
-_ON_SPARK = ("jobs/spark/", "jobs/engines/spark_engine.py")
+_ON_SPARK = ("jobs/spark/session.py", "jobs/engines/spark_engine.py")
 # Helpers that start Spark for fixtures alone, and quote what names it.
 _FOR_FIXTURES = ("tests/rocketmq/engines.py", "tests/jobs/sources/delta_session.py")
 _PAGE = re.compile(r"\bdocs(?:/|\" / \")([\w/-]+\.md)\b")
-_EVERYTHING = ("reput/__init__.py", "reput/__main__.py", "jobs/cli.py")
+_ALL = "*"  # in the place of a part's name: all parts, and what the module imports
+_FRONT, _COMMAND_LINE = "reput/__init__.py", "jobs/cli.py"
 
 
 def commit(root: Path = ROOT) -> str | None:
@@ -68,54 +67,143 @@ def blobs(root: Path) -> dict[str, str]:
 
 
 class Tree:
-    """The files as they are now, and which of them a test's file depends on."""
+    """The files as they are now, and which parts of them a test's file depends on."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self.blobs = code.names(root, blobs(root))
-        self._modules = {_module(path): path for path in self.blobs if path.endswith(".py")}
-        self._locked = [path for path in self.blobs if path.endswith(".lock")]
+        self.blobs = blobs(root)
+        self._parts = parts.read(root, self.blobs)
+        self._modules = {_module(path): path for path in self._parts}
         self.digest = cache(self._digest)
         self.uses = cache(self._direct)
         self._text = cache(lambda path: (root / path).read_text("utf-8"))
         self._names_spark = cache(lambda path: bool(_SPARK.search(self._text(path))))
-        self._words = cache(lambda path: set(re.findall(r"[\w-]+", self._text(path))))
+        self._beside = cache(lambda path: [*self._pages(path), *self._data(path)])
+        self._resolved = cache(self._resolve)
 
     def _digest(self, path: str) -> str:
-        """Eight digits that change whenever a file changes on which this test's file depends."""
-        got = "".join(f"{each} {self.blobs[each]}\n" for each in sorted(self.closure(path)))
+        """Eight digits that change whenever something changes on which this test's file depends."""
+        found = self.reach(path)
+        got = "".join(f"{each} {self._name_of(*each, path)}\n" for each in sorted(found))
         return hashlib.sha1(got.encode()).hexdigest()[:8]
+
+    def _name_of(self, file: str, name: str, path: str) -> str:
+        """Git's name of a file, the digest of a part."""
+        return self.blobs[file] if file == path else self.part(file, name)
+
+    def part(self, file: str, name: str = "") -> str:
+        """The digest of a module's part: of its code, not its comments. For another file git's name
+        of it, "" where there is none.
+        """
+        if file not in self._parts:
+            return self.blobs.get(file, "")
+        part = self._parts[file].parts.get(name)
+        return part.digest if part else ""
+
+    def whole(self, file: str) -> str:
+        """The digest of all of a module's code; of another file as `part`."""
+        names = self._parts[file].parts if file in self._parts else [""]
+        return " ".join(self.part(file, name) for name in names)
 
     def closure(self, path: str) -> set[str]:
         """All files that a test's file depends on, itself too."""
-        found: set[str] = set()
-        self._follow([path, *self._conftests(path), *self._locked], found, path)
-        if "jobs/cli.py" in found:
-            self._follow(self._commands(found), found, path)
-        if path.startswith("tests/") and not self._starts_spark(path, found):
-            found = {each for each in found if not each.startswith(_ON_SPARK)}
+        return {file for file, _ in self.reach(path)}
+
+    def reach(self, path: str) -> set[tuple[str, str]]:
+        """All that a test's file depends on: parts of Python files, ("docs/x.md", "") of others."""
+        found = self._follow(path, ())
+        if path.startswith("tests/") and not self._starts_spark(path, {file for file, _ in found}):
+            found = self._follow(path, _ON_SPARK)
         return found
 
-    def _follow(self, waiting: list[str], found: set[str], path: str) -> None:
+    def _follow(self, path: str, without: tuple[str, ...]) -> set[tuple[str, str]]:
+        found: set[tuple[str, str]] = set()
+        waiting = [(path, _ALL)]
+        waiting += [(each, "") for each in self.blobs if each.endswith(".lock")]
+        words: set[str] = set()
         while waiting:
-            each = waiting.pop()
-            if each.startswith(_HERE) and not path.startswith(_HERE):
-                continue  # the ledger only watches
-            if each not in found and each in self.blobs:
+            while waiting:
+                each = waiting.pop()
+                if each in found or each[0] not in self.blobs or each[0].startswith(without or "/"):
+                    continue
+                if each[0].startswith(_HERE) and not path.startswith(_HERE):
+                    continue  # the ledger only watches
                 found.add(each)
-                if each.endswith(".py") and not (each.endswith("/conftest.py") and each != path):
-                    waiting += self.uses(each)
+                waiting += self._used(*each)
+                if each[0] in self._parts and each[0].startswith("tests/"):
+                    part = self._parts[each[0]].parts.get(each[1])
+                    words.update(part.words if part else ())
+            waiting = [each for each in self._asked(path, found, words) if each not in found]
+            waiting = [each for each in waiting if each[0] in self.blobs]
+            waiting = [each for each in waiting if not each[0].startswith(without or "/")]
+        return found
 
-    def _commands(self, found: set[str]) -> list[str]:
-        """The commands that a test or its helpers name: jobs/cli.py imports what is asked for."""
-        tests = [each for each in found if each.startswith("tests/") and each.endswith(".py")]
-        words = {word for each in tests for word in self._words(each)}
-        commands = re.compile(r"jobs/(\w+)\.py")
-        return [
-            each
-            for each in self.blobs
-            if (name := commands.fullmatch(each)) and words & {name[1], name[1].replace("_", "-")}
-        ]
+    def _asked(
+        self, path: str, found: set[tuple[str, str]], words: set[str]
+    ) -> Iterator[tuple[str, str]]:
+        """What words ask for: fixtures of the conftests above, commands of the command line."""
+        for conftest in self._above(path):
+            for name, part in self._parts[conftest].parts.items():
+                if not part.fixture or part.fixture == "autouse" or f"@{name}" in words:
+                    yield conftest, name
+        if any(file == _COMMAND_LINE for file, _ in found):
+            yield _COMMAND_LINE, _ALL
+            for each in self._parts:
+                command = re.fullmatch(r"jobs/(\w+)\.py", each)
+                if command and words & {command[1], command[1].replace("_", "-")}:
+                    yield each, _ALL
+
+    def _used(self, path: str, name: str) -> list[tuple[str, str]]:
+        """What a part of a file uses, and what any part of it has read or run."""
+        if path not in self._parts:
+            return []
+        module, found = self._parts[path], [(path, "")]
+        if name == _ALL and path != _FRONT:  # that loads each of its names when it is asked for
+            found += [(path, each) for each in module.parts]
+            for dotted in module.passed_on:
+                found += self._named(dotted)
+        if name == "":
+            found += [(each, "") for each in self._beside(path)]
+        part = module.parts.get(name)
+        for used in part.uses if part else ():
+            found += self._resolved(path, used)
+        if part and part.command_line:
+            found.append((_COMMAND_LINE, _ALL))
+        return found
+
+    def _resolve(self, path: str, used: str) -> list[tuple[str, str]]:
+        """What a name with its attributes stands for in a module."""
+        first, _, rest = used.partition(".")
+        own = self._parts[path]
+        if first in own.parts:
+            return [(path, first)]
+        if first in own.imports:
+            return self._named(f"{own.imports[first]}.{rest}".rstrip("."))
+        return self._named(used) if rest else []
+
+    def _named(self, dotted: str) -> list[tuple[str, str]]:
+        """What a dotted name stands for: a part, or all of a module; nothing if none of ours."""
+        module, rest = dotted, ""
+        while module and module not in self._modules:
+            module, _, last = module.rpartition(".")
+            rest = f"{last}.{rest}".rstrip(".")
+        if not module:
+            return []
+        path, name = self._modules[module], rest.partition(".")[0]
+        here = self._parts[path]
+        if not name:
+            return [(path, _ALL)]
+        if name in here.parts:
+            return [(path, name)]
+        if name in here.imports:
+            return [(path, ""), *self._resolved(path, rest)]
+        return [(path, _ALL)]
+
+    def _direct(self, path: str) -> list[str]:
+        """The files that a file uses itself."""
+        names = [_ALL, "", *self._parts[path].parts] if path in self._parts else []
+        found = [file for name in names for file, _ in self._used(path, name)]
+        return [each for each in dict.fromkeys(found) if each != path]
 
     def _starts_spark(self, path: str, found: set[str]) -> bool:
         """Whether a test, or a helper of its, names Spark, or a fixture that does."""
@@ -149,48 +237,24 @@ class Tree:
         above = ((folder / "conftest.py").as_posix() for folder in Path(path).parents)
         return [each for each in above if each in self.blobs]
 
-    def _conftests(self, path: str) -> list[str]:
-        """Each conftest above a test, and what it uses where the test names one of its fixtures."""
-        found = []
-        words = set(re.findall(r"\w+", self._text(path)))
-        for conftest in self._above(path):
-            found.append(conftest)
-            fixtures = _FIXTURE.findall(self._text(conftest))
-            if any("autouse" in how or name in words for how, name in fixtures):
-                found += self.uses(conftest)
-        return found
-
-    def _direct(self, path: str) -> list[str]:
+    def _pages(self, path: str) -> Iterator[str]:
+        """What a test or its helper reads that is no module, by the words of its text."""
+        if not path.startswith("tests/") or path not in self._parts:
+            return
         text = self._text(path)
-        names = _NAMED.findall(text)
-        for package, several, one in _FROM.findall(text):
-            names += [f"{package}.{name}" for name in re.findall(r"\w+", several or one)]
-        found = {self._file(name) for name in names}
-        if _WHOLE.search(text) and path.startswith("tests/"):
-            found.update(_EVERYTHING)
-        if path.startswith("tests/"):
-            got = set(_REPORTED.findall(text))
-            pages = _PAGE.findall(text)
-            if len(pages) == len(re.findall(r"\bdocs\b", text)):
-                got.discard("docs")  # it names each page that it reads
-                found.update(f"docs/{page}" for page in pages)
-            found.update(each for each in self.blobs if each.partition("/")[0] in got)
-        return [*(each for each in found if each), *self._data(path)]
-
-    def _file(self, name: str) -> str | None:
-        """The file of the longest part of a dotted name that is a module."""
-        while name:
-            if name in self._modules:
-                return self._modules[name]
-            name = name.rpartition(".")[0]
-        return None
+        got = set(_REPORTED.findall(text))
+        pages = _PAGE.findall(text)
+        if len(pages) == len(re.findall(r"\bdocs\b", text)):
+            got.discard("docs")  # it names each page that it reads
+            yield from (f"docs/{page}" for page in pages)
+        yield from (each for each in self.blobs if each.partition("/")[0] in got)
 
     def _data(self, path: str) -> list[str]:
         """What is no Python and lies beside a module or below, but not in another package, if the
         module has its name, its ending, or the name of the folder there.
         """
         folder = Path(path).parent.as_posix()
-        if folder in (".", ""):
+        if folder in (".", "") or path not in self._parts:
             return []
         text = self._text(path)
         return [

@@ -7,13 +7,15 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from reput.jobs.spark.java import NoJavaError, find_java_home
 from tests.rocketmq.build import _locked, cache_folder, java
 
 SOURCES = Path(__file__).parent / "minidfs"
+_NEWEST_JAVA = 23  # Hadoop 3.4 asks a security manager who calls; from 24 on there can be none
 JAVA_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
                 "--add-opens=java.base/java.lang=ALL-UNNAMED")  # fmt: skip
 
@@ -30,6 +32,9 @@ def missing() -> str | None:
     """Why there can be no mini-cluster here, or None if there can."""
     if shutil.which(java()) is None:
         return "no Java: Hadoop cannot run"
+    with suppress(NoJavaError):
+        if (version := find_java_home().version) > _NEWEST_JAVA:
+            return f"Hadoop 3.4 does not run on Java {version}"
     if _built().is_dir() or shutil.which("mvn"):
         return None
     return "no Maven (mvn), and no mini-cluster of Hadoop built before in the cache"

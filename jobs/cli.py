@@ -135,8 +135,8 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
 
         code = ending(error, _in_json(words))
     finally:
-        if own_process and "reput.jobs.engines.forking" in sys.modules:
-            from reput.jobs.engines.forking import let_go
+        if own_process and "reput.jobs.engines.worker_processes" in sys.modules:
+            from reput.jobs.engines.worker_processes import let_go
 
             let_go()
     return flush(code)

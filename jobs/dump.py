@@ -32,7 +32,7 @@ from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.describe.tiered_index import describe_tiered_index
-from reput.store_format.discover.in_rocksdb import has_database
+from reput.store_format.discover.databases import has_database
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt

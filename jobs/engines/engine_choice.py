@@ -70,7 +70,7 @@ def start_early(words: Sequence[str]) -> None:
     spark = ("--engine", "--master", "-h", "--help")
     if session_given() or any(word.startswith(spark) for word in words):
         return
-    from reput.jobs.engines.forking import prepare
+    from reput.jobs.engines.worker_processes import prepare
 
     with suppress(EngineFailed):  # a command that needs the workers raises it again
         prepare()
@@ -93,7 +93,7 @@ def command_engine(
     settings: further settings of a local Spark session.
     """
     if chosen(engine, master) == LOCAL:
-        from reput.jobs.engines.forking import let_go, prepare
+        from reput.jobs.engines.worker_processes import let_go, prepare
 
         try:
             prepare()

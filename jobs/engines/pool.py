@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.engines.forking import Workers, failures_said, hold, of_workers, prepare
+from reput.jobs.engines.worker_processes import Workers, failures_said, hold, of_workers, prepare
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from reput.broker.change.install import Apart, SetFile
 from reput.store_format.discover.config_folder import config_table
-from reput.store_format.discover.in_rocksdb import config_in_rocksdb, has_rows
+from reput.store_format.discover.databases import config_in_rocksdb, has_rows
 from reput.store_format.disk.local_files import FixedFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG

@@ -12,7 +12,7 @@ from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
-from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, RETRY_PREFIX

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.jobs.in_place.convert_config import config_as_json
-from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.discover.databases import config_in_rocksdb
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.names import CONFIG

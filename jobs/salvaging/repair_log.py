@@ -12,7 +12,7 @@ from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
 from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
-from reput.store_format.discover.in_rocksdb import has_database
+from reput.store_format.discover.databases import has_database
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.protocol import StagingStorage

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config_folder import configured_topics
-from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT

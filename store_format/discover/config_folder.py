@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.discover.databases import config_in_rocksdb
 from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes

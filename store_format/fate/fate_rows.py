@@ -14,8 +14,8 @@ from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
 from reput.store_format.fate.gather_few import gather_few
-from reput.store_format.fate.in_rocksdb import half_rows, with_timers
 from reput.store_format.fate.marks import NONE
+from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog

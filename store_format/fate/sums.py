@@ -20,7 +20,7 @@ from reput.store_format.fate.fate_rows import (
     transaction_row,
 )
 from reput.store_format.fate.gather import Gathered, Marks
-from reput.store_format.fate.in_rocksdb import half_rows, with_timers
+from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 

@@ -5,9 +5,9 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
-from reput.store_format.discover.committed import committed
+from reput.store_format.discover.committed_index import committed
+from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.file_sizes import FileSizes
-from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.one_record import Record

@@ -69,7 +69,7 @@ BUGS = (
     Bug("what lies behind the committed index is left out", "jobs/opening/plan.py::make_plan",
         "    if agreed is not None and (limit is None or agreed.end < limit):\n", "    if False:\n",
         ("tests/jobs/test_convert_dledger.py",)),
-    Bug("after a kill the queues know how far a group has come", "store_format/discover/committed.py::committed",
+    Bug("after a kill the queues know how far a group has come", "store_format/discover/committed_index.py::committed",
         "            end = max([end, *(tail.end for tail in queue_tails(*derived))])\n", "            pass\n",
         ("tests/store_format/log/test_dledger.py", "tests/jobs/test_convert_dledger.py")),
     Bug("all bytes of a record are copied", "store_format/kernels/blocks.py::copy_bytes",

@@ -27,7 +27,7 @@ def children() -> list[int]:
     """Processes that the process which forks workers has: all that are left, of all engines."""
     from multiprocessing import forkserver
 
-    from reput.jobs.engines.forking import prepare
+    from reput.jobs.engines.worker_processes import prepare
 
     prepare()
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]

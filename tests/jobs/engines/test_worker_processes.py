@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.engines.forking import failures_said, hold, of_workers
+from reput.jobs.engines.worker_processes import failures_said, hold, of_workers
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import rocksdict
 
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered
-from reput.store_format.fate.in_rocksdb import half_rows, with_timers
+from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.rocksdb.services import HALVES, TIMERS, HalfRows

@@ -24,6 +24,7 @@ _SPARK = re.compile("spark", re.IGNORECASE)
 _ON_SPARK = ("jobs/spark/session.py", "jobs/engines/spark_engine.py")
 # Helpers that start Spark for fixtures alone, and quote what names it.
 _FOR_FIXTURES = ("tests/rocketmq/engines.py", "tests/jobs/sources/delta_session.py")
+_OF_A_PAGE = re.compile(r"^```.*?^```|^#+ [^\n]*|`[^`\n]+`|\]\([^)]*\)", re.M | re.S)
 _PAGE = re.compile(r"\bdocs(?:/|\" / \")([\w/-]+\.md)\b")
 _ALL = "*"  # in the place of a part's name: all parts, and what the module imports
 _FRONT, _COMMAND_LINE = "reput/__init__.py", "jobs/cli.py"
@@ -78,6 +79,7 @@ class Tree:
         self.uses = cache(self._direct)
         self._text = cache(lambda path: (root / path).read_text("utf-8"))
         self._names_spark = cache(lambda path: bool(_SPARK.search(self._text(path))))
+        self._page = cache(self._page_digest)
         self._beside = cache(lambda path: [*self._pages(path), *self._data(path)])
         self._resolved = cache(self._resolve)
 
@@ -92,13 +94,20 @@ class Tree:
         return self.blobs[file] if file == path else self.part(file, name)
 
     def part(self, file: str, name: str = "") -> str:
-        """The digest of a module's part: of its code, not its comments. For another file git's name
-        of it, "" where there is none.
+        """The digest of a module's part: of its code, not its comments. Of a page what tests look
+        at; for another file git's name of it, "" where there is none.
         """
+        if file.endswith(".md") and file in self.blobs:
+            return self._page(file)
         if file not in self._parts:
             return self.blobs.get(file, "")
         part = self._parts[file].parts.get(name)
         return part.digest if part else ""
+
+    def _page_digest(self, path: str) -> str:
+        """Of a page's headings, links, examples and what it names, not of its prose and numbers."""
+        named = sorted(set(_OF_A_PAGE.findall(self._text(path))))
+        return hashlib.sha1("\n".join(named).encode()).hexdigest()[:12]
 
     def whole(self, file: str) -> str:
         """The digest of all of a module's code; of another file as `part`."""

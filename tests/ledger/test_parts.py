@@ -92,3 +92,20 @@ def test_a_file_that_is_half_edited_counts_whole(tmp_path: Path) -> None:
     assert Tree(tmp_path).digest("tests/test_it.py") == before
     names.write_text("def first(:\n")
     assert Tree(tmp_path).digest("tests/test_it.py") != before
+
+
+def test_of_a_page_only_what_tests_look_at_counts(tmp_path: Path) -> None:
+    page = tmp_path / "docs/use.md"
+    page.parent.mkdir()
+    page.write_text(
+        "# Use\n\nIt takes 3 s: `reput make`.\n\n```sh\nreput make\n```\n[more](more.md)\n"
+    )
+    reached(tmp_path, "PAGE = 'docs/use.md'\n")
+    first = Tree(tmp_path).digest("tests/test_it.py")
+    page.write_text(page.read_text().replace("It takes 3 s", "Now it takes 2 s"))
+    assert Tree(tmp_path).digest("tests/test_it.py") == first
+    for word in ("# Use", "`reput make`", "\nreput make\n", "more.md"):
+        text = page.read_text()
+        page.write_text(text.replace(word, word.replace("e", "a")))
+        assert Tree(tmp_path).digest("tests/test_it.py") != first, word
+        page.write_text(text)

@@ -158,7 +158,7 @@ class Tree:
         if any(file == _COMMAND_LINE for file, _ in found):
             yield _COMMAND_LINE, _ALL
             for each in self._parts:
-                command = re.fullmatch(r"jobs/(\w+)\.py", each)
+                command = re.fullmatch(r"jobs/(\w+)(?:/__init__)?\.py", each)
                 if command and words & {command[1], command[1].replace("_", "-")}:
                     yield each, _ALL
 

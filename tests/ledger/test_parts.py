@@ -27,6 +27,7 @@ PRODUCT = {
     "store_format/names.py": "def first(): ...\ndef second(): ...\n",
     "jobs/late.py": "def late(name): ...\ndef later(): ...\n",
     "jobs/other.py": "def other(): ...\n",
+    "jobs/wait/__init__.py": "def run(arguments): ...\n",
     "jobs/cli.py": "def main(words): ...\n",
     "tests/conftest.py": (
         "import pytest\nfrom reput.jobs.other import other\n"
@@ -74,6 +75,10 @@ CLI = {"jobs/cli.py:main"}
             {*CLI, *MAKE, *RULE, "jobs/make.py:run"},
         ),
         ("from tests.helper import on_command_line\n", CLI),
+        (
+            "from tests.helper import on_command_line\nWORDS = 'wait store'\n",
+            {*CLI, "jobs/wait/__init__.py:run"},
+        ),
         # a module that is handed on may be asked for anything
         ("from reput.jobs import late\nprint(late)\n", {"jobs/late.py:late", "jobs/late.py:later"}),
     ],

@@ -175,6 +175,7 @@ def test_of_what_starts_spark_only_a_test_that_names_it_depends() -> None:
     for path in ("tests/rocketmq/test_chains.py", "tests/jobs/serve/test_groups.py"):
         assert session not in tree.closure(path)
     assert "jobs/engines/local_engine.py" in tree.closure("tests/rocketmq/test_chains.py")
+    assert "broker/serving/pop.py" in tree.closure("tests/rocketmq/test_popped.py")
 
 
 def test_a_change_of_what_a_test_uses_changes_its_digest(tmp_path: Path) -> None:

@@ -15,13 +15,15 @@ from reput.jobs.spark.session_folder import abandoned_session_folders, remove_se
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text, is_our_folder
+from reput.store_format.disk.scratch_folder import Scratch
 from reput.store_format.names import LOCK, STAGED_INDEX, STAGED_TIMER_LOG
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
-_WITHIN = (f".{Temporary.RECOVER}", *Temporary)
+_TEMPORARY = (*Temporary, *Scratch)
+_WITHIN = (f".{Temporary.RECOVER}", *_TEMPORARY)
 _SHOWN = 5
 
 _HELP = """\
@@ -118,7 +120,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
     local = isinstance(storage, LocalStorage) and not isinstance(storage, VolumeStorage)
     temporary = os.path.abspath(tempfile.gettempdir())
     if local and temporary != about.path:
-        within += [(temporary, prefix) for prefix in Temporary]
+        within += [(temporary, prefix) for prefix in _TEMPORARY]
     for folder, prefix in (*places(storage, about.path), *within):
         for path, gone in staged(storage, folder, prefix):
             if (

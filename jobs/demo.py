@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import tarfile
-import tempfile
 import time
 from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 from reput.jobs.console import voice
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
 from reput.jobs.engines.engine_choice import LOCAL, SPARK
+from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         folder = arguments.keep
         if folder is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reput-demo-"))
+            folder = stack.enter_context(scratch_folder(Scratch.DEMO))
         else:
             try:
                 os.mkdir(folder)

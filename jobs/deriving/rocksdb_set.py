@@ -6,13 +6,14 @@ physical offset up to which the log is dispatched: it dispatches from there on.
 
 import hashlib
 import os
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from reput.jobs.deriving.expired_queues import LastEntry, Queue
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.index_tables import IndexTables
+from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.names import CONSUME_QUEUE
 from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
@@ -84,23 +85,15 @@ def _long(value: int) -> bytes:
     return value.to_bytes(8, "big", signed=True)
 
 
-class _room:  # noqa: N801 (a context manager)
-    """Yields (a local folder: that of staging or a temporary one, name of a new folder in it)."""
-
-    def __init__(self, staging: Staging) -> None:
-        self._staging = staging
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> tuple[str, str]:
-        folder = local_folder(self._staging)
-        if folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="reput-rocksdb-")
-            folder = self._temporary.name
-        return folder, attempt_name("rocksdb")
-
-    def __exit__(self, *_: object) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
+@contextmanager
+def _room(staging: Staging) -> Iterator[tuple[str, str]]:
+    """Yields (a local folder: that of staging or a scratch folder, name of a new folder in it)."""
+    folder, name = local_folder(staging), attempt_name("rocksdb")
+    if folder is not None:
+        yield folder, name
+        return
+    with scratch_folder(Scratch.ROCKSDB) as folder:
+        yield folder, name
 
 
 def _local_path(staging: Staging, folder: str, name: str) -> str:

@@ -9,13 +9,13 @@ database open meanwhile: rows that it has not flushed are not seen.
 import errno
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
+from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, CONSUME_QUEUE
 from reput.store_format.storage.listing import listed
@@ -130,7 +130,7 @@ def open_database(storage: InputStorage, folder: str) -> Database:
     # A killed writer's last rows may be torn. Earlier damage is an error, not the end of the rows.
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     for look in range(_LOOKS):
-        with tempfile.TemporaryDirectory(prefix="reput-rocksdb-") as ours:
+        with scratch_folder(Scratch.ROCKSDB) as ours:
             tables = _snapshot(storage, folder, ours)
             try:
                 families = rocksdict.Rdict.list_cf(ours, options)

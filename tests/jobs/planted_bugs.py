@@ -31,7 +31,7 @@ BUGS = (
     Bug("no segment holds what is before the first", "jobs/salvaging/damage_map.py::segment_of",
         "if at >= 0 and offset", "if offset", ("tests/jobs/salvaging/test_damage_map.py", "-k", "outside")),
     Bug("what a killed installation leaves is known", "jobs/clean.py::_look",
-        "for prefix in Temporary]", "for prefix in (Temporary.CHECK,)]", ("tests/jobs/test_clean.py", "-k", "command_s_folder")),
+        "for prefix in _TEMPORARY]", "for prefix in (Temporary.CHECK,)]", ("tests/jobs/test_clean.py", "-k", "command_s_folder")),
     Bug("an installation holds what it makes", "jobs/install.py::install_set",
         "with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:",
         "with closing(tempfile.TemporaryDirectory()) as made:", ("tests/jobs/test_clean.py", "-k", "an_installation_holds")),

@@ -88,7 +88,8 @@ def test_what_is_left_is_reported_and_goes_when_asked(
     "prefix",
     [
         "reput-catch-up", "reput-check", "reput-compare", "reput-config", "reput-convert-",
-        "reput-export-", "reput-export-store-", "reput-recover", "reput-serve", "reput-verify",
+        "reput-demo", "reput-export-", "reput-export-store-", "reput-recover", "reput-rocksdb",
+        "reput-serve", "reput-table", "reput-verify",
     ],
 )  # fmt: skip
 def test_a_command_s_folder_of_temporary_files_goes(tmp_path: Path, prefix: str) -> None:

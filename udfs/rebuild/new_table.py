@@ -1,8 +1,9 @@
 """A table of a RocksDB in staging. The RocksDB library writes it on a local disk."""
 
 import os
-import tempfile
+from contextlib import ExitStack
 
+from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.storage.rocksdb_tables import TableWriter, table_options
 from reput.udfs.staging import Staging, local_folder, table_file_name
 
@@ -15,15 +16,14 @@ class NewTable:
     def __init__(self, staging: Staging) -> None:
         self._staging, self.name = staging, table_file_name()
         self._writer: TableWriter | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = ExitStack()
         self._path = ""
 
     def __enter__(self) -> "NewTable":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._scratch.close()
 
     def put_rows(self, keys: list[bytes], values: list[bytes]) -> None:
         """Write some rows, whose keys are above all earlier ones."""
@@ -36,15 +36,14 @@ class NewTable:
         if self._writer is None:
             return
         self._writer.finish()
-        if self._temporary is not None:
+        if local_folder(self._staging) is None:
             copy_in(self._staging, self._path, self.name)
 
     def _local_path(self) -> str:
         """A path for the library, which can write local files only."""
         folder = local_folder(self._staging)
         if folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="reput-table-")
-            folder = self._temporary.name
+            folder = self._scratch.enter_context(scratch_folder(Scratch.TABLE))
         return f"{folder}/{self.name}"
 
 

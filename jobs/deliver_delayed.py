@@ -10,7 +10,7 @@ from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, options_of_service
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.opening.progress import Progress
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.count_text import counted, time_text
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
@@ -125,7 +125,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     def question(planned: "tuple[DeliveryPlan, Until, int]") -> str:
         made = planned[0]
         if made.due:
-            return f"deliver {len(made.due)} messages"
+            return f"deliver {counted(len(made.due), 'message')}"
         return "note what was delivered before" if made.levels or made.wheel is not None else ""
 
     report = DeliverReport(store, wanted.time)

@@ -17,6 +17,7 @@ from reput.jobs.console.store_questions import (
     write_table,
 )
 from reput.jobs.console.texts import camel_case
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import NewFile
 
 _BY = ("topic", "hour", "group", "size")
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     by: Sequence[str] = arguments.by
     if file is not None:
         _write(file, by, rows)
-        remark(f"{arguments.output}: {len(rows):,} rows")
+        remark(f"{arguments.output}: {counted(len(rows), 'row')}")
     elif for_programs(arguments):
         writer = RowWriter(arguments)
         for row in rows:

@@ -17,6 +17,7 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.queue_kind import FILES, ROCKSDB
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
 from reput.jobs.outputs.summary import Summary, summary_of
@@ -159,7 +160,7 @@ def _skipped(built: list[Built]) -> list[str]:
         if row["skipped"]:
             skipped[row["folder"]] = skipped.get(row["folder"], 0) + row["skipped"]
     lines = [
-        f"{folder}: {count:,} messages are not in this queue, their queueOffset is below its next "
+        f"{folder}: leaves out {counted(count, 'message')}, for a queueOffset below its next "
         "position (so does RocketMQ)"
         for folder, count in sorted(skipped.items())[:_QUEUES_SHOWN]
     ]

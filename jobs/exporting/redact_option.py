@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.filter.repeats import LEAST, Repeats
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import BODY, BODY_HASH, PROPERTY, Redaction
@@ -42,7 +43,10 @@ def looked_through(
         warnings.append(f"{short:,} redacted values have fewer than {LEAST} bytes: not looked for")
     if not knowing.repeats.texts:
         return knowing
-    left = [f"{name.decode()} ({many:,} messages)" for name, many in sorted(look(knowing).items())]
+    left = [
+        f"{name.decode()} ({counted(many, 'message')})"
+        for name, many in sorted(look(knowing).items())
+    ]
     raw = [text.encode("utf-8", "replace") for text in texts.values()]
     left += [name for n, name in enumerate(texts) if n in knowing.repeats.found_in(raw)]
     if left:

@@ -10,6 +10,7 @@ import numpy as np
 
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
 from reput.store_format.discover.databases import has_rows
@@ -132,9 +133,9 @@ def _waiting(asked: Store, even: Even) -> Iterator[Needed]:
         rows = [row for row in asked.delayed() if row.state in _OPEN_DELAYS]
         if rows:
             first = min(row.physical_offset for row in rows)
-            yield Needed(first, f"{len(rows):,} delayed messages are not delivered yet")
+            yield Needed(first, f"{counted(len(rows), 'delayed message')} not delivered yet")
     if not even.pending:
         halves = [row for row in asked.transactions() if row.state in _OPEN_TRANSACTIONS]
         if halves:
             first = min(row.last_physical_offset for row in halves)
-            yield Needed(first, f"{len(halves):,} half messages are not decided yet")
+            yield Needed(first, f"{counted(len(halves), 'half message')} not decided yet")

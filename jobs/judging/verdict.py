@@ -30,6 +30,7 @@ from reput.jobs.judging.differences import (
 from reput.jobs.judging.rocksdb_index import compare_index
 from reput.jobs.judging.rocksdb_queues import compare_rocksdb
 from reput.jobs.opening.broker_start import dispatched_again_from
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
@@ -85,16 +86,16 @@ class Verdict:
         lines = list(self.rocksdb)
         if self.behind:
             lines.append(
-                f"{len(self.behind):,} derived files end before the log: the broker goes on with "
-                f"them when it starts (or has by now, where it runs)"
+                f"short of the log's end: {counted(len(self.behind), 'derived file')}, with which "
+                f"the broker goes on when it starts (or has by now, where it runs)"
             )
         if self.expired:
             lines.append(
-                f"{len(self.expired):,} files hold expired messages only: RocketMQ's cleaning "
-                f"removes them next"
+                f"{counted(len(self.expired), 'file')} of expired messages only, which RocketMQ's "
+                f"cleaning removes next"
             )
         if self.deleted_topics:
-            lines.append(f"{len(self.deleted_topics):,} topics of the log were deleted")
+            lines.append(f"{counted(len(self.deleted_topics), 'deleted topic')} in the log")
         return lines
 
 

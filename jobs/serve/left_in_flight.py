@@ -7,6 +7,7 @@ from itertools import groupby
 
 from reput.broker.pop.in_flight import CheckPoint, TooManyInFlight
 from reput.broker.serving.broker import Broker
+from reput.jobs.outputs.count_text import counted
 from reput.store_format.notes import Notes
 from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 
@@ -23,9 +24,9 @@ def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
         except TooManyInFlight:
             continue
         taken += len(positions)
-    tell(f"{taken} messages were in flight when the broker ended, and are given again")
+    tell(f"given again: {counted(taken, 'message')} in flight when the broker ended")
     if taken < len(given):
-        tell(f"{len(given) - taken} further ones are too many to be kept")
+        tell(f"not given again: {counted(len(given) - taken, 'message')} more than can be kept")
 
 
 def _is_behind(broker: Broker, row: InFlightRow) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from reput.broker.pop.kept import popped_rows, restore
 from reput.broker.serving.broker import Broker
+from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.discover.config_folder import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
@@ -53,7 +54,7 @@ class OffsetsFile:
     def restore(self, broker: Broker, notes: Notes) -> None:
         """Give a broker the popped messages of the file that `over` has read."""
         if wrong := restore(self._table, broker.in_flight, broker.orders):
-            notes.note(f"{self._file.path}: {wrong} rows of popped messages are left out")
+            notes.note(f"{self._file.path}: left out: {counted(wrong, 'row')} of popped messages")
 
     def write(self, broker: Broker) -> None:
         """Write the file if offsets or popped messages changed. Raises StoreError, OSError."""

@@ -77,7 +77,7 @@ def test_values_of_fewer_than_four_bytes_are_counted_and_not_looked_for() -> Non
         ({b"topic": 1234}, {}, "topic (1,234 messages) too: --keep-repeats leaves all of it"),
         (
             {b"storeHost": 1, b"body": 2}, {},
-            "body (2 messages), storeHost (1 messages) too: "
+            "body (2 messages), storeHost (1 message) too: "
             "--redact body removes bodies, --keep-repeats leaves all of it",
         ),
         (

@@ -108,6 +108,6 @@ def test_delayed_and_half_messages_are_needed_from_the_first_open_one_on() -> No
     found = asked({}, Even(), log)
     assert [each.offset for each in found] == [log.places[1], log.places[3]]
     assert [each.who for each in found] == [
-        "2 delayed messages are not delivered yet", "1 half messages are not decided yet",
+        "2 delayed messages not delivered yet", "1 half message not decided yet",
     ]  # fmt: skip
     assert len(asked({}, Even(delayed=True), log)) == len(asked({}, Even(pending=True), log)) == 1

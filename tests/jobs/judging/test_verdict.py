@@ -89,7 +89,7 @@ def test_after_a_crash_a_broker_makes_the_last_files_anew(whole: Files) -> None:
     report = judged(files)
     assert paths([each.path for each in report.differences]) == [queue(200)]
     assert paths([each.path for each in report.behind]) == [queue(800)]
-    assert any("1 derived files end before the log" in note for note in report.notes)
+    assert any("short of the log's end: 1 derived file," in note for note in report.notes)
 
 
 def test_a_topic_that_was_deleted_misses_no_files(whole: Files) -> None:
@@ -99,7 +99,7 @@ def test_a_topic_that_was_deleted_misses_no_files(whole: Files) -> None:
     del files[queue(0, "Gone")]
     report = judged(files)
     assert report.same
-    assert "1 topics of the log were deleted" in report.notes
+    assert "1 deleted topic in the log" in report.notes
 
 
 def test_files_of_expired_messages_go_next(whole: Files) -> None:

@@ -244,7 +244,7 @@ def test_rows_that_nobody_popped_are_left_out(tmp_path: Path) -> None:
     file.over({}, Notes())
     file.restore(broker, Notes(notes.append))
     assert [each.waiting() for _, _, each in broker.in_flight.all()] == [[5]]
-    assert notes == [f"{path}: {2 * len(wrong) + 1} rows of popped messages are left out"]
+    assert notes == [f"{path}: left out: {2 * len(wrong) + 1} rows of popped messages"]
 
 
 def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_it_comes_again_once_its_time_is_up(tmp_path: Path) -> None:
     notes = list[str]()
     broker = open_broker(ServedSource(str(tmp_path / "store"), "5.3.3"), notes.append)
     take_in_flight(broker, notes.append)
-    assert notes == ["2 messages were in flight when the broker ended, and are given again"]
+    assert notes == ["given again: 2 messages in flight when the broker ended"]
     asked = Asked(broker)
     asked.now = POPPED + 59_999
     assert [each.position for each in pop(asked, "g", "T")] == [4, 5]

@@ -37,6 +37,7 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import StoreError
 from reput.store_format.names import CHECKPOINT, INDEX, is_queue_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
@@ -84,6 +85,10 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
                 summary = _summary(plan, target.path, new, built)
                 publish(staging, built, local.read_bytes(f"{work}/{CHECKPOINT}"), summary, target)
             return about
+        except StoreError as error:
+            if work not in str(error):
+                raise
+            raise StoreError(str(error).replace(work, plan.store)) from None
         finally:
             source.close()
 

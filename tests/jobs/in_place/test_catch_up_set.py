@@ -67,7 +67,7 @@ def test_files_that_the_log_contradicts_are_refused_and_nothing_is_left() -> Non
     raw[180 + 7] ^= 1  # of queue 0's tenth entry, its last: the physicalOffset's lowest byte
     storage.files[path] = bytes(raw)
     before = dict(storage.files)
-    with pytest.raises(StoreError, match="physicalOffset"):
+    with pytest.raises(StoreError, match=f"^{STORE}/consumequeue/T/0: .*physicalOffset"):
         caught_up(storage)
     assert storage.files == before
 

@@ -136,8 +136,9 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
         code = ending(error, _in_json(words))
     finally:
         if own_process and "reput.jobs.engines.worker_processes" in sys.modules:
-            from reput.jobs.engines.worker_processes import let_go
+            from reput.jobs.engines.worker_processes import let_go, remove_semaphores
 
+            remove_semaphores()
             let_go()
     return flush(code)
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import ModuleType
@@ -75,6 +75,14 @@ def let_go() -> None:
             _remove_folder()
             _remove_folder = None
             _forget_server()
+
+
+def remove_semaphores() -> None:
+    """Remove the semaphores of this process, which then ends without Python's own exit (os._exit).
+
+    A signal may leave a pool's behind: multiprocessing's resource tracker would warn of them.
+    """
+    util._run_finalizers(0)  # type: ignore[attr-defined]
 
 
 def hold() -> tuple[Connection, Connection]:

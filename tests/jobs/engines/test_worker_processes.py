@@ -1,6 +1,8 @@
 """What is said when no worker can be started, and what workers are given."""
 
 import os
+import subprocess
+import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -48,3 +50,18 @@ def test_workers_find_our_packages_and_have_no_threads_of_openblas(
     assert given["OPENBLAS_NUM_THREADS"] == "1"
     assert any((Path(folder) / "reput").exists() for folder in given["PYTHONPATH"].split(":"))
     assert os.environ["OPENBLAS_NUM_THREADS"] == "8"
+
+
+def test_a_command_leaves_no_semaphores(tmp_path: Path) -> None:
+    """Python's resource tracker says on standard error what a process has left."""
+    script = (
+        "import sys; from reput.jobs.cli import command; "
+        "from reput.jobs.engines.worker_processes import Workers, prepare; "
+        "prepare(); held = Workers().SimpleQueue(); "
+        "sys.argv = ['reput', 'dump', sys.argv[1]]; command()"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "missing")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "leaked" not in done.stderr
+    assert done.stderr.count("\n") == 1

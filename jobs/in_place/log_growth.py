@@ -52,7 +52,8 @@ class GrowthReader(DataSourceStreamReader):
     def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802 (Spark's name)
         found = dict(_NONE)
         for folder in self.folders:
-            for _name, state in listed(storage_for(folder), folder):
+            storage = storage_for(folder)
+            for _name, state in listed(storage, storage.resolve(folder)):
                 if state is not None:
                     found["bytes"] += state.size
                     found["changed"] = max(found["changed"], state.mtime)

@@ -32,6 +32,7 @@ def test_an_offset_is_the_bytes_of_all_files_and_the_last_change(tmp_path: Path)
     assert reader.latestOffset() == {"bytes": 123, "changed": 9_000}
     segment(other, "3", 0, 10_000)
     assert reader.latestOffset({}, None) == {"bytes": 123, "changed": 10_000}
+    assert GrowthReader([f"file:{one}"]).latestOffset() == {"bytes": 120, "changed": 9_000}
     assert GrowthReader([]).latestOffset() == reader.initialOffset()
 
 

@@ -84,7 +84,7 @@ def test_what_has_expired_is_no_fault(expired: Path) -> None:
     assert [path for path in report.expired if "/index/" in path]
     assert report.expired == run_verify(expired, VERSION, SETTINGS).expired
     assert report.expired == run_recover(expired, VERSION, SETTINGS).expired
-    assert "cleaning removes them next" in " ".join(report.notes)
+    assert "cleaning removes next" in " ".join(report.notes)
     # the last file of a queue, and of the index, is never cleaned
     assert not [path for path in report.expired if "/Idle/" in path]
 

@@ -23,6 +23,14 @@ with scratch_folder(Scratch.ROCKSDB) as folder:
 """
 
 
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder of these tests' own: others may have leftovers in the usual one."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    monkeypatch.setenv("TMPDIR", folder)
+
+
 @pytest.mark.parametrize("prefix", Scratch)
 def test_it_is_private_and_goes(tmp_path: Path, prefix: Scratch) -> None:
     with scratch_folder(prefix) as folder:

@@ -99,12 +99,12 @@ def test_what_cannot_be_cleared_is_named_and_refused(kind: str, tmp_path: Path) 
     with pytest.raises(SettingError) as caught:
         run(store, out, kind, redact=["property:card"])
     assert str(caught.value) == (
-        "--redact: what is redacted stands in body (2 messages), topic (1 messages) too: --redact "
+        "--redact: what is redacted stands in body (2 messages), topic (1 message) too: --redact "
         "body removes bodies, --keep-repeats leaves all of it"
     )
     assert not any(path.is_file() and "manifest" in path.name for path in out.rglob("*"))
     done = run(store, out, kind, redact=["property:card"], keep_repeats=True)
-    assert "stands in body (2 messages), topic (1 messages) too, and stays" in done.warnings[-1]
+    assert "stands in body (2 messages), topic (1 message) too, and stays" in done.warnings[-1]
     run(store, tmp_path / "chosen", kind, redact=["property:card", "body"], topics=["A", "B"])
     assert CARD.encode() not in every_byte(tmp_path / "chosen")
 

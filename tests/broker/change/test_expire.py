@@ -81,6 +81,13 @@ def test_files_of_any_age_go_above_ratios_kept_in_bounds(
         assert most is None or f"more than {most}% (diskSpace" in at.why
 
 
+@pytest.mark.parametrize("disks", [(0.9, 0.1), (0.1, 0.9)])
+def test_either_disk_deletes_files_of_any_age(disks: tuple[float, float]) -> None:
+    settings = ExpirySettings(disk_max_used_space_ratio=95)
+    at = occasion(settings, profile("5.3.3"), 5, disks, manual=False)
+    assert_occasion(at, "90% of the disk is used, more than 85%", any_age=True)
+
+
 @pytest.mark.parametrize(
     ("hour", "log", "queues", "manual", "why", "any_age"),
     [

@@ -98,6 +98,12 @@ def test_records_before_queue_offset_nought_are_a_deleted_topics() -> None:
     assert new.lacking == lacking(2 * SIZE, 1, DELETED)
 
 
+def test_offsets_that_the_queue_has_not_reached_yet_are_a_deleted_topics() -> None:
+    log = log_with([("TB", 50), ("TA", 0), ("TB", 3)])
+    new = found(log, after(2, a=QueueEnd(1, 2 * SIZE)))
+    assert (new.queues, new.lacking) == ({B}, [])
+
+
 @pytest.mark.parametrize(("settled", "records"), [(True, 3), (False, 2)])
 def test_a_last_record_that_may_be_there_in_part_waits(settled: bool, records: int) -> None:
     new = found(in_turns(3), settled=settled)

@@ -63,7 +63,7 @@ BUGS = (
         "        return self.some(order[last])", "        return self.some(order[np.append(True, last[:-1])])",
         referred("queue_offset")),
     Bug("a queue's max row is of the entry that the log has last", _SET + "::queues_database",
-        "max(lasts.get(queue, last), last)", "min(lasts.get(queue, last), last)", referred("any_log")),
+        "max(lasts.get(queue, last), last)", "min(lasts.get(queue, last), last)", referred("rows_place")),
     Bug("the dispatch checkpoint is behind the last record", _SET + "::queues_database",
         'end = max(end, row["end"])', 'end = max(end, row["place"])', made("brokers_own")),
     Bug("a range without an entry has no table", _BUILT + "::BuildTables._built",

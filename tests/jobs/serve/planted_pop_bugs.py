@@ -18,7 +18,7 @@ BUGS = (
     Bug("an infinite number in a row of popped messages is a wrong row", "broker/pop/kept.py",
         "IndexError, OverflowError)", "IndexError)", ("tests/broker/pop/test_kept.py",)),
     Bug("a message that was popped is invisible to its group", _POP + "::_Pop._give",
-        "offset if self.in_order else got.next)", "offset)", _POPS),
+        "offset if self.in_order else got.next)", "offset)", ("tests/broker/serving/test_pop.py", "-k", "names_each")),
     Bug("a handle whose time is over acknowledges nothing", _ACKS + "::_acknowledge",
         "(queue_id, handle.start, handle.pop_time), position", "next(((e.key, position) for *_, e in broker.in_flight.all()), ((0, 0, 0), 0))[0], position", _POPS),
     Bug("a message stays invisible for three days at most", _ACKS + "::change_time",

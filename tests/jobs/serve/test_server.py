@@ -43,6 +43,15 @@ def still_answers(serving: Serving) -> None:
         assert peer.ask(pull(TOPIC, 0, 0)).code == ResponseCode.SUCCESS
 
 
+def answers(serving: Serving) -> bool:
+    try:
+        still_answers(serving)
+    except ConnectionError:  # it has as many connections as it may
+        time.sleep(0.1)
+        return False
+    return True
+
+
 def test_route_pull_and_what_is_refused(peer: Peer, serving: Serving) -> None:
     route = peer.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=TOPIC))
     assert serving.address.encode() in (route.body or b"")
@@ -209,7 +218,9 @@ def test_ten_thousand_connects(store: Path) -> None:
                     with suppress(OSError):  # those beyond the limit are closed
                         each.socket.sendall(frame(pull(TOPIC, 0, 0))[: number % 90])
                 each.socket.close()
-        still_answers(serving)
+        until = time.monotonic() + 60
+        while not answers(serving):  # on a busy machine it has not seen yet that all are gone
+            assert time.monotonic() < until
         assert serving.memory() - before < 16 << 20
         assert serving.end() == (0, "")
 

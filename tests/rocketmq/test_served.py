@@ -71,8 +71,6 @@ def same_to_a_client(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -
         same = [set(normal(each)["messages"]) for each in (theirs, ours)]
         assert same[0] == same[1], step
         _in_order(ours["answer"]["messages"])
-    elif step["do"] == "push" and step.get("least") == 0 and not ours["answer"]["messages"]:
-        pass  # on a busy machine a client may stop before the broker heard how far it had come
     else:
         assert normal(ours) == normal(theirs), step
 
@@ -141,8 +139,6 @@ def same_to_mqadmin(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) ->
         # the rate of messages given, how full the disk is, how far a timer's thread is behind
         same = [_OF_MOMENT.sub(" *", str(normal(each))) for each in (theirs, ours)]
         assert same[0] == same[1]
-    elif step["do"] == "push" and step.get("least") == 0 and not ours["answer"]["messages"]:
-        pass  # on a busy machine a client may stop before the broker heard how far it had come
     else:
         assert normal(ours) == normal(theirs), step
 

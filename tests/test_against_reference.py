@@ -4,6 +4,7 @@ The jobs run in this process (tests.in_process); how the work is cut is drawn al
 Stores that the real RocketMQ wrote are in test_golden.
 """
 
+import struct
 from collections import Counter
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from tests.logs.packed import PackedLog, packed
 from tests.logs.strategies import VERSIONS
 from tests.reference import Derivation, Message, derive, records
 from tests.reference.derive import COMMITTED
-from tests.reference.log import BadRecordError, read_record
+from tests.reference.log import MAGIC_BLANK, BadRecordError, read_record
 from tests.reference.rules import Rules, parse_version
 from tests.seeds import examples
 
@@ -97,17 +98,30 @@ def test_many_logs_of_each_version(version: str) -> None:
     assert len(seen) > 5, seen  # ends of many kinds were met
 
 
-def first_live(log: Log, derivation: Derivation) -> int | None:
-    """Where the first record of a live queue stands after the log's end, looked for at every byte.
+def wrong_blanks(log: Log, end: int) -> list[int]:
+    """Where BLANKs before the log's end stand whose size is not the rest of their segment."""
+    found = []
+    known = records(*log[:3])
+    for base, segment in sorted(log.segments.items()):
+        here = [each for each in known if base <= each.physical_offset < base + len(segment)]
+        at = here[-1].physical_offset + here[-1].size - base if here else 0
+        size, magic = struct.unpack_from(">iI", segment.ljust(at + 8, b"\0"), at)
+        if magic == MAGIC_BLANK and size != len(segment) - at and base + at < end:
+            found.append(base + at)
+    return found
 
-    Its records are sound, in their own places, and stored no earlier than the log's last record. A
-    queue is live if one of them has a queueOffset that it does not have yet.
+
+def first_live(log: Log, end: int) -> int | None:
+    """Where the first record of a live queue stands after `end`, looked for at every byte.
+
+    Its records are sound, in their own places, and stored no earlier than the last record before.
+    A queue is live if one of them has a queueOffset that it does not have yet.
     """
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
     greatest: dict[tuple[str, int], int] = {}
     first: dict[tuple[str, int], int] = {}
     live: set[tuple[str, int]] = set()
-    known = records(*log[:3])
+    known = [each for each in records(*log[:3]) if each.physical_offset < end]
 
     def offset_of(message: Message) -> int | None:
         """The offset in its queue; none where no queue takes it."""
@@ -124,7 +138,7 @@ def first_live(log: Log, derivation: Derivation) -> int | None:
         at = segment.find(b"\xda\xa3\x20")
         while at >= 0:
             place, at = base + at - 4, segment.find(b"\xda\xa3\x20", at + 1)
-            if place <= derivation.end:
+            if place <= end:
                 continue
             try:
                 found = read_record(segment, place - base, place, rules)
@@ -160,7 +174,8 @@ def damaged_logs() -> st.SearchStrategy[PackedLog]:
 
 def check_refusal(log: Log, cut: Cut) -> None:
     derivation = derive(*log)
-    live = first_live(log, derivation)
+    ends = [*wrong_blanks(log, derivation.end), derivation.end]
+    live = next((at for end in ends if (at := first_live(log, end)) is not None), None)
     event("live records follow" if live is not None else "nothing live follows")
     if live is None:
         rebuilt = rebuild_log(log, cut, on_damage=REFUSE)

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from reput.jobs.console.texts import safe
 from reput.jobs.outputs.summary import Summary
 from reput.store_format.names import INDEX
 
@@ -18,7 +19,7 @@ def queue_chart(summary: Summary) -> str:
             entries[queue] = entries.get(queue, 0) + file.entries
     most = max(entries.values(), default=1)
     rows = [
-        f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{escape(queue)}</text>'
+        f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{escape(safe(queue))}</text>'
         f'<rect x="{_LEFT}" y="{y - 11}" width="{max(1, _BAR * count // most)}" height="13" '
         f'fill="#3b6ea5"/>'
         f'<text x="{_LEFT + 10 + _BAR * count // most}" y="{y}">{count:,}</text>'

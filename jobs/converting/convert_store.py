@@ -307,9 +307,10 @@ def _derive(
     try:
         _, warnings = judge_end(job, linked, REFUSE)
     except DamageFound as error:
+        what = error.plain.partition(";")[0]
         raise StoreError(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
-            f"published; `reput check` shows what is wrong with the old one: {error}"
+            f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
     named = derive_files(
         job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired

@@ -14,10 +14,7 @@ from reput.store_format.convert.shared_records import EarlierLog
 from reput.store_format.faults import REFUSE, DamageFound
 from reput.udfs.convert.measure_splits import MEASURED, MeasureSplits, split_queues
 
-_FIRST_THEN = (
-    "`reput repair STORE --output DIR` makes a sound copy of it, which can be converted; "
-    "`reput check` shows all damage"
-)
+_FIRST_THEN = "`reput repair STORE --output DIR` makes a sound copy, which can be converted"
 
 
 class QueueKey(NamedTuple):

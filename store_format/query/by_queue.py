@@ -14,14 +14,13 @@ from reput.store_format.query.by_key import Times, Wants, within
 from reput.store_format.query.gaps import Gap, in_queue, queue_gaps
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.position_from import position_from
 from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.foreign_files import QUEUE_EXT
-from reput.store_format.release.profiles import RELEASES, profile
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
-BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time uses the messages' storeTimestamps
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 
@@ -61,10 +60,10 @@ def by_time(
     def some(queue: Queue) -> Iterator[StoredMessage]:
         first, stop = 0, None
         if begin is not None:
-            first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
+            first = position_from(queue, begin, store.log)
         if end is not None and may_match is not None:
             # messages that are not read cannot show that `end` is passed
-            stop = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES) + 1
+            stop = position_from(queue, end + 1, store.log)
         for message in _entries(store, queue, topic, first, stop, notes, may_match):
             if may_match is None and end is not None and message.store_timestamp > end:
                 return

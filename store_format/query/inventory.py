@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
 from reput.store_format.names import (
@@ -18,10 +17,13 @@ from reput.store_format.names import (
     SYSTEM_TOPICS,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
+from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import Lacking, in_queue, log_gaps
 from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.position_from import position_from
+from reput.store_format.release.profiles import RELEASES, profile
 
+_NEWEST = profile(RELEASES[-1])  # its search for a queue's first message is by bisection
 _KINDS = (
     (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), (SYSTEM_PREFIX, "system"),
 )  # fmt: skip
@@ -107,7 +109,15 @@ class _Sums:
 def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
     """All queues, by topic and id. Messages that queue files lack are counted in the log."""
     if from_log:
-        return _from_log(store, notes)
+        return _with_log(store, _whole_log(store), {}, notes)
+    found, lacking = _of_queues(store, notes)
+    return _with_log(store, lacking, found, notes)
+
+
+def _of_queues(
+    store: OpenedStore, notes: Notes
+) -> tuple[dict[tuple[str, int, bool], _Sums], Lacking]:
+    """What queue files have, and the part of the log that they lack: all of it if one is cut."""
     found: dict[tuple[str, int, bool], _Sums] = {}
     for topic in store.queues.topics():
         for queue_id, batch in store.queues.of(topic):
@@ -117,17 +127,13 @@ def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
                 found[topic, queue_id, batch] = _sums_of(store, queue)
             except BadQueue as error:
                 notes.note(f"{error}; the log is read instead")
-                return _from_log(store, notes)
+                return {}, _whole_log(store)
     if not found:
         notes.note("there are no queues: the log is read instead")
-        return _from_log(store, notes)
+        return {}, _whole_log(store)
     lacking = log_gaps(store, [store.queue(*key) for key in found], notes)
     lacking.note(notes)
-    return _with_log(store, lacking, found, notes)
-
-
-def _from_log(store: OpenedStore, notes: Notes) -> list[QueueRow]:
-    return _with_log(store, _whole_log(store), {}, notes)
+    return found, lacking
 
 
 def _whole_log(store: OpenedStore) -> Lacking:
@@ -149,7 +155,7 @@ def _with_log(
 
 def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
     sums = _Sums()
-    log, first = store.log, max(queue.minimum(store.log.start, BY_STORE_TIMES), 0)
+    log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end = queue.maximum()
     for entries in queue.arrays(first):
         places = entries["physicalOffset"]
@@ -221,27 +227,23 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
-    Queues are bisected, so their lengths do not matter. Messages in no queue are not counted; but
-    of a store without queues the log is read.
+    Queues are bisected, so their lengths do not matter. What they lack is read from the log.
     """
-    rows = [row for row in queues(store, False, notes) if row.messages]
+    found, lacking = _of_queues(store, notes)
+    ends = {key: sums.end for key, sums in found.items() if sums.messages}
+    rows = [row for row in _with_log(store, lacking, found, notes) if row.messages]
     if not rows:
         return []
     begin = min(row.min_timestamp for row in rows)
     width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
     counts: dict[str, list[int]] = {row.topic: [0] * buckets for row in rows}
-    if not store.queues.topics():
-        for message in _whole_log(store).messages(store, notes):
-            into = counts[message.topic]
-            into[min(max(message.store_timestamp - begin, 0) // width, buckets - 1)] += 1
-        rows = []
-    for row in rows:
-        queue = store.queue(row.topic, row.queue_id, row.batch)
-        at = [
-            queue.position_by_time(begin + width * n, Boundary.LOWER, store.log, BY_STORE_TIMES)
-            for n in range(buckets)
-        ]
-        into = counts[row.topic]
-        for number, (first, end) in enumerate(pairwise([*at, queue.maximum()])):
-            into[number] += max(end - first, 0)
+    for (topic, queue_id, batch), end in ends.items():
+        queue = store.queue(topic, queue_id, batch)
+        at = [position_from(queue, begin + width * n, store.log) for n in range(buckets)]
+        into = counts[topic]
+        for number, (first, after) in enumerate(pairwise([*at, end])):
+            into[number] += max(after - first, 0)
+    for message in lacking.messages(store, notes):
+        span = max(message.store_timestamp - begin, 0) // width
+        counts[message.topic][min(span, buckets - 1)] += 1
     return [RateRow(topic, begin, width, tuple(each)) for topic, each in sorted(counts.items())]

@@ -51,6 +51,10 @@ def test_a_topic_s_name_is_text_and_no_markup(topic: str) -> None:
     assert drawn((f"consumequeue/{topic}/0/0", 1))[0][0] == f"{topic}/0"
 
 
+def test_a_character_that_xml_does_not_know_is_escaped() -> None:
+    assert drawn(("consumequeue/a\x00\x1bb/0/0", 1))[0][0] == r"a\x00\x1bb/0"
+
+
 def test_each_queue_has_a_row_of_its_own_within_the_picture() -> None:
     files = [OutputFile(f"consumequeue/T/{n}/0", 20, "", 1) for n in range(3)]
     text = queue_chart(Summary("s", "o", "5.3.3", {}, {}, 0, 0, "", files=files))

@@ -13,7 +13,7 @@ from reput.store_format.faults import DamageFound
 from reput.udfs.staging import Staging
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import STORE, Session, as_text, storage_of
-from tests.logs.encoder import Message
+from tests.logs.encoder import Message, properties
 
 BODY = 88  # where a record's body begins
 
@@ -76,6 +76,14 @@ def test_live_records_behind_damage_are_refused_with_what_to_do(
     assert "--on-damage" not in said + refused.value.plain  # an option that convert lacks
     assert "`reput repair STORE --output DIR` makes a sound copy" in said
     assert "`reput repair STORE --output DIR`" in refused.value.plain
+
+
+def test_the_longest_reason_makes_no_wall_of_an_error() -> None:
+    log = damaged(messages(50))
+    log.flip(4, log.size(4) - len(properties(("KEYS", "k4"))) - 1)  # propertiesLength
+    with pytest.raises(DamageFound, match="propertiesLength the lengths of the parts") as refused:
+        measured(log)
+    assert len(refused.value.plain) <= 280  # and `reput: error: ` before it
 
 
 def test_a_torn_last_record_ends_the_log_with_no_word_of_damage() -> None:

@@ -74,6 +74,18 @@ def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> Non
     assert all("it is read there" in line for line in store.notes.lines)
 
 
+@pytest.mark.parametrize("tags", ["*", "B"])
+@pytest.mark.parametrize(("begin", "end"), [(0, None), (100, None), (None, 390), (100, 10**9)])
+def test_times_are_found_where_queues_name_messages_that_the_log_lost(
+    store: Derived, begin: int | None, end: int | None, tags: str
+) -> None:
+    wanted = timed(store, begin, end, tags=tags)
+    last = store.paths("commitlog")[-1]
+    lost = int(last.rpartition("/")[2])
+    del store.storage.files[last]
+    assert timed(store, begin, end, tags=tags) == [n for n in wanted if store.places[n] < lost]
+
+
 @pytest.mark.parametrize("queues", [(0,), (1,), (0, 1)])
 @pytest.mark.parametrize("file", [0, -1])
 def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(

@@ -127,6 +127,32 @@ def test_rates_count_each_message_once(tmp_path: Path, capsys: Any) -> None:
             ]
 
 
+@pytest.mark.parametrize("kept", [0, 25, 40, None], ids=["empty", "cut", "short", "gone"])
+def test_rates_count_in_the_log_what_a_queue_lacks(
+    kept: int | None, small: Asked, capsys: Any
+) -> None:
+    _, whole, said = asked(capsys, "topics", str(small.path), "--rates", "5")
+    assert not said
+    folder = max((small.path / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    last = max(folder.iterdir())
+    raw = last.read_bytes()
+    last.unlink()
+    if kept is not None:
+        last.write_bytes(raw[:kept])
+    _, rows, said = asked(capsys, "topics", str(small.path), "--rates", "5")
+    assert [sum(row["messages"]) for row in rows] == [sum(row["messages"]) for row in whole]
+    assert said
+
+
+def test_rates_leave_out_entries_beyond_the_log(small: Asked, capsys: Any) -> None:
+    _, before, _ = asked(capsys, "queues", str(small.path))
+    max(small.path.glob("commitlog/*")).unlink()
+    _, rows, _ = asked(capsys, "topics", str(small.path), "--rates", "5")
+    _, after, _ = asked(capsys, "queues", str(small.path))
+    assert sum(row["messages"] for row in before) > sum(row["messages"] for row in after)
+    assert sum(sum(row["messages"]) for row in rows) == sum(r["messages"] for r in after)
+
+
 def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     with small.open() as opened:
         row = max(opened.queues(), key=lambda each: each.messages)

@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
+from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
@@ -156,20 +157,33 @@ def _with_log(
 def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
     sums = _Sums()
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
-    sums.end = queue.maximum()
+    sums.end, spanned = queue.maximum(), 0
     for entries in queue.arrays(first):
         places = entries["physicalOffset"]
         later = entries[places >= log.end]
-        sums.end -= int(later["batchSize"].sum()) if queue.batch else len(later)
-        live = entries[(places >= log.start) & (places < log.end)]
-        sums.messages += int(live["batchSize"].sum()) if queue.batch else len(live)
+        sums.end -= _count(later, queue)
+        within = entries[(places >= log.start) & (places < log.end)]
+        spanned += _count(within, queue)
+        live = within[_is_there(log, within["physicalOffset"])]
+        sums.messages += _count(live, queue)
         sums.bytes += int(live["size"].astype(np.int64).sum())
         if len(live):
             if sums.oldest < 0:
                 sums.oldest = log.store_timestamp(*_place(live[0]))
             sums.newest = log.store_timestamp(*_place(live[-1]))
-    sums.first = sums.end - sums.messages if sums.messages else sums.end
+    sums.first = sums.end - spanned if sums.messages else sums.end
     return sums
+
+
+def _count(entries: Any, queue: Queue) -> int:
+    return int(entries["batchSize"].sum()) if queue.batch else len(entries)
+
+
+def _is_there(log: LogReader, places: Any) -> Any:
+    """For each place in a log with holes whether a segment has it."""
+    starts = np.array([segment.start for segment in log.segments])
+    ends = np.array([segment.end for segment in log.segments])
+    return places < ends[np.searchsorted(starts, places, "right") - 1]
 
 
 def _place(entry: Any) -> tuple[int, int]:
@@ -227,22 +241,26 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
-    Queues are bisected, so their lengths do not matter. What they lack is read from the log.
+    Queues are bisected, so their lengths do not matter. What they lack is read from the log, and
+    all of it is if it has holes.
     """
-    found, lacking = _of_queues(store, notes)
-    ends = {key: sums.end for key, sums in found.items() if sums.messages}
+    if any(a.end < b.start for a, b in pairwise(store.log.segments)):
+        found, lacking = dict[tuple[str, int, bool], _Sums](), _whole_log(store)
+    else:
+        found, lacking = _of_queues(store, notes)
+    spans = {key: (sums.first, sums.end) for key, sums in found.items() if sums.messages}
     rows = [row for row in _with_log(store, lacking, found, notes) if row.messages]
     if not rows:
         return []
     begin = min(row.min_timestamp for row in rows)
     width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
     counts: dict[str, list[int]] = {row.topic: [0] * buckets for row in rows}
-    for (topic, queue_id, batch), end in ends.items():
+    for (topic, queue_id, batch), (first, end) in spans.items():
         queue = store.queue(topic, queue_id, batch)
         at = [position_from(queue, begin + width * n, store.log) for n in range(buckets)]
         into = counts[topic]
-        for number, (first, after) in enumerate(pairwise([*at, end])):
-            into[number] += max(after - first, 0)
+        for number, (here, after) in enumerate(pairwise([*at, end])):
+            into[number] += max(after - max(here, first), 0)
     for message in lacking.messages(store, notes):
         span = max(message.store_timestamp - begin, 0) // width
         counts[message.topic][min(span, buckets - 1)] += 1

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.query.inventory import kind_of
+from reput.store_format.query.by_queue import by_time
+from reput.store_format.query.inventory import kind_of, queues, rates
+from tests.logs import Message as Made
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked
+from tests.store_format.query.derived_stores import Derived
 from tests.store_format.query.stores import asked
 
 
@@ -151,6 +154,21 @@ def test_rates_leave_out_entries_beyond_the_log(small: Asked, capsys: Any) -> No
     _, after, _ = asked(capsys, "queues", str(small.path))
     assert sum(row["messages"] for row in before) > sum(row["messages"] for row in after)
     assert sum(sum(row["messages"]) for row in rows) == sum(r["messages"] for r in after)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, -1])
+def test_what_a_segment_had_is_not_counted_once_it_is_gone(lost: int) -> None:
+    store = Derived([Made("T", n % 2, n // 2, bytes(200), b"", 10 * n) for n in range(1, 41)])
+    del store.storage.files[store.paths("commitlog")[lost]]
+    with store.open() as opened:
+        found, scanned = (queues(opened, from_log, store.notes) for from_log in (False, True))
+        assert found == scanned
+        (row,) = rates(opened, 4, store.notes)
+        messages = [
+            m.store_timestamp for m in by_time(opened, "T", None, (None, None), True, store.notes)
+        ]
+        spans = [(time - row.begin) // row.width for time in messages]
+        assert list(row.messages) == [spans.count(n) for n in range(4)]
 
 
 def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:

@@ -8,7 +8,7 @@ from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
-from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import scan
@@ -51,10 +51,10 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
             continue
         begin = header.begin_offset
         if begin > covered:
-            begin = log.start_of(begin) if begin < log.end else begin
+            first, end = _extent(log, begin)
             start = _first(store, covered, _is_indexed, notes)
-            if start is not None and start < begin:
-                gaps.append((last, begin))
+            if start is not None and start < first:
+                gaps.append((last, end))  # a file that is gone may have had some of its keys
         try:
             record = log.record_at(header.end_offset)
             last, covered = log.start_of(header.end_offset), record.physical_offset + record.size
@@ -65,6 +65,18 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
         covered = max(last, log.start)
     start = _first(store, covered, _is_indexed, notes)
     return gaps if start is None else [*gaps, (start, log.end)]
+
+
+def _extent(log: LogReader, place: int) -> Gap:
+    """[start, stop) of the record at a physical offset, or nothing where the log has none."""
+    try:
+        start = log.start_of(place)
+    except NotInLog:
+        return place, place
+    try:
+        return start, place + log.record_at(place).size
+    except NoRecord:
+        return start, start
 
 
 def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list[Gap]:
@@ -108,8 +120,8 @@ def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, Stored
         return None, None
     try:
         record = log.record_from(at)
-    except NotInLog:
-        return None, None
+    except NotInLog:  # a hole
+        return next((each.start for each in log.segments if each.start > at), None), None
     except NoRecord as error:
         end = log.segment_at(at).end
         if error.fault == Fault.BLANK:

@@ -26,7 +26,7 @@ def made(**last: object) -> Derived:
 
 
 def gaps(store: Derived) -> list[tuple[int, int]]:
-    """The index's gaps by messages: (the first, the one after the last; 40: the log's end)."""
+    """The index's gaps by messages: (first, the one after the last; their number: its end)."""
     with store.open() as opened:
         places = [*store.places, opened.log.end]
         found: list[Gap] = index_gaps(opened, store.notes)
@@ -44,7 +44,8 @@ def test_a_whole_index_has_no_gap() -> None:
     ("files", "wanted"),
     [
         ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
-        ([0], [(0, 7)]), ([2], [(13, 21)]), ([1, 3], [(6, 14), (20, 28)]), ([0, 1], [(0, 14)]),
+        # and some of the message with which the next file begins
+        ([0], [(0, 8)]), ([2], [(13, 22)]), ([1, 3], [(6, 15), (20, 29)]), ([0, 1], [(0, 15)]),
         ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
     ],
 )  # fmt: skip
@@ -82,7 +83,35 @@ def test_what_has_expired_from_the_log_is_no_gap() -> None:
     store.remove("commitlog/00000000000000000000")
     assert gaps(store) == []
     del store.storage.files[store.paths("index")[2]]  # of 14 to 20, of which 20 is left
-    assert gaps(store) == [(SEGMENT, 21)]
+    assert gaps(store) == [(SEGMENT, 22)]
+
+
+def test_an_index_file_that_begins_in_a_hole_of_the_log_leaves_the_rest_to_be_found() -> None:
+    store = Derived(MESSAGES * 2)
+    hole, end = (int(path.rpartition("/")[2]) for path in store.paths("commitlog")[1:3])
+    del store.storage.files[store.paths("commitlog")[1]]
+    begun = [n for n in range(0, 80, 7) if hole <= store.places[n] < end]
+    assert begun
+    del store.storage.files[store.paths("index")[begun[0] // 7 - 1]]
+    found = gaps(store)
+    assert found
+    assert min(start for start, _ in found) < begun[0]
+
+
+def test_a_gap_goes_on_behind_a_hole_of_the_log() -> None:
+    """Between two index files one is gone, and between the log's parts that it was of a segment."""
+    messages = [
+        replace(message, properties=b"") if 14 <= n < 52 else message
+        for n, message in enumerate(MESSAGES * 2)
+    ]
+    store = Derived(messages)
+    hole = store.paths("commitlog")[1]
+    end = int(store.paths("commitlog")[2].rpartition("/")[2])
+    assert store.places[52] > end
+    del store.storage.files[hole], store.storage.files[store.paths("index")[2]]
+    gap = gaps(store)[0]
+    assert gap[0] <= 52
+    assert gap[1] == 52 + 7 + 1
 
 
 def test_an_index_that_is_of_another_log_is_not_used() -> None:

@@ -1,10 +1,11 @@
-"""Whatever files of a store are gone or cut, its queues and its log give the same answers."""
+"""Whatever files of a store are gone or cut, its queues and index answer as its log does."""
 
 import random
 
 import pytest
 
 from reput.store_format.filter.filters import tag_filter
+from reput.store_format.query.by_key import by_key
 from reput.store_format.query.by_queue import by_offset, by_time
 from reput.store_format.query.inventory import QueueRow, queues, rates
 from reput.store_format.query.opened_store import OpenedStore
@@ -57,7 +58,7 @@ def counts(rows: list[QueueRow]) -> list[QueueRow]:
 
 
 class Both:
-    """A store's answers, each through its queues and from its log alone."""
+    """A store's answers, each through its queues or index and from its log alone."""
 
     def __init__(self, store: Derived, opened: OpenedStore) -> None:
         self.notes, self.opened = store.notes, opened
@@ -69,6 +70,15 @@ class Both:
             for scan in (False, True)
         ]
 
+    def by_key(self, topic: str, key: str) -> list[list[StoredMessage]]:
+        def wanted(message: StoredMessage) -> bool:
+            return message.topic == topic and key in message.keys
+
+        return [
+            list(by_key(self.opened, [topic], key, wanted, scan, self.notes))
+            for scan in (False, True)
+        ]
+
     def by_offset(self, topic: str, queue_id: int, *ends: int) -> list[list[StoredMessage]]:
         return [
             list(by_offset(self.opened, topic, queue_id, ends[0], ends[1], scan, self.notes))
@@ -77,7 +87,7 @@ class Both:
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_queues_and_log_answer_alike(seed: int) -> None:
+def test_queues_and_index_answer_as_the_log_does(seed: int) -> None:
     draw = random.Random(seed)
     store, time = drawn(draw)
     hit = damage(store, draw)
@@ -95,6 +105,9 @@ def test_queues_and_log_answer_alike(seed: int) -> None:
                 first = draw.randint(0, 8)
                 queued, logged = both.by_offset(topic, queue_id, first, first + draw.randint(0, 9))
                 assert places(queued) == places(logged), hit
+            for number in range(6):
+                indexed, logged = both.by_key(topic, f"k{number}")
+                assert places(indexed) == places(logged), hit
             _, logged = both.by_time(topic, None, None)
             assert (topic in of_topic) == bool(logged)
             if logged:

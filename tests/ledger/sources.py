@@ -271,6 +271,7 @@ class Tree:
             for each in self.blobs
             if each.startswith(f"{folder}/")
             and not each.endswith((".py", ".md"))
+            and not (each.startswith(_HERE) and each.endswith(".tsv"))  # what the ledger writes
             and any(name in text for name in _names(each.removeprefix(f"{folder}/")))
             and not self._package_between(folder, each)
         ]

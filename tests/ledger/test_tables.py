@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -161,6 +162,10 @@ def test_a_test_depends_on_what_it_imports_and_reads() -> None:
     for path in (crc, kills, judged):
         assert "tests/conftest.py" in path
         assert not [each for each in path if each.startswith("tests/ledger/")]
+    own = tree.closure("tests/ledger/test_tables.py")
+    assert "tests/ledger/sources.py" in own
+    tables = {path for path in own if re.fullmatch(r"tests/ledger/.*\.tsv", path)}
+    assert not tables  # or each fold would make it due again
 
 
 def test_of_what_starts_spark_only_a_test_that_names_it_depends() -> None:

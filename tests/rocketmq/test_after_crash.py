@@ -19,7 +19,7 @@ import pytest
 
 from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
-from tests.rocketmq.driver import Driver
+from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
@@ -113,7 +113,14 @@ def _both(
     sent = _killed(version, store, client, seconds, settled, **OFTEN)
     keys = _keys(sent)
     copy(store, folder / "theirs")
-    theirs = _serve(version, folder / "theirs", client, keys, **OFTEN)
+    try:
+        theirs = _serve(version, folder / "theirs", client, keys, **OFTEN)
+    except JobFailedError as error:
+        # A kill may leave a file without a length, with which RocketMQ starts from 5.1.3 on only.
+        if "the broker refused the store" not in str(error) or not _empty_files(store):
+            raise
+        assert version == "4.9.7"
+        theirs = Served([], [[] for _ in keys])
     copy(store, folder / "ours")
     settings = {**SETTINGS, **OFTEN}
     for name in THOROUGH:
@@ -121,6 +128,11 @@ def _both(
     replace_derived(reput, version, folder / "ours", folder / "derived", settings)
     ours = _serve(version, folder / "ours", client, keys, **OFTEN)
     return sent, theirs, ours
+
+
+def _empty_files(store: Path) -> set[str]:
+    files = (path for path in store.rglob("*") if path.is_file())
+    return {path.name for path in files if not path.stat().st_size} - {"abort", "lock"}
 
 
 def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> None:

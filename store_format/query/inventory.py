@@ -19,7 +19,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
-from reput.store_format.query.gaps import Lacking, in_queue, log_gaps
+from reput.store_format.query.gaps import Gap, Lacking, in_queue, log_gaps
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.position_from import position_from
 from reput.store_format.release.profiles import RELEASES, profile
@@ -120,12 +120,13 @@ def _of_queues(
 ) -> tuple[dict[tuple[str, int, bool], _Sums], Lacking]:
     """What queue files have, and the part of the log that they lack: all of it if one is cut."""
     found: dict[tuple[str, int, bool], _Sums] = {}
+    holes = _holes(store.log)
     for topic in store.queues.topics():
         for queue_id, batch in store.queues.of(topic):
             try:
                 queue = store.queue(topic, queue_id, batch)
                 refuse_cut(store, queue)
-                found[topic, queue_id, batch] = _sums_of(store, queue)
+                found[topic, queue_id, batch] = _sums_of(store, queue, holes)
             except BadQueue as error:
                 notes.note(f"{error}; the log is read instead")
                 return {}, _whole_log(store)
@@ -154,7 +155,7 @@ def _with_log(
     return [sums.row(*key) for key, sums in sorted(found.items())]
 
 
-def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
+def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
     sums = _Sums()
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end, spanned = queue.maximum(), 0
@@ -162,9 +163,11 @@ def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
         places = entries["physicalOffset"]
         later = entries[places >= log.end]
         sums.end -= _count(later, queue)
-        within = entries[(places >= log.start) & (places < log.end)]
-        spanned += _count(within, queue)
-        live = within[_is_there(log, within["physicalOffset"])]
+        live = entries[(places >= log.start) & (places < log.end)]
+        spanned += _count(live, queue)
+        for start, stop in holes:
+            places = live["physicalOffset"]
+            live = live[(places < start) | (places >= stop)]
         sums.messages += _count(live, queue)
         sums.bytes += int(live["size"].astype(np.int64).sum())
         if len(live):
@@ -179,11 +182,9 @@ def _count(entries: Any, queue: Queue) -> int:
     return int(entries["batchSize"].sum()) if queue.batch else len(entries)
 
 
-def _is_there(log: LogReader, places: Any) -> Any:
-    """For each place in a log with holes whether a segment has it."""
-    starts = np.array([segment.start for segment in log.segments])
-    ends = np.array([segment.end for segment in log.segments])
-    return places < ends[np.searchsorted(starts, places, "right") - 1]
+def _holes(log: LogReader) -> list[Gap]:
+    """The physical offsets [start, stop) of missing segments between others."""
+    return [(a.end, b.start) for a, b in pairwise(log.segments) if a.end < b.start]
 
 
 def _place(entry: Any) -> tuple[int, int]:
@@ -244,7 +245,7 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     Queues are bisected, so their lengths do not matter. What they lack is read from the log, and
     all of it is if it has holes.
     """
-    if any(a.end < b.start for a, b in pairwise(store.log.segments)):
+    if _holes(store.log):
         found, lacking = dict[tuple[str, int, bool], _Sums](), _whole_log(store)
     else:
         found, lacking = _of_queues(store, notes)

@@ -21,7 +21,7 @@ from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import copy
+from tests.rocketmq.judge import copy, empty_files
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
 
 pytestmark = pytest.mark.rocketmq
@@ -117,7 +117,7 @@ def _both(
         theirs = _serve(version, folder / "theirs", client, keys, **OFTEN)
     except JobFailedError as error:
         # A kill may leave a file without a length, with which RocketMQ starts from 5.1.3 on only.
-        if "the broker refused the store" not in str(error) or not _empty_files(store):
+        if "the broker refused the store" not in str(error) or not empty_files(store):
             raise
         assert version == "4.9.7"
         theirs = Served([], [[] for _ in keys])
@@ -128,11 +128,6 @@ def _both(
     replace_derived(reput, version, folder / "ours", folder / "derived", settings)
     ours = _serve(version, folder / "ours", client, keys, **OFTEN)
     return sent, theirs, ours
-
-
-def _empty_files(store: Path) -> set[str]:
-    files = (path for path in store.rglob("*") if path.is_file())
-    return {path.name for path in files if not path.stat().st_size} - {"abort", "lock"}
 
 
 def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> None:

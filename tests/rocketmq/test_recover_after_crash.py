@@ -24,7 +24,7 @@ from tests import golden_stores
 from tests.broker.writer.stores import stored_records
 from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.judge import copy
+from tests.rocketmq.judge import copy, empty_files
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 from tests.rocketmq.opened import opens_without_a_change
 from tests.seeds import seeds
@@ -128,10 +128,10 @@ def test_no_crash_needs_a_decision(
         assert about.done, (state, lost)
         assert about.crashed
         opens_without_a_change(version, ours, STORE_SETTINGS)  # type: ignore[arg-type]
-        files = (path for path in theirs.rglob("*") if path.is_file())
-        empty = {path.name for path in files if not path.stat().st_size} - {"abort", "lock"}
         with Driver(version) as driver:
-            found = driver.derive(theirs, STORE_SETTINGS, mode="as-is", may_refuse=bool(empty))
+            found = driver.derive(
+                theirs, STORE_SETTINGS, mode="as-is", may_refuse=bool(empty_files(theirs))
+            )
         if found.get("refused"):  # a file without a length, which RocketMQ takes from 5.1.3 on
             assert version == "4.9.7"
             continue

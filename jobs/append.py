@@ -17,16 +17,17 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     FAILED,
+    TIME_FORMS,
     USAGE,
     WRITES_AS,
     add_broker,
+    milliseconds,
     progress_of,
     setting_layers,
     show,
 )
-from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.streams import complain
-from reput.jobs.console.voice import add_output
+from reput.jobs.console.voice import add_output, remark
 from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
 from reput.jobs.opening.change_refusals import refuse_shared_files, refuse_what_is_no_store

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.options import DAMAGE, DONE, show
+from reput.jobs.console.options import DAMAGE, DONE, TIME_FORMS, milliseconds, show
 from reput.jobs.console.service_options import add_service, options_of_service
-from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.count_text import counted, time_text
 from reput.store_format.faults import StoreError

@@ -5,10 +5,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.older_words import add_older
-from reput.jobs.console.options import DAMAGE, DONE, add_store, engine_for, options_of_job, show
-from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
-from reput.jobs.console.voice import OlderForms
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    TIME_FORMS,
+    add_store,
+    engine_for,
+    milliseconds,
+    options_of_job,
+    show,
+)
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import LOCAL, SPARK, on_engine
 from reput.jobs.opening.progress import Progress
@@ -182,12 +188,14 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_store(parser, on_damage=(), older=OlderForms(_FORMATS, "kind", "--as"))
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument(
-        "--output", dest="to", metavar="DIR", help="absent or empty folder, or its URL"
+    add_store(parser, on_damage=())
+    parser.add_argument(
+        "--output",
+        dest="to",
+        metavar="DIR",
+        required=True,
+        help="absent or empty folder, or its URL",
     )
-    add_older(where, "--to", "--output", dest="to", type=_folder)
     parser.add_argument(
         "--as", dest="kind", choices=_FORMATS, default="parquet",
         help="what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
@@ -201,7 +209,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since", type=milliseconds, metavar="TIME", help=f"stored then or later: {TIME_FORMS}"
     )
     parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before that")
-    add_older(parser, "--from", "--since", dest="since", type=milliseconds)
     parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
     parser.add_argument(
         "--decompress", action="store_true", help="bodies as their producers gave them"
@@ -231,15 +238,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write nothing: compare the export in DIR with the log",
     )
-
-
-def _folder(text: str) -> str:
-    """The folder of `--to`. A time is refused, as other commands had a time after `--to`."""
-    try:
-        milliseconds(text)
-    except argparse.ArgumentTypeError:
-        return text
-    raise argparse.ArgumentTypeError(f"{text} is a time: say --until for it, --output for where")
 
 
 def _settings(delta: bool) -> Mapping[str, str] | None:

@@ -11,20 +11,11 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.console.body_text import body_of, inner_of, inner_row
 from reput.jobs.console.keys_file import read_keys
 from reput.jobs.console.new_files import new_file
-from reput.jobs.console.older_words import add_older
-from reput.jobs.console.options import DONE
+from reput.jobs.console.options import DONE, before, milliseconds, number
 from reput.jobs.console.query_words import refuse_words
-from reput.jobs.console.store_questions import (
-    RowWriter,
-    add_asked_store,
-    asked_store,
-    before,
-    for_programs,
-    milliseconds,
-    number,
-    remark,
-)
+from reput.jobs.console.store_questions import RowWriter, add_asked_store, asked_store, for_programs
 from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import remark
 from reput.jobs.opening.open_store import Store
 from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError, WrongFilter
@@ -97,10 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--until", dest="end", type=before, metavar="TIME", help="stored before that"
-    )
-    add_older(parser, "--from", "--since", dest="begin", type=milliseconds)
-    add_older(
-        parser, "--to", "--until, which leaves TIME itself out", dest="end", type=milliseconds
     )
     parser.add_argument(
         "--max", dest="most", type=number, metavar="N",

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DONE,
+    TIME_FORMS,
     add_broker,
     add_consent,
+    before,
     consent,
     options_of_job,
     progress_of,
     setting_layers,
     show,
 )
-from reput.jobs.console.store_questions import TIME_FORMS, before, milliseconds
 from reput.jobs.console.voice import add_output
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -203,10 +203,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", dest="to_time", type=before, metavar="TIME",
         help=f"none from the first record on that was stored then or later: {TIME_FORMS}",
-    )  # fmt: skip
-    add_older(
-        parser, "--to-time", "--until, which leaves TIME itself out", dest="to_time",
-        type=milliseconds,
     )  # fmt: skip
     parser.add_argument(
         "--follow", action="store_true", help="go on while the source grows, until --idle"

@@ -13,10 +13,10 @@ from reput.jobs.console.store_questions import (
     add_asked_store,
     asked_store,
     for_programs,
-    remark,
     write_table,
 )
 from reput.jobs.console.texts import camel_case
+from reput.jobs.console.voice import remark
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import NewFile
 

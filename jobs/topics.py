@@ -2,8 +2,9 @@
 
 import argparse
 
+from reput.jobs.console.options import number
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
-from reput.jobs.console.store_questions import add_asked_store, number
+from reput.jobs.console.store_questions import add_asked_store
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in

@@ -12,9 +12,9 @@
 # COMMAND ----------
 
 from helpers import Notebook
+from queue_chart import queue_chart
 
 import reput
-from reput.jobs.console.picture import queue_chart
 
 here = Notebook(globals())
 spark = here.spark()

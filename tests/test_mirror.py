@@ -13,7 +13,6 @@ _DECIDES = (
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
 ELSEWHERE = {
-    "broker/writer/one_core.py": "tests/broker/writer/test_flush.py",
     "jobs/engines/arrow_alone.py": "tests/attack/test_planted_modules.py",
     "jobs/engines/preload.py": "tests/jobs/engines/test_local_engine.py",
     "jobs/expire.py": "tests/broker/change/test_expire.py",

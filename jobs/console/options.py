@@ -3,10 +3,13 @@
 import argparse
 import json
 import os
+import re
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reput.jobs.console.kernel_cache import tell_of_first_run
@@ -15,7 +18,6 @@ from reput.jobs.console.store_there import check_discovery, check_store
 from reput.jobs.console.voice import (
     CSV,
     TABLE,
-    OlderForms,
     add_output,
     csv_text,
     first_time,
@@ -38,6 +40,7 @@ from reput.store_format.release.settings import (
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
@@ -56,12 +59,8 @@ they can. `reput help releases` says what differs.
 """
 
 
-def add_store(
-    parser: argparse.ArgumentParser,
-    on_damage: tuple[str, ...] = _ANY_DAMAGE,
-    older: OlderForms | None = None,
-) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option; older: see add_output."""
+def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
+    """Add STORE and its options. on_damage: choices, () for no option."""
     add_store_path(parser)
     add_broker(
         parser,
@@ -85,7 +84,7 @@ def add_store(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    add_output(parser, older=older)
+    add_output(parser)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -222,6 +221,40 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
     one_stream = os.path.sameopenfile(1, 2)
     for_programs = arguments.json or arguments.format == CSV
     return Progress() if is_quiet() or (for_programs and one_stream) else ShownProgress()
+
+
+TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
+_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def milliseconds(text: str) -> int:
+    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
+    with suppress(ValueError):
+        return int(text)
+    ago = _AGO.fullmatch(text)
+    if ago is not None or text == "now":
+        before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
+        return time.time_ns() // 1_000_000 - before
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_FORMS}") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def before(text: str) -> int:
+    """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
+    return milliseconds(text) - 1
+
+
+def number(text: str) -> int:
+    """A whole number, 0 or more."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:

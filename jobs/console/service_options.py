@@ -11,8 +11,7 @@ from reput.jobs.console.options import (
     progress_of,
     setting_layers,
 )
-from reput.jobs.console.store_questions import remark
-from reput.jobs.console.voice import add_output
+from reput.jobs.console.voice import add_output, remark
 from reput.store_format.release.profiles import profile, release_named
 from reput.store_format.release.settings import merge_layers
 

@@ -1,28 +1,22 @@
-"""Shared by commands that answer questions about a store: options, notes, rows, times."""
+"""Shared by commands that answer questions about a store: options and rows."""
 
 import argparse
 import json
 import os
-import re
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reput.jobs.console.options import add_broker, add_store_path, setting_layers
 from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
-from reput.jobs.console.voice import CSV, add_output, csv_text, first_time, is_quiet
+from reput.jobs.console.voice import CSV, add_output, csv_text, is_quiet, remark
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import merge_layers
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
@@ -60,49 +54,6 @@ def asked_store(arguments: argparse.Namespace) -> Store:
 def _progress() -> Progress:
     """Progress on standard error; none if standard output is the same stream."""
     return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
-
-
-def remark(text: str) -> None:
-    """Write a line to standard error, escaped, each text once; nothing with --quiet."""
-    if is_quiet() or not first_time(text):
-        return
-    with suppress(OSError):
-        sys.stderr.write(f"reput: {safe(text)}\n")
-        sys.stderr.flush()
-
-
-TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
-_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-
-def milliseconds(text: str) -> int:
-    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
-    with suppress(ValueError):
-        return int(text)
-    ago = _AGO.fullmatch(text)
-    if ago is not None or text == "now":
-        before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
-        return time.time_ns() // 1_000_000 - before
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_FORMS}") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
-def before(text: str) -> int:
-    """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
-    return milliseconds(text) - 1
-
-
-def number(text: str) -> int:
-    """A whole number, 0 or more."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is negative")
-    return value
 
 
 class RowWriter:

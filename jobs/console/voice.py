@@ -1,6 +1,6 @@
 """Output of every command: how much (`-v`, `--quiet`), in which form, in which colours.
 
-Imports nothing of reput's, to keep `reput --help` fast.
+Imports next to nothing, to keep `reput --help` fast.
 """
 
 import argparse
@@ -10,7 +10,9 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
+
+from reput.jobs.console.texts import safe
 
 TABLE, JSON, CSV = "table", "json", "csv"
 FORMS = (TABLE, JSON, CSV)
@@ -55,31 +57,24 @@ def first_time(text: str) -> bool:
     return new
 
 
+def remark(text: str) -> None:
+    """Write a line to standard error, escaped, each text once; nothing with --quiet."""
+    if is_quiet() or not first_time(text):
+        return
+    with suppress(OSError):
+        sys.stderr.write(f"reput: {safe(text)}\n")
+        sys.stderr.flush()
+
+
 # --- options --------------------------------------------------------------------------------------
 
 
-class OlderForms(NamedTuple):
-    """Values that `--format` took before it meant the same on every command."""
-
-    values: Sequence[str]
-    dest: str
-    now: str  # the option that takes them now
-
-
-def add_output(
-    parser: argparse.ArgumentParser, rows: bool = False, older: OlderForms | None = None
-) -> None:
+def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
     """Add the output options of every command. rows: whether it shows rows, not one object."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):
         def __call__(self, _: Any, namespace: Any, value: Any, option: str | None = None) -> None:
-            if older is not None and value in older.values:
-                from reput.jobs.console.store_questions import remark
-
-                remark(f"--format {value} will go; say {older.now} {value}")
-                setattr(namespace, older.dest, value)
-                return
             if value not in FORMS:
                 raise argparse.ArgumentError(self, f"{value!r}: one of {', '.join(FORMS)}")
             if value != JSON and option == "--format" and getattr(namespace, "json", False):

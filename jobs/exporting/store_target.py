@@ -46,7 +46,7 @@ from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.table.export_parts import MessageSums
 
 _PIECE = 1 << 20
-_INSTEAD = "; --topic chooses others, and --format parquet takes all"
+_INSTEAD = "; --topic chooses others, and --as parquet takes all"
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
 
 

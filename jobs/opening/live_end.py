@@ -49,16 +49,6 @@ def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
     return [s._replace(state=now.get(s.path) or s.state) for s in segments]
 
 
-def may_grow(segments: list[Segment], end: int) -> list[Segment]:
-    """The segments; those that end after `end` may have any mtime from now on.
-
-    A broker may still write to them, and the job must not take them for other files then.
-    """
-    return [
-        s._replace(state=s.state._replace(mtime=ANY_TIME)) if s.end > end else s for s in segments
-    ]
-
-
 def _open(storage: InputStorage, segment: Segment) -> Reader:
     return storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from reput.jobs.opening.live_end import log_end_now, may_grow, states_now
+from reput.jobs.opening.live_end import log_end_now, states_now
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.committed_index import committed
 from reput.store_format.discover.config_folder import topic_attributes
@@ -14,7 +14,14 @@ from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.proven_names import proven_names
 from reput.store_format.log.record_rules import RecordRules, record_rules
-from reput.store_format.log.segments import Finding, Segment, Splits, find_segments, list_segments
+from reput.store_format.log.segments import (
+    Finding,
+    Segment,
+    Splits,
+    find_segments,
+    list_segments,
+    may_grow,
+)
 from reput.store_format.names import COMPACTION, COMPACTION_LOG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era

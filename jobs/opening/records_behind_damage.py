@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from reput.jobs.opening.live_end import may_grow
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import SALVAGE
 from reput.store_format.log.dledger import heads_from
-from reput.store_format.log.segments import Segment
+from reput.store_format.log.segments import Segment, may_grow
 from reput.store_format.log.walk import Step
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings

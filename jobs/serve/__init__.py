@@ -10,10 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers, show
-from reput.jobs.console.store_questions import milliseconds, remark
+from reput.jobs.console.options import (
+    DONE,
+    add_broker,
+    add_store_path,
+    milliseconds,
+    setting_layers,
+    show,
+)
 from reput.jobs.console.store_there import check_store
-from reput.jobs.console.voice import add_output
+from reput.jobs.console.voice import add_output, remark
 from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
 from reput.jobs.serve.slaves import add_slave_arguments, serve_slaves
 from reput.store_format.release.profiles import RELEASES

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from reput.jobs.opening.live_end import may_grow
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.derive.rules import scan_rules
@@ -15,7 +14,7 @@ from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.log.dledger import log_folders
 from reput.store_format.log.record_rules import NO_HEADS
-from reput.store_format.log.segments import find_segments, list_segments
+from reput.store_format.log.segments import find_segments, list_segments, may_grow
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage.local import LocalStorage
 from reput.udfs.table.log_parts import LogPart, LogParts, PartReader

@@ -8,7 +8,13 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.oversize import Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState, InputStorage, Reader, is_back_to_back
+from reput.store_format.storage.protocol import (
+    ANY_TIME,
+    FileState,
+    InputStorage,
+    Reader,
+    is_back_to_back,
+)
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
@@ -232,3 +238,13 @@ class Splits(NamedTuple):
         if first is None:
             first = start if start == segment.start else FIND_FIRST
         return Stretch(segment.start, segment.end, start, end, first)
+
+
+def may_grow(segments: list[Segment], end: int) -> list[Segment]:
+    """The segments; those that end after `end` may have any mtime from now on.
+
+    A broker may still write to them, and the job must not take them for other files then.
+    """
+    return [
+        s._replace(state=s.state._replace(mtime=ANY_TIME)) if s.end > end else s for s in segments
+    ]

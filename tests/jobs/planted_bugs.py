@@ -35,9 +35,7 @@ BUGS = (
     Bug("an installation holds what it makes", "jobs/install.py::install_set",
         "with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:",
         "with closing(tempfile.TemporaryDirectory()) as made:", ("tests/jobs/test_clean.py", "-k", "an_installation_holds")),
-    Bug("a time never becomes an export's folder", "jobs/export.py::add_arguments",
-        'dest="to", type=_folder)', 'dest="to")', ("tests/jobs/console/test_older_words.py",)),
-    Bug("--until itself is not within a query", "jobs/console/store_questions.py::before",
+    Bug("--until itself is not within a query", "jobs/console/options.py::before",
         "    return milliseconds(text) - 1\n", "    return milliseconds(text)\n",
-        ("tests/jobs/console/test_older_words.py",)),
+        ("tests/jobs/console/test_same_words.py",)),
 )  # fmt: skip

@@ -292,7 +292,7 @@ def test_the_command_says_what_it_did(
     store: Path, tmp_path: Path, commands_in_process: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
-    assert main([*words, "--format", "jsonl", "--no-bodies"]) == 0
+    assert main([*words, "--as", "jsonl", "--no-bodies"]) == 0
     assert "messages  60 in 1 file" in capsys.readouterr().out
     assert main([*words, "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"]

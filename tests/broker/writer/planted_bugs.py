@@ -122,9 +122,6 @@ BUGS = (
         "me.done.acquire(timeout=_TURN_SECONDS)", "me.done.acquire()", "test_flush.py -k keeps"),
     Bug("the group commit thread waits for one who is alone", "flush::GroupCommit._tell_before_me",
         "if len(requests) < 2 and not self._requests:", "if False:", "test_flush.py -k alone"),
-    Bug("threads stay on one core afterwards", "one_core::one_core",
-        "    finally:\n        os.sched_setaffinity(0, before)\n", "    finally:\n        pass\n",
-        "test_flush.py -k one_core"),
     Bug("zeros are written over a record", "commit_log::CommitLog._write",
         "        if self._zeros:\n            self._write_zeros_after(self.end + len(data))\n"
         "        self._file.write_at(self.end - self._segment, data)\n",

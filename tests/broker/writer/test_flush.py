@@ -1,7 +1,6 @@
 """When bytes become durable, and who is reported when."""
 
 import errno
-import os
 import threading
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from reput.broker.writer import flush, writer_store
 from reput.broker.writer.appender import Request
 from reput.broker.writer.flush import FlushDue, GroupCommit
-from reput.broker.writer.one_core import one_core
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.disk.local_files import DiskFile, DiskFiles
 from reput.store_format.message.message import Message
@@ -328,27 +326,6 @@ def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.Monke
     group.may_go.set()
     alone.join(5)
     group.stop()
-
-
-def test_threads_on_one_core_and_the_others_as_before() -> None:
-    def cores_of_a_thread() -> set[int]:
-        found: list[set[int]] = []
-        in_threads(1, lambda _: found.append(os.sched_getaffinity(0)))
-        return found[0]
-
-    before = os.sched_getaffinity(0)
-    with one_core():
-        assert len(cores_of_a_thread()) == 1
-    assert os.sched_getaffinity(0) == cores_of_a_thread() == before
-
-
-def test_one_core_does_nothing_where_the_system_has_no_such_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr(os, "sched_setaffinity")
-    before = os.sched_getaffinity(0)
-    with one_core():
-        assert os.sched_getaffinity(0) == before
 
 
 def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:

@@ -128,19 +128,6 @@ def test_forms_that_contradict_each_other(store: str, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["error"]["code"] == 2
 
 
-def test_the_older_values_of_export_s_format_say_what_they_are_called_now(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["export", store, "--output", str(tmp_path / "out"), "--format", "jsonl", "--json"]
-    assert cli.main(words) == 0
-    out, errors = capsys.readouterr()
-    assert json.loads(out)["kind"] == "jsonl"
-    assert "--format jsonl will go; say --as jsonl" in errors
-    row = json.loads((tmp_path / "out/part-00000000.jsonl").read_text("utf-8").splitlines()[0])
-    assert isinstance(row["storeTimestamp"], int)  # as `query --json` has it
-    assert "storeTimestampMillis" not in row
-
-
 # --- how much -------------------------------------------------------------------------------------
 
 
@@ -170,7 +157,7 @@ def test_quiet_says_only_what_was_asked_for(store: str, capsys: pytest.CaptureFi
 
 def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
     from reput.jobs.console.options import show
-    from reput.jobs.console.store_questions import remark
+    from reput.jobs.console.voice import remark
 
     voice.begin()
     remark("the index is old")

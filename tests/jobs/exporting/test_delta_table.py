@@ -65,7 +65,7 @@ def test_times_are_words_as_of_a_query_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = write(damaged(messages(6)).log, tmp_path / "store")
-    words = ["export", str(store), "--output", str(tmp_path / "out"), "--format", "delta"]
+    words = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "delta"]
     assert main([*words, "--from", str(START + 1), "--until", str(START + 3), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 2
     assert main([*words, "--since", str(START + 1), "--until", str(START + 3)]) == 0
@@ -179,7 +179,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
 def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
     words = ["export", str(store), "--output", str(tmp_path / "out")]
-    assert main([*words, "--format", "delta", "--json"]) == 0
+    assert main([*words, "--as", "delta", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 60
     assert main([*words, "--verify"]) == 0
     assert "60 messages, as the log" in capsys.readouterr().out

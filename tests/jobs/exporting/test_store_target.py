@@ -64,13 +64,13 @@ def test_a_topic_that_no_writer_takes_is_refused(
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     if queues:
         (store / "batchconsumequeue" / topic / "0").mkdir(parents=True)
-    words = ["export", "--format", "rocketmq", "--rocketmq", "5.3.3", "--set", "maxIndexNum=20",
+    words = ["export", "--as", "rocketmq", "--rocketmq", "5.3.3", "--set", "maxIndexNum=20",
              str(store), "--output", str(tmp_path / "made")]  # fmt: skip
     assert main(words) == 2
     said = capsys.readouterr().err.strip()
     assert why in said
     assert ("message at" in said) == (not queues)
-    assert said.endswith("; --topic chooses others, and --format parquet takes all")
+    assert said.endswith("; --topic chooses others, and --as parquet takes all")
     assert sorted(os.listdir(tmp_path)) == ["store"]
     assert main([*words, "--tags", "no_such"]) == 0  # all of them are left out
     shutil.rmtree(tmp_path / "made")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.live_end import may_grow
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import StoreChanged
+from reput.store_format.log.segments import may_grow
 from tests.jobs.comparing.pairs import message
 from tests.logs.encoder import build_log
 from tests.logs.small import write

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reput.jobs.console.picture import queue_chart
+from notebooks.queue_chart import queue_chart
 from reput.jobs.outputs.summary import OutputFile, Summary
 
 SVG = "{http://www.w3.org/2000/svg}"

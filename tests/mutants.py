@@ -147,16 +147,15 @@ class Code:
 
     def _why_lost(self, bug: Bug) -> str:
         """What is gone, and where the same text stands now."""
-        left = [path for path, *_ in self._places(bug.place.partition(".")[2])]
-        gone = (
-            f"{self._named(left)} has no longer"
-            if left
-            else (f"nothing is called {bug.place}, which had")
-        )
+        name = bug.place.partition(".")[2]
+        left = self._named(path for path, *_ in self._places(name))
+        gone = f"{name} of {left} no longer has"
+        if not left:
+            gone = f"nothing is called {bug.place}, which had"
         now = [
-            f"{module_name(path)}.{name}"
+            f"{module_name(path)}.{found}"
             for path, text in self._texts.items() if bug.sound in text
-            for name, some in self._spans(path).items()
+            for found, some in self._spans(path).items()
             if any(bug.sound in text[start:end] for start, end in some)
         ]  # fmt: skip
         where = f" (it is in {', '.join(now)})" if 0 < len(now) < 5 else ""

@@ -113,8 +113,11 @@ def test_where_a_name_is_there_twice_the_module_is_asked_for(tree: Path) -> None
 @pytest.mark.parametrize(
     ("lost", "why"),
     [
-        (bug("a.first", "n - 1"), "jobs/a.py has no longer 'n - 1'"),
-        (bug("a.Table", "n + 1"), "jobs/a.py has no longer 'n + 1' (it is in a.first, a.third)"),
+        (bug("a.first", "n - 1"), "first of jobs/a.py no longer has 'n - 1'"),
+        (
+            bug("a.Table", "n + 1"),
+            "Table of jobs/a.py no longer has 'n + 1' (it is in a.first, a.third)",
+        ),
         (bug("a.gone", "n  +  2"), "nothing is called a.gone, which had 'n + 2'"),
         (bug("a.first", "n", "n"), "what is planted is what is there"),
     ],

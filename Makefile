@@ -44,8 +44,8 @@ explore: env  ## Run exploring tests with new seeds (BUDGET=30m)
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
 	$(PY) -m tests.ledger explore --budget $(or $(BUDGET),30m) $(LEDGER_ARGS)
 
-mutants: env  ## Break each rule that is due and see tests turn red (MUTANTS="part of a name", BUDGET=30m)
-	$(PY) -m tests.mutants $(if $(BUDGET),--budget $(BUDGET)) $(MUTANTS)
+mutants: env  ## Break each rule and see tests turn red (MUTANTS="part of a name", SINCE=main, BUDGET=30m)
+	$(PY) -m tests.mutants $(if $(BUDGET),--budget $(BUDGET)) $(if $(SINCE),--since $(SINCE)) $(MUTANTS)
 
 fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt

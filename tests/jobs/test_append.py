@@ -20,7 +20,7 @@ from tests.broker.writer.appending import SIZES, bodies, run_append
 from tests.damaged import damaged
 from tests.jobs.sources.reading import write
 from tests.logs.encoder import Message
-from tests.planting import ROOT
+from tests.package_source import ROOT
 
 
 def rows(many: int, **more: Any) -> list[dict[str, Any]]:

@@ -1,12 +1,10 @@
-"""Which tests are about a module: those that name it, and the bugs that are planted in it."""
+"""Which tests are about a module: those that name it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tests.ledger.sources import Tree
-from tests.planting import Bug
 
 
 def is_test(path: str) -> bool:
@@ -34,7 +32,7 @@ def distances(tree: Tree, module: str) -> dict[str, int]:
     return {path: steps for path, steps in far.items() if is_test(path)}
 
 
-def lines(tree: Tree, module: str, bugs: Iterable[Bug]) -> Iterator[str]:
+def lines(tree: Tree, module: str) -> Iterator[str]:
     """What `make tests-of MODULE=...` prints, the tests at the module's own path first."""
     far = distances(tree, module)
     folder, _, name = module.rpartition("/")
@@ -46,8 +44,3 @@ def lines(tree: Tree, module: str, bugs: Iterable[Bug]) -> Iterator[str]:
         yield f"no test names {module}; those that name what uses it:"
         yield from sorted(path for path, steps in far.items() if steps == 2)
     yield f"{len(far) - len(direct)} test files more depend on it through other modules"
-    planted = [bug for bug in bugs if bug.module == module]
-    caught = Counter(word for bug in planted for word in bug.tests if word.startswith("tests/"))
-    if planted:
-        said = ", ".join(f"{path} ({count})" for path, count in caught.most_common())
-        yield f"{len(planted)} bugs are planted in it, for {said}"

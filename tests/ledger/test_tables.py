@@ -15,8 +15,6 @@ from tests.ledger.code import code
 from tests.ledger.projects import git, project
 from tests.ledger.records import Run
 from tests.ledger.sources import ROOT, Tree
-from tests.planting import Bug
-from tests.planting import due as due_bugs
 
 __all__ = ["project"]  # a fixture
 
@@ -252,26 +250,6 @@ def test_a_seed_that_fails_is_written_with_the_line_that_repeats_it(
     assert explore.read_explored(project / "EXPLORED.tsv")["test_odd.py::test_odd"].rounds == 1
 
 
-def test_a_planted_bug_is_due_until_red_where_it_would_be_planted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests import planting
-
-    monkeypatch.setattr(planting, "LEDGER", tmp_path / "mutants.tsv")
-    bug = Bug("a rule", "jobs/a.py", "x", "y", ("tests/test_a.py", "-k", "z"))
-    tree = _Tree("s")
-    tree.blobs = {"jobs/a.py": "1", "tests/test_a.py": "1"}
-    assert due_bugs([bug], tree) == [bug]
-    red = Run(bug.name, "red", 1.0, "c", planting._digest(bug, tree), "1")
-    records.write_table(planting.LEDGER, [red], prefix="")
-    assert due_bugs([bug], tree) == []
-    tree.blobs["tests/test_a.py"] = "2"
-    assert due_bugs([bug], tree) == [bug]
-    tree.blobs["tests/test_a.py"] = "1"
-    records.write_table(planting.LEDGER, [red._replace(verdict="undetected")], prefix="")
-    assert due_bugs([bug], tree) == [bug]
-
-
 def test_the_tests_of_a_module_are_found_by_its_path(tmp_path: Path) -> None:
     files = {
         "jobs/a.py": "x = 1\n", "jobs/b.py": "from reput.jobs.a import x\nz = x\n",
@@ -289,14 +267,12 @@ def test_the_tests_of_a_module_are_found_by_its_path(tmp_path: Path) -> None:
     assert covers.distances(tree, "jobs/a.py") == {
         "tests/jobs/test_a.py": 1, "tests/attack/test_all.py": 1, "tests/jobs/test_b.py": 3,
     }  # fmt: skip
-    bug = Bug("a rule", "jobs/a.py", "x", "y", ("tests/jobs/test_a.py", "-k", "z"))
-    assert list(covers.lines(tree, "jobs/a.py", [bug])) == [
+    assert list(covers.lines(tree, "jobs/a.py")) == [
         "tests/jobs/test_a.py",
         "tests/attack/test_all.py",
         "1 test files more depend on it through other modules",
-        "1 bugs are planted in it, for tests/jobs/test_a.py (1)",
     ]
-    assert "no test names jobs/b.py" not in "".join(covers.lines(tree, "jobs/b.py", []))
+    assert "no test names jobs/b.py" not in "".join(covers.lines(tree, "jobs/b.py"))
     with pytest.raises(KeyError):
         covers.distances(tree, "jobs/gone.py")
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.broker.writer.stores import stored_records
-from tests.planting import ROOT
+from tests.pages import ROOT
 
 PAGE = ROOT / "docs" / "writer.md"
 

@@ -21,7 +21,7 @@ from reput.store_format.query.stored_message import StoredMessage
 from tests.logs import Message as Written
 from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
-from tests.planting import ROOT
+from tests.package_source import ROOT
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked, places
 from tests.store_format.query.stores import asked

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
-from tests.planting import ROOT
+from tests.pages import ROOT
 from tests.store_format.fate.stores import unpack
 
 PAGE = (ROOT / "docs" / "fate.md").read_text()

@@ -22,7 +22,7 @@ from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests.logs import Message, build_log
-from tests.planting import ROOT
+from tests.package_source import ROOT
 
 SEGMENT = 1 << 16
 

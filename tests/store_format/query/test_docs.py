@@ -10,7 +10,7 @@ import pytest
 from reput.jobs.cli import main
 from tests import golden_stores
 from tests.logs import Message, build_log, properties
-from tests.planting import ROOT
+from tests.pages import ROOT
 from tests.store_format.query.stores import DERIVED
 
 PAGE = ROOT / "docs" / "query.md"

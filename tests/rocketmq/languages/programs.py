@@ -74,7 +74,7 @@ def _build_python(made: Path) -> None:
     _run(sys.executable, "-m", "venv", "venv", folder=made)
     _run(
         made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
-        "-r", "requirements.txt", folder=made,
+        "-r", "requirements.lock", folder=made,
     )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def _build_rust(made: Path) -> None:
 PROGRAMS = {
     "java": Program("5.0.7", "", "mvn", _build_java, _java_command),
     "python": Program(
-        "5.1.2", "requirements.txt", sys.executable, _build_python,
+        "5.1.2", "requirements.lock", sys.executable, _build_python,
         lambda made: [str(made / "venv" / "bin" / "python"), str(made / "consume.py")],
     ),
     "node": Program(

@@ -1,12 +1,15 @@
 """Pages for people: what they link to is there, and the commands that they name are commands."""
 
+import ast
 import html
+import io
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -36,6 +39,56 @@ _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+_MODULE = re.compile(r"(?<![\w./*<>{}$-])((?:[\w.-]+/)*\w+\.py)\b")
+_PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
+# names of examples, not of modules: what a recipe or a walk of CONTRIBUTING.md makes, a user's own
+_NO_MODULES = re.compile(r"(?:^|/)(?:(?:test_)?(?:NAME|largest)|x/y|pandas)\.py$")
+_CODE = ("store_format", "broker", "udfs", "jobs", "reput", "tests", "scripts", "benchmarks",
+         "notebooks")  # fmt: skip
+
+
+def code() -> list[Path]:
+    return [path for folder in _CODE for path in (ROOT / folder).rglob("*.py")
+            if not path.is_relative_to(ROOT / "tests/rocketmq/driver")]  # fmt: skip
+
+
+def prose(source: str) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+
+
+def missing(text: str, there: set[str]) -> list[str]:
+    """Modules that a text names, by name or the end of a path, and that are not there."""
+    named = [name.removeprefix("reput/") for name in _MODULE.findall(text)]
+    return [name for name in named if name not in there and not _NO_MODULES.search(name)]
+
+
+def test_each_module_that_a_page_a_comment_or_a_docstring_names_is_there() -> None:
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in code()}
+    there = {"/".join(name.split("/")[n:]) for name in sources for n in range(name.count("/") + 1)}
+    texts = [(name, text) for name, source in sources.items() if ".py" in source
+             for text in prose(source)]  # fmt: skip
+    texts += [(page.name, _TEXTS[page]) for page in PAGES]
+    texts += [(str(page), page.read_text("utf-8")) for page in (ROOT / "tests").rglob("*.md")]
+    assert [(name, each) for name, text in texts for each in missing(text, there)] == []
+    assert missing("as `gone/zlib.py` and zlib.py have, and Maven.pyx", there) == [
+        "gone/zlib.py", "zlib.py"
+    ]  # fmt: skip
+
+
+def test_each_page_that_the_code_names_is_there() -> None:
+    files = [*code(), *ROOT.glob("*.*"), ROOT / "Makefile", *(ROOT / "conf").iterdir()]
+    named = {(path.name, each) for path in files if path.is_file() and path.suffix not in (".zip",)
+             for each in _PAGE.findall(path.read_text("utf-8"))}  # fmt: skip
+    examples = {("test_parts.py", "docs/use.md"), ("sources.py", "docs/x.md")}
+    assert [each for each in sorted(named - examples) if not (ROOT / each[1]).exists()] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/troubleshooting.md", "CHANGELOG.md"])

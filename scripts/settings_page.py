@@ -43,6 +43,7 @@ All settings that are not named here are harmless. The site that `make docs` bui
 with its type, releases, default and reason. Names, types, releases and defaults come from
 RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). [RocksDB](rocksdb.md) lists
 what moves into RocksDB.
+
 """
 _TABLE = (
     "| setting | releases | type | default | derive | append | |\n|---|---|---|---|---|---|---|\n"
@@ -52,14 +53,12 @@ _SPEAKS = (Status.OBEYED, Status.WARNED, Status.REFUSED)
 
 def page() -> str:
     """The text of docs/settings.md: what is obeyed, warned of or refused, by name."""
-    groups: dict[tuple[Status, Status], dict[str, list[str]]] = {}
+    groups: dict[tuple[Status, Status], list[str]] = {}
     for known in _speaking():
-        reasons = groups.setdefault((known.derive, known.append), {})
-        reasons.setdefault(known.reason, []).append(f"`{known.name}`")
-    text = _HEAD
-    for (derive, append), reasons in groups.items():
-        text += f"\n**Derive: {derive}. Append: {append}.**\n\n"
-        text += "".join(f"- {', '.join(names)}: {reason}\n" for reason, names in reasons.items())
+        groups.setdefault((known.derive, known.append), []).append(f"`{known.name}`")
+    text = _HEAD + "| derive | append | settings |\n|---|---|---|\n"
+    for (derive, append), names in groups.items():
+        text += f"| {derive} | {append} | {', '.join(names)} |\n"
     return text
 
 

@@ -40,9 +40,8 @@ the writer's warnings.
   `enableLmq=yes`, a number followed by a blank.
 
 All settings that are not named here are harmless. The site that `make docs` builds shows each one
-with its type, releases, default and reason. Names, types, releases and defaults come from
-RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). [RocksDB](rocksdb.md) lists
-what moves into RocksDB.
+with type, releases, default and reason, from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in
+Maven Central). [RocksDB](rocksdb.md) lists what moves into RocksDB.
 
 """
 _TABLE = (

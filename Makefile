@@ -85,8 +85,8 @@ settings-page: env  ## Write docs/settings.md anew from the declaration of setti
 man: env  ## Write docs/reput.1 anew, the manual page, from the commands' help
 	$(PY) -m scripts.man_page
 
-imports: env  ## Write docs/imports.md anew: which folder imports which
-	$(PY) scripts/imports.py
+imports: env  ## Print which folder imports which: a page of the site
+	@$(PY) scripts/imports.py
 
 pictures: env  ## Draw the pictures of README and docs/ anew (wants what make browser brings)
 	$(PY) -m scripts.pictures

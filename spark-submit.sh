@@ -6,7 +6,7 @@
 #
 # What stands before the command is spark-submit's, what follows is reput's. The code is shipped
 # as dist/reput.zip; numpy, numba, pyarrow and pandas must be on the workers or be shipped with
-# --archives: docs/spark-submit.md.
+# --archives: docs/clusters.md.
 #
 #   SPARK_HOME      the Spark to submit with (default: spark-submit on PATH, then .venv's)
 #   PYSPARK_PYTHON  the workers' Python (default: the one in --archives X#NAME, then .venv's)

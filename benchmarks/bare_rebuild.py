@@ -24,7 +24,7 @@ from benchmarks.stores import cache_folder
 from reput.store_format.disk.page_cache import uncached_flags
 
 _WINDOW = 1 << 20
-STAGED_A_MESSAGE = 44  # as docs/scaling.md has it
+STAGED_A_MESSAGE = 44  # as docs/performance.md has it
 
 
 def _open_new(path: str) -> int:

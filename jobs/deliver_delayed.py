@@ -25,7 +25,7 @@ TIME is appended to its real topic and queue, as the broker would, in the order 
 What was delivered before is found in the log: nothing is delivered twice, however often this is
 run, or killed. The broker's own files (config/delayOffset.json, timerlog, config/timercheck) then
 say so too.
-docs/deliver.md has the rules.
+docs/fate.md has the rules.
 
 Exit codes: 0 done, or nothing was due; 1 a message could not be put, or --dry-run found some that
 are due; 2 nobody said yes, or wrong usage.

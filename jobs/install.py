@@ -311,13 +311,13 @@ def _becomes(store: str, in_rocksdb: bool) -> list[str]:
             return []
         return [
             f"queues in files give way to a RocksDB, {store}/{CONSUME_QUEUE}: a broker reads it "
-            f"with storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
+            f"with storeType=defaultRocksDB alone (docs/rocksdb.md)"
         ]
     if folder is None:
         return []
     return [
         f"the RocksDB {folder} gives way to files: a broker reads these without "
-        f"storeType=defaultRocksDB alone (docs/howto/rocksdb.md)"
+        f"storeType=defaultRocksDB alone (docs/rocksdb.md)"
     ]
 
 

@@ -27,7 +27,7 @@ past.
 
 WHAT: commit, rollback, or a file with lines `UNIQ_KEY commit` (or `PHYSICAL_OFFSET rollback`); what
 it does not name stays pending. Nothing is ended twice, however often this is run, or killed.
-docs/transactions.md has the rules.
+docs/fate.md has the rules.
 
 Exit codes: 0 done, or nothing to do; 1 a message could not be put, a transaction has ended
 otherwise, or --dry-run found something; 2 nobody said yes, or wrong usage.

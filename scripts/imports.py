@@ -1,9 +1,8 @@
-"""Which folder imports which: docs/imports.md, drawn from the code itself (`make imports`).
+"""Which folder imports which, drawn from the code itself: the page "Imports" of the site.
 
 A folder is one box. What a box needs through another is not drawn again, so that the picture
-shows the layers; the table below it has every arrow. `python scripts/imports.py --check` fails
-where the page is not what the code gives, or where two folders import each other, however far
-around.
+shows the layers; the table below it has every arrow. `python scripts/imports.py` prints the page
+(`make imports`), and fails where two folders import each other, however far around.
 """
 
 import ast
@@ -13,16 +12,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "imports.md"
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
 Arrows = Mapping[str, set[str]]
 
 _HEAD = """\
 # Who imports whom
 
-Made by `make imports`; a test holds that it is what the code gives. An arrow runs from a folder
-to what it imports. No arrow runs back: a folder stands on those that it imports, and on nothing
-that stands on it.
+For developers: which folder may import which? The page is drawn from the code (`make imports`
+prints it). An arrow runs from a folder to what it imports. No arrow runs back: a folder stands on
+those that it imports, and on nothing that stands on it.
 
 """
 
@@ -109,14 +107,5 @@ def page(needs: Arrows) -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def main(words: list[str]) -> int:
-    """Write the page, or with --check compare it; returns the exit code."""
-    made = page(arrows())
-    if "--check" in words:
-        return 0 if PAGE.exists() and PAGE.read_text("utf-8") == made else 1
-    PAGE.write_text(made, "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.stdout.write(page(arrows()))

@@ -1,4 +1,7 @@
-"""Writes docs/settings.md from the one declaration, store_format/release/setting_names.py.
+"""docs/settings.md from the one declaration, store_format/release/setting_names.py.
+
+The page in docs/ names the settings that a command obeys, warns of or refuses; the site (`make
+docs`) shows tables of all settings below it, with type, releases and default.
 
 .venv/bin/python -m scripts.settings_page          (make settings-page)
 """
@@ -11,6 +14,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 _HEAD = """\
 # Settings
+
+For users who give a broker's settings to a command: what does `reput` do with each of them?
 
 Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NAME=VALUE`, which
 goes over the file). Every setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in
@@ -32,11 +37,11 @@ the writer's warnings.
   ignores that spelling. Both spellings with different values are an error.
 - A switch that the release does not have yet keeps its default, with a warning.
 - A value that RocketMQ would silently replace by its default is an error: `maxIndexNum=4_00`,
-  `enableLmq=yes`, a number with a blank behind it.
+  `enableLmq=yes`, a number followed by a blank.
 
-Names, types, releases and defaults come from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in
-Maven Central). A default of `...` depends on the machine. [RocksDB](rocksdb.md) lists what moves
-into RocksDB. `make settings-page` makes this page.
+All settings that are not named here are harmless. The site that `make docs` builds shows each one
+with type, releases, default and reason, from RocketMQ's own jars (4.9.6, 5.1.2 and 5.3.4 are not in
+Maven Central). [RocksDB](rocksdb.md) lists what moves into RocksDB.
 
 """
 _TABLE = (
@@ -46,11 +51,22 @@ _SPEAKS = (Status.OBEYED, Status.WARNED, Status.REFUSED)
 
 
 def page() -> str:
-    """The text of docs/settings.md."""
-    speaking = [known for known in SETTINGS if {known.derive, known.append} & set(_SPEAKS)]
-    text = _HEAD + "## What is obeyed, warned of or refused\n\n" + _TABLE
+    """The text of docs/settings.md: what is obeyed, warned of or refused, by name."""
+    groups: dict[tuple[Status, Status], list[str]] = {}
+    for known in _speaking():
+        groups.setdefault((known.derive, known.append), []).append(f"`{known.name}`")
+    text = _HEAD + "| derive | append | settings |\n|---|---|---|\n"
+    for (derive, append), names in groups.items():
+        text += f"| {derive} | {append} | {', '.join(names)} |\n"
+    return text
+
+
+def tables() -> str:
+    """Tables of all settings, which the site shows below the page."""
+    speaking = _speaking()
+    text = "\n## What is obeyed, warned of or refused\n\n" + _TABLE
     text += "".join(_row(known) for known in speaking)
-    text += "\n## Harmless\n"
+    text += "\n## Harmless\n\nA default of `...` depends on the machine.\n"
     reasons = dict.fromkeys(known.reason for known in SETTINGS if known not in speaking)
     for reason in reasons:
         text += f"\n{reason[0].upper()}{reason[1:]}:\n\n"
@@ -61,6 +77,10 @@ def page() -> str:
             if known not in speaking and known.reason == reason
         )
     return text
+
+
+def _speaking() -> list[KnownSetting]:
+    return [known for known in SETTINGS if {known.derive, known.append} & set(_SPEAKS)]
 
 
 def _row(known: KnownSetting) -> str:

@@ -1,7 +1,8 @@
 """Pages of the site (`make docs`) that are made from the code and the repository's own files.
 
-A hook of mkdocs: a page for each command from argparse, tables of parameters from docstrings, and
-the change log and its like, which stand at the root of the repository, with their links turned.
+A hook of mkdocs: a page for each command from argparse, the page for Python with parameters as
+tables, the page of imports, the tables of settings, and the change log and its like, which stand at
+the root of the repository, with their links turned.
 """
 
 import argparse
@@ -13,7 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import reput
 from reput.jobs import cli
+from scripts import imports, settings_page
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_THE_ROOT = {
@@ -30,6 +33,17 @@ are the same for all: see [quick start](quick-start.md#what-it-says).
 
 | command | what it does |
 |---|---|
+"""
+_API_HEAD = """\
+# From Python
+
+For programs: which functions does `import reput` have, and what do they take?
+
+`import reput` costs nothing and needs no Spark: each name is loaded when it is first asked for.
+Work on a whole store runs on the processes of this machine: `reput.rebuild(store, output)`; or on
+Spark, where your SparkSession comes first: `reput.rebuild(spark, store, output)`. Questions about a
+store need neither.
+
 """
 # Of parameters that a docstring says nothing of.
 _KNOWN = {
@@ -75,6 +89,8 @@ def on_files(files: Any, config: Any) -> Any:
     made = {f"commands/{name}.md": command_page(name) for name in cli._COMMANDS}
     rows = (f"| [`{name}`](commands/{name}.md) | {says} |" for name, says in cli._COMMANDS.items())
     made["commands.md"] = _COMMANDS_HEAD + "\n".join(rows) + "\n"
+    made["api.md"] = api_page()
+    made["imports.md"] = imports.page(imports.arrows())
     made |= {
         name: moved((ROOT / source).read_text("utf-8")) for name, source in _OF_THE_ROOT.items()
     }
@@ -87,8 +103,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links to the repository's root, and show functions by tables, as mkdocs asks."""
     if page.file.src_uri == "api.md":
         markdown = _FUNCTION.sub(_function, markdown)
+    if page.file.src_uri == "settings.md":
+        markdown += settings_page.tables()
     names = {source: name for name, source in _OF_THE_ROOT.items()}
     return _TO_THE_ROOT.sub(lambda link: f"]({link[1]}{names[link[2]]}", markdown)
+
+
+def api_page() -> str:
+    """A heading for each public name, in the words of mkdocstrings."""
+    return _API_HEAD + "\n".join(f"::: {module}.{name}\n" for name, module in reput._PUBLIC.items())
 
 
 def moved(text: str) -> str:

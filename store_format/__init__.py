@@ -13,6 +13,6 @@ from importlib.util import find_spec
 if find_spec("numba") is None:
     raise ModuleNotFoundError(
         f"{sys.executable} has no module 'numba'; reput compiles its kernels with numba: install "
-        f"it for this Python, or ship an environment (docs/spark-submit.md, --archives)",
+        f"it for this Python, or ship an environment (docs/clusters.md, --archives)",
         name="numba",
     )

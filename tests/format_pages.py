@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "formats"
 FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
 QUEUE_LOGS = ("compaction", "tiered")
 HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
-LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
+LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2})+)(?: {2,}(\S.*))?")
 
 
 def text_of(page: str) -> str:

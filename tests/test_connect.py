@@ -1,6 +1,6 @@
 """A real Spark Connect server, whose Python has nothing of reput: the code is shipped to it.
 
-docs/clusters/connect.md is the recipe. Needs a package index, or pip's cache, for grpcio.
+docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio.
 """
 
 import site

@@ -1,12 +1,15 @@
 """Pages for people: what they link to is there, and the commands that they name are commands."""
 
+import ast
 import html
+import io
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,7 +26,10 @@ from tests.pages import _TEXTS, PAGES, ROOT, blocks
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
-_OF_THE_ROOT = {"commands.md", "changes.md", "security.md", "contributing.md"}
+# pages of the site that scripts/site_pages.py makes: none of them is a file of docs/
+_MADE = {
+    "api.md", "changes.md", "commands.md", "contributing.md", "imports.md", "security.md",
+}  # fmt: skip
 # test_docs.py of tests/store_format/query and of fate run these, each on stores of its own
 _RUN_THERE = (ROOT / "docs/query.md", ROOT / "docs/fate.md")
 _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
@@ -33,6 +39,57 @@ _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+_MODULE = re.compile(r"(?<![\w./*<>{}$-])((?:[\w.-]+/)*\w+\.py)\b")
+_PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
+# names of examples, not of modules: what a recipe or a walk of CONTRIBUTING.md makes, a user's own
+_NO_MODULES = re.compile(r"(?:^|/)(?:(?:test_)?(?:NAME|largest)|x/y|pandas)\.py$")
+_CODE = ("store_format", "broker", "udfs", "jobs", "reput", "tests", "scripts", "benchmarks",
+         "notebooks")  # fmt: skip
+
+
+def code() -> list[Path]:
+    return [path for folder in _CODE for path in (ROOT / folder).rglob("*.py")
+            if not path.is_relative_to(ROOT / "tests/rocketmq/driver")]  # fmt: skip
+
+
+def prose(source: str) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+
+
+def missing(text: str, there: set[str]) -> list[str]:
+    """Modules that a text names, by name or the end of a path, and that are not there."""
+    named = [name.removeprefix("reput/") for name in _MODULE.findall(text)]
+    return [name for name in named if name not in there and not _NO_MODULES.search(name)]
+
+
+def test_each_module_that_a_page_a_comment_or_a_docstring_names_is_there() -> None:
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in code()}
+    there = {"/".join(name.split("/")[n:]) for name in sources for n in range(name.count("/") + 1)}
+    texts = [(name, text) for name, source in sources.items() if ".py" in source
+             for text in prose(source)]  # fmt: skip
+    texts += [(page.name, _TEXTS[page]) for page in PAGES]
+    texts += [(str(page), page.read_text("utf-8")) for page in (ROOT / "tests").rglob("*.md")]
+    assert [(name, each) for name, text in texts for each in missing(text, there)] == []
+    assert missing("as `gone/zlib.py` and zlib.py have, and Maven.pyx", there) == [
+        "gone/zlib.py", "zlib.py"
+    ]  # fmt: skip
+
+
+def test_each_page_that_the_code_names_is_there() -> None:
+    examples = {"docs/use.md", "docs/x.md"}  # of made trees
+    files = [*code(), *ROOT.glob("*.*"), ROOT / "Makefile", *(ROOT / "conf").iterdir()]
+    texts = [(path.name, path.read_text("utf-8", "replace")) for path in files if path.is_file()]
+    named = {(name, page) for name, text in texts for page in _PAGE.findall(text)}
+    gone = {(name, page) for name, page in named if not (ROOT / page).exists()}
+    assert [(name, page) for name, page in sorted(gone) if page not in examples] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/troubleshooting.md", "CHANGELOG.md"])
@@ -80,11 +137,11 @@ def test_examples_are_words_that_commands_take(page: Path) -> None:
 def test_no_page_is_left_out_of_the_site() -> None:
     listed = set(re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M))
     there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
-    assert listed - _OF_THE_ROOT == there - _OF_THE_ROOT
+    assert listed - _MADE == there
 
 
 def test_every_public_name_has_its_place_on_the_page_for_python() -> None:
-    named = re.findall(r"^::: (\S+)\.(\w+)$", _TEXTS[ROOT / "docs/api.md"], re.M)
+    named = re.findall(r"^::: (\S+)\.(\w+)$", site_pages.api_page(), re.M)
     assert {name: module for module, name in named} == reput._PUBLIC
 
 
@@ -154,7 +211,7 @@ def test_a_parameter_stands_in_a_table_with_what_its_docstring_says() -> None:
 
 
 def test_every_parameter_of_the_page_for_python_has_a_meaning() -> None:
-    functions = site_pages._FUNCTION.sub(site_pages._function, _TEXTS[ROOT / "docs/api.md"])
+    functions = site_pages._FUNCTION.sub(site_pages._function, site_pages.api_page())
     rows = re.findall(r"^\| `\w+` \|.*\|$", functions, re.M)
     assert len(rows) > 150
     assert [row for row in rows if re.search(r"\|\s*\|$", row)] == []

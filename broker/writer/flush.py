@@ -1,7 +1,7 @@
 """When appended bytes become durable: SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer.
 
 Each service is a thread that calls one method again and again, which tests may call by themselves.
-docs/writer.md has a picture of the group commit.
+docs/writer.md says how a group commit goes.
 """
 
 import threading

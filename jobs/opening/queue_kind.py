@@ -78,5 +78,5 @@ def refuse_rocksdb(storage: InputStorage, store: str) -> None:
         return
     raise StoreError(
         f"{folder}: its queues hold the log up to {end:,}; a broker goes on there as it starts. "
-        f"This command changes no RocksDB: reput rebuild builds them (docs/howto/rocksdb.md)"
+        f"This command changes no RocksDB: reput rebuild builds them (docs/rocksdb.md)"
     )

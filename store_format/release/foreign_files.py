@@ -46,7 +46,7 @@ def refuse_foreign(
             raise StoreError(
                 f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "
                 f"rocksdbCQDoubleWriteEnable), which this command does not change; reput rebuild "
-                f"builds them (docs/howto/rocksdb.md)"
+                f"builds them (docs/rocksdb.md)"
             )
 
 

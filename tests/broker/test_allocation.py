@@ -1,4 +1,4 @@
-"""Who gets which queue, against what RocketMQ's own strategies gave (cases.py)."""
+"""Who gets which queue, against what RocketMQ's own strategies gave (allocation_cases.py)."""
 
 from __future__ import annotations
 

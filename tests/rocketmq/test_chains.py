@@ -145,7 +145,7 @@ def test_a_killed_store_of_several_releases(
     lost = lost_keys(store, SETTINGS, behind=stopped)
     twice = messages_indexed_twice(store, SETTINGS)
     # Of each kill one message may be there twice. Rarely a 5.5.0 has put a whole file's keys again
-    # (docs/formats/learned.md), which no rule of the index explains: a rebuild alone mends it.
+    # (docs/formats/indexfile.md), which no rule of the index explains: a rebuild alone mends it.
     sound = not lost and twice <= len(kills)
     assert checked.sound == sound, (lost, twice, checked.differences)
     if stopped:

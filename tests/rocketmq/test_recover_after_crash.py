@@ -4,7 +4,7 @@ A broker is killed as it stores messages. From its store further crash states ar
 power leaves them: of what was stored since the checkpoint, some pages of the log are zeros. Each
 is recovered without --on-damage; RocketMQ then opens it as after a clean stop, without a change,
 and no queue has fewer entries than after RocketMQ's own recovery of the same state, but for what
-RocketMQ keeps unseen: a torn text, and what 5.5.0 does not look at (docs/formats/learned.md).
+RocketMQ keeps unseen: a torn text, and what 5.5.0 does not look at (docs/formats/checkpoint.md).
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_each_module_that_a_page_a_comment_or_a_docstring_names_is_there() -> No
 
 
 def test_each_page_that_the_code_names_is_there() -> None:
-    examples = {"docs/use.md", "docs/x.md"}  # of made trees
+    examples = {"docs/use.md", "docs/x.md", "docs/a.md"}  # of made trees
     files = [*code(), *ROOT.glob("*.*"), ROOT / "Makefile", *(ROOT / "conf").iterdir()]
     texts = [(path.name, path.read_text("utf-8", "replace")) for path in files if path.is_file()]
     named = {(name, page) for name, text in texts for page in _PAGE.findall(text)}

@@ -2,9 +2,6 @@
 
 from textwrap import wrap
 
-from reput.store_format.release.candidates import Has, groups, span
-from reput.store_format.release.profiles import RELEASES
-
 _WIDTH = 100
 _SAYS_RELEASE = """\
 A store's own files mostly tell its release, and the log says whether a difference counts: then no
@@ -31,6 +28,9 @@ CHANGES = (
 
 
 def text() -> str:
+    from reput.store_format.release.candidates import Has, groups, span
+    from reput.store_format.release.profiles import RELEASES
+
     rows = [f"  {since:<7}{what:<74}{where}" for since, what, where in CHANGES]
     alike = ", ".join(map(span, groups(RELEASES, Has(multi_dispatch=False))))
     return "\n".join((

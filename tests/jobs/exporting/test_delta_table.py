@@ -55,7 +55,7 @@ def test_a_wrong_filter_is_reported_before_anything_is_made(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
-    words = ["export", str(store), "--output", str(out), "--format", kind, "--sql", "a >"]
+    words = ["export", str(store), "--output", str(out), "--as", kind, "--sql", "a >"]
     assert main(words) == 2
     assert "SQL92 expression: line 1, column 4: ends where" in capsys.readouterr().err
     assert not out.exists()

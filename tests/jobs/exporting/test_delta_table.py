@@ -66,7 +66,7 @@ def test_times_are_words_as_of_a_query_too(
 ) -> None:
     store = write(damaged(messages(6)).log, tmp_path / "store")
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "delta"]
-    assert main([*words, "--from", str(START + 1), "--until", str(START + 3), "--json"]) == 0
+    assert main([*words, "--since", str(START + 1), "--until", str(START + 3), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 2
     assert main([*words, "--since", str(START + 1), "--until", str(START + 3)]) == 0
     assert "messages  0\n" in capsys.readouterr().out  # of a table nobody counts files

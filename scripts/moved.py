@@ -138,6 +138,7 @@ class House:
         self.names = {today: tomorrow for today, tomorrow in names.items() if today != tomorrow}
         self.same_place = set(names) - set(self.names)
         self.pairs = self._pairs()
+        self.files = self._file_names()
 
     # -- where tests go ------------------------------------------------------------------------
 
@@ -390,7 +391,21 @@ class House:
                 pairs[f"{old.parent.name}/{old.stem}"] = f"{new.parent.name}/{new.stem}"
         return {old: new for old, new in pairs.items() if old != new}
 
+    def _file_names(self) -> dict[str, str]:
+        """`queue_runs.py` -> `runs.py`: where only one module had the name, and none has it now."""
+        names: dict[str, set[str]] = defaultdict(set)
+        for today, tomorrow in self.moved.items():
+            names[PurePosixPath(today).name].add(PurePosixPath(tomorrow).name)
+        now = {PurePosixPath(each).name for each in self.moved.values()} | {"__init__.py"}
+        return {old: new.pop() for old, new in names.items() if len(new) == 1 and old not in now}
+
     def _pair(self, text: str) -> str:
+        text = re.sub(
+            r"(?<![\w/.*<{-])[a-z_0-9]+\.py\b",
+            lambda found: self.files.get(found[0], found[0]),
+            text,
+        )
+
         def of(found: re.Match[str]) -> str:
             return self.pairs.get(found[0], found[0])
 

@@ -13,11 +13,13 @@ import tokenize
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import reput
 from reput.jobs import cli
+from reput.store_format.release.setting_table import SETTINGS
 from scripts import flowchart, pictures, site_pages
 from tests import golden_stores
 from tests.golden_stores import as_left
@@ -215,6 +217,14 @@ def test_every_parameter_of_the_page_for_python_has_a_meaning() -> None:
     rows = re.findall(r"^\| `\w+` \|.*\|$", functions, re.M)
     assert len(rows) > 150
     assert [row for row in rows if re.search(r"\|\s*\|$", row)] == []
+
+
+def test_the_site_shows_tables_of_all_settings_below_their_page() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="settings.md"))
+    text = site_pages.on_page_markdown(_TEXTS[ROOT / "docs/settings.md"], page)
+    rows = [row for row in text.splitlines() if row.startswith("| `")]
+    assert len(SETTINGS) > 500
+    assert [each.name for each in SETTINGS if not any(f"`{each.name}`" in r for r in rows)] == []
 
 
 @pytest.mark.long

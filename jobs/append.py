@@ -32,7 +32,6 @@ from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
 from reput.jobs.opening.change_refusals import refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import local_store, open_writer
-from reput.jobs.opening.progress import Done
 from reput.jobs.outputs.count_text import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.summary import era_lines, found_lines
@@ -43,6 +42,7 @@ from reput.store_format.discover.phrases import RELEASE
 from reput.store_format.discover.store import NEW_STORE
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
+from reput.store_format.notes import Done
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
 from reput.store_format.storage import storage_for

@@ -16,9 +16,9 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import on_engine
-from reput.jobs.opening.progress import Progress
+from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.converting.convert_summary import ConvertSummary

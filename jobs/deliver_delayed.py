@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, TIME_FORMS, milliseconds, show
 from reput.jobs.console.service_options import add_service, options_of_service
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.count_text import counted, time_text
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.databases import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.fate_rows import gathered_delays
-    from reput.store_format.release.foreign_files import STORE_DB
+    from reput.store_format.names import STORE_DB
     from reput.store_format.release.writer_settings import writer_settings_from
 
     now = time.time_ns() // 1_000_000

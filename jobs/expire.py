@@ -14,7 +14,7 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
-from reput.jobs.opening.progress import Progress
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:

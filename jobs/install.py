@@ -42,9 +42,8 @@ from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
-from reput.store_format.names import CONFIG, CONSUME_QUEUE, MANIFEST
+from reput.store_format.names import CONFIG, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign_files import CURRENT, STORE_DB
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder

@@ -22,8 +22,8 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.change_refusals import refuse_group_log, refuse_shared_segments
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import on_engine
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG
+from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore

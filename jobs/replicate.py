@@ -19,8 +19,8 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.voice import add_output
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, options_of_service
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.broker.services.decisions import Decisions

@@ -18,8 +18,8 @@ from reput.jobs.console.options import (
 from reput.jobs.console.store_there import check_folder
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import on_engine
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
+from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.judging.verify_report import Report

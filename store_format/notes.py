@@ -1,8 +1,8 @@
 """What a query reports besides its messages: what was skipped or cut, and a scan's progress."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 _SKIPPED_MOST = 100  # places that are named: a hostile store has millions
 
@@ -48,3 +48,23 @@ class Notes:
     def watching(self) -> AbstractContextManager[None]:
         """To be entered while the log is scanned."""
         return self._watch(self)
+
+
+# ---
+# The progress of long work; jobs/console/progress_lines.py shows it.
+
+
+class Done(NamedTuple):
+    """The progress of a stage. share: 0 to 1, None if the total is unknown; text: to show."""
+
+    share: float | None
+    text: str
+
+
+class Progress:
+    """Shows nothing; the default of library calls."""
+
+    @contextmanager
+    def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+        """Show a stage while the block runs; `done` is called now and then."""
+        yield

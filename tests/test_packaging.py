@@ -51,8 +51,8 @@ EXCEPTIONS = {
     "jobs/completion.py": {"argcomplete"},
     "jobs/console/shell_words.py": {"argcomplete"},
     # what numba compiles with, and comes with
-    "store_format/kernels/ints.py": {"llvmlite"},
-    "store_format/kernels/blocks.py": {"llvmlite"},
+    "store_format/kernels/bytes.py": {"llvmlite"},
+    "store_format/kernels/bytes.py": {"llvmlite"},
     "store_format/kernels/carryless.py": {"llvmlite"},
 }
 

@@ -23,8 +23,16 @@ from reput.store_format.disk.exchange import NotDurable, put_in_place
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import add_folders, read_small
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
-from reput.store_format.release.foreign_files import CURRENT, ROCKSDB_QUEUES, STORE_DB
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    CONFIG,
+    CONSUME_QUEUE,
+    CURRENT,
+    INDEX,
+    ROCKSDB_QUEUES,
+    STORE_DB,
+)
 
 # Queues in RocksDB have their files in CONSUME_QUEUE, or in the second folder of ROCKSDB_QUEUES.
 DERIVED = tuple(dict.fromkeys((*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)))

@@ -5,7 +5,7 @@ makes each message's handle; to acknowledge the message, the client sends the ha
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from reput.store_format.java.text import parse_integer
+from reput.store_format.java import parse_integer
 from reput.store_format.names import RETRY_PREFIX
 
 ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: marks messages that are popped in order

@@ -10,7 +10,7 @@ from typing import Any
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.faults import StoreError
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 from reput.store_format.release.profiles import Profile
 
 _BYTES_MAX = 256 << 20

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.java.hash_map import hash_map_order
+from reput.store_format.java import hash_map_order
 from reput.store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,

@@ -19,9 +19,15 @@ from reput.store_format.disk.small_files import write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.message.unique_ids import Clock
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    refuse_foreign,
+)
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
-from reput.store_format.release.foreign_files import refuse_foreign
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.writer_settings import WriterSettings
 

@@ -13,11 +13,11 @@ from reput.jobs.comparing.place import record_there
 from reput.jobs.comparing.side import Side, open_side
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.log.epochs import BadEpochs, Epoch, consistent_point, read_epochs
+from reput.store_format.notes import Progress
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging, pieces_of

@@ -27,8 +27,8 @@ from reput.jobs.console.voice import (
 )
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.engine_choice import ENGINES, command_engine
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,

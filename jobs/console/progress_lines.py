@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TextIO
 
-from reput.jobs.opening.progress import Done, Progress
+from reput.store_format.notes import Done, Progress
 
 _TERMINAL_SECONDS = 0.2
 _LINE_SECONDS = 10.0

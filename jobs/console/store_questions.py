@@ -13,8 +13,8 @@ from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
 from reput.jobs.console.voice import CSV, add_output, csv_text, is_quiet, remark
 from reput.jobs.opening.open_store import Store, open_store
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import merge_layers
 

@@ -19,7 +19,7 @@ from reput.store_format.discover.config_folder import (
     consumer_offsets,
 )
 from reput.store_format.discover.databases import config_in_rocksdb
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
 

@@ -16,7 +16,6 @@ from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, publish
 from reput.jobs.outputs.staging_folder import (
@@ -39,6 +38,7 @@ from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CHECKPOINT, INDEX, is_queue_folder
+from reput.store_format.notes import Done, Progress
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import InputStorage, StagingStorage

@@ -14,13 +14,12 @@ from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
-from reput.store_format.notes import Notes
+from reput.store_format.notes import Done, Notes, Progress
 
 
 def rules_of(plan: Plan) -> Rules:

@@ -18,9 +18,8 @@ from reput.store_format.discover.config_folder import config_table
 from reput.store_format.discover.databases import config_in_rocksdb, has_rows
 from reput.store_format.disk.local_files import FixedFiles
 from reput.store_format.faults import StoreError
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, CONFIG_DBS, STORE_DB
 from reput.store_format.notes import Notes
-from reput.store_format.release.foreign_files import CONFIG_DBS, STORE_DB
 from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.rocksdb.index import FAMILY
 from reput.store_format.storage.local import LocalStorage

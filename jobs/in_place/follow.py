@@ -13,11 +13,11 @@ from reput.jobs.in_place.catch_up_store import catch_up_in_place
 from reput.jobs.opening.change_refusals import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.opening.progress import Progress
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.log.segments import Segment, commit_log_folders
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import ANY_TIME, FileState

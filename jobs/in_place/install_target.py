@@ -10,8 +10,7 @@ from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text, lock_holder
 from reput.store_format.faults import StoreError
-from reput.store_format.names import ABORT, CONFIG, LOCK
-from reput.store_format.release.foreign_files import CONFIG_DBS, ROCKSDB_QUEUES, STORE_DB
+from reput.store_format.names import ABORT, CONFIG, CONFIG_DBS, LOCK, ROCKSDB_QUEUES, STORE_DB
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.volumes import VolumeStorage

@@ -9,19 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.jobs.opening.open_store import Store, open_store
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
 from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
-from reput.store_format.names import CONFIG, RETRY_PREFIX
-from reput.store_format.notes import Notes
+from reput.store_format.names import CONFIG, POP_DB, RETRY_PREFIX
+from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import log_gaps
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.release.foreign_files import POP_DB
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
 _NOT_KNOWN = "what is unread is not known; --even-unread"

@@ -15,7 +15,6 @@ from reput.jobs.opening.change_refusals import (
 from reput.jobs.opening.log_files import SegmentFiles
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store_at import StoreAt
@@ -24,7 +23,7 @@ from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG, CONFIG
-from reput.store_format.notes import Notes
+from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 

@@ -5,9 +5,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.opening.answers import KeyMessages, Messages, Rows
-from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.faults import StoreError
-from reput.store_format.notes import Notes
+from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.stored_message import StoredMessage

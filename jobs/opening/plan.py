@@ -22,10 +22,16 @@ from reput.store_format.log.segments import (
     list_segments,
     may_grow,
 )
-from reput.store_format.names import COMPACTION, COMPACTION_LOG, CONSUME_QUEUE, INDEX
+from reput.store_format.names import (
+    COMPACTION,
+    COMPACTION_LOG,
+    CONSUME_QUEUE,
+    IN_ROCKSDB,
+    INDEX,
+    refuse_foreign,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
-from reput.store_format.release.foreign_files import IN_ROCKSDB, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.phrases import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
-from reput.store_format.names import INDEX
-from reput.store_format.release.foreign_files import STORE_DB
+from reput.store_format.names import INDEX, STORE_DB
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan

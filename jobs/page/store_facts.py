@@ -20,7 +20,6 @@ from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.opening.records_behind_damage import live_behind
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
@@ -33,7 +32,7 @@ from reput.store_format.discover.store_at import store_at
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT
-from reput.store_format.notes import Notes
+from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.inventory import (
     GroupRow,
     QueueRow,

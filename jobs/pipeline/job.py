@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import Input, Output, inputs_of
 from reput.jobs.outputs.sets import SetKind
 from reput.jobs.outputs.staging_folder import (
@@ -22,6 +21,7 @@ from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.queue_logs import QueueLog

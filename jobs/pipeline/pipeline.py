@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
 from reput.jobs.pipeline.stages import Stages
@@ -21,6 +20,7 @@ from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
+from reput.store_format.notes import Progress
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
 from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions

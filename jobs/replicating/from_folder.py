@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.replicating.config_files import copy_config
 from reput.jobs.replicating.replica_report import Replicated, behind_text
 from reput.jobs.replicating.source import (
@@ -19,6 +18,7 @@ from reput.jobs.replicating.source import (
 from reput.jobs.replicating.target import ReplicaTarget
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.checks import Checks
+from reput.store_format.notes import Done, Progress
 from reput.store_format.storage.protocol import FileState, InputStorage
 
 _SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds

@@ -18,7 +18,6 @@ from reput.broker.replication.slave import (
     WrongOffset,
 )
 from reput.broker.replication.slave_requests import CONFIG_FILES
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.replicating.ask_master import Asking
 from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config
 from reput.jobs.replicating.from_folder import How, RateLimit
@@ -29,6 +28,7 @@ from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Walk, most_rows
+from reput.store_format.notes import Done, Progress
 
 _RECEIVE_BYTES = 1 << 20
 _CHECK_BYTES = 1 << 20  # received before records are checked, or fewer if the master pauses

@@ -9,7 +9,6 @@ from reput.broker.replication.ha_frames import ProtocolError
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.held_store import held_store
 from reput.jobs.opening.plan import make_plan
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.replicating.ask_master import Asking, MasterSays
 from reput.jobs.replicating.from_folder import How, Replication
@@ -26,6 +25,7 @@ from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
+from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import SettingError, settings_from
 from reput.store_format.storage.local import LocalStorage

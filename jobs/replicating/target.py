@@ -26,7 +26,6 @@ from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.change_refusals import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.opening.held_store import HeldStore, held_store
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
-from reput.jobs.opening.progress import Progress
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.disk.files import Files
@@ -44,6 +43,7 @@ from reput.store_format.names import (
     parse_segment_name,
     segment_name,
 )
+from reput.store_format.notes import Progress
 from reput.store_format.storage.local import LocalStorage
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)

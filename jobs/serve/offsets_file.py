@@ -13,7 +13,7 @@ from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.discover.config_folder import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes
 
 _BEGINS = b'{"offsetTable":'

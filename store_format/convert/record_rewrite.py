@@ -11,8 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.convert.selection import store_host_bytes
-from reput.store_format.kernels.blocks import copy_bytes, same_bytes
-from reput.store_format.kernels.ints import get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.bytes import (
+    copy_bytes,
+    get_i32,
+    get_i64,
+    put_i32,
+    put_i64,
+    same_bytes,
+)
 from reput.store_format.kernels.jit import inlined, kernel, unlocked
 from reput.store_format.layouts import (
     CRC_PROPERTY_BYTES,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.blocks import same_bytes
+from reput.store_format.kernels.bytes import same_bytes
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Segment

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import Fault
-from reput.store_format.kernels.ints import get_i64
+from reput.store_format.kernels.bytes import get_i64
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import CRC_PROPERTY_BYTES, PROPERTY_END, RECORD_AT, TIMESTAMP_BYTES
 from reput.store_format.log.records import Bytes, RecordRules, Rows, store_timestamp_at

@@ -15,7 +15,7 @@ from reput.store_format.derive.queue_runs import QueueRuns
 from reput.store_format.derive.scan import Buffers
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import Bytes, decode_entries
-from reput.store_format.java.strings import decode
+from reput.store_format.kernels.java_text import decode
 from reput.store_format.kernels.jit import inlined, kernel
 
 NEVER = -(1 << 63)  # below every queueOffset; if a record has this one, it counts as none

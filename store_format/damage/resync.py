@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.prefix_crc import PrefixCrc, Read, shift
+from reput.store_format.kernels.crc import PrefixCrc, Read, shift
 from reput.store_format.layouts import (
     BLANK,
     BLANK_BYTES,

@@ -25,8 +25,8 @@ from reput.store_format.derive.queue_table import (
     starts_with,
 )
 from reput.store_format.faults import Fault
-from reput.store_format.java.strings import add_unit, hash_code, parse_integer
-from reput.store_format.kernels.blocks import find_byte
+from reput.store_format.kernels.bytes import find_byte
+from reput.store_format.kernels.java_text import add_unit, hash_code, parse_integer
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     SYS_TRANSACTION_COMMIT,

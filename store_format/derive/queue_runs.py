@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.ints import get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.bytes import get_i32, get_i64, put_i32, put_i64
 from reput.store_format.kernels.jit import allocating, inlined, kernel
 from reput.store_format.layouts import (
     BATCH_AT,

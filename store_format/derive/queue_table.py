@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format import names
-from reput.store_format.kernels.blocks import same_bytes
+from reput.store_format.kernels.bytes import same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]

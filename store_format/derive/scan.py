@@ -23,7 +23,7 @@ from reput.store_format.derive.queue_table import (
     queues,
 )
 from reput.store_format.faults import HEAD_FIELDS, Fault
-from reput.store_format.java.strings import decode
+from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
     DLEDGER_HEAD,
     INDEX_MESSAGE,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from reput.store_format.derived.index_header import IndexHeader, encode_header
 from reput.store_format.derived.index_shape import capacity as capacity
 from reput.store_format.derived.index_shape import file_bytes as file_bytes
-from reput.store_format.kernels.ints import put_i32, put_i64
+from reput.store_format.kernels.bytes import put_i32, put_i64
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import INDEX_AT, INDEX_ENTRY_BYTES
 

@@ -13,7 +13,7 @@ import numpy as np
 from reput.store_format.derived.index_header import read_header
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.faults import StoreError
-from reput.store_format.java.text import hash_text
+from reput.store_format.java import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

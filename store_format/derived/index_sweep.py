@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derived.index_reader import IndexFileReader
-from reput.store_format.kernels.ints import get_i32, get_i64
+from reput.store_format.kernels.bytes import get_i32, get_i64
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import INDEX_AT, INDEX_ENTRY_BYTES, INDEX_SLOT, INDEX_SLOT_BYTES
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derive.scan import ScanRules
-from reput.store_format.java.strings import decode
+from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
     MAGIC_V2,
     PROPERTY_END,

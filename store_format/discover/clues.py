@@ -19,11 +19,17 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, CONSUME_QUEUE
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    CONFIG,
+    CONSUME_QUEUE,
+    STORE_DB,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.release.candidates import Clue, left_by
 from reput.store_format.release.eras import Period, merged
-from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from reput.store_format.discover.databases import config_in_rocksdb
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.config import config_rows

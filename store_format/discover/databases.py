@@ -2,14 +2,7 @@
 
 from contextlib import closing
 
-from reput.store_format.names import CONFIG
-from reput.store_format.release.foreign_files import (
-    CONFIG_DBS,
-    CURRENT,
-    POP_DB,
-    STORE_DB,
-    holds_rows,
-)
+from reput.store_format.names import CONFIG, CONFIG_DBS, CURRENT, POP_DB, STORE_DB, holds_rows
 from reput.store_format.rocksdb.services import HALVES, TIMERS
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import InputStorage

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derive.queue_table import SCHEDULE_NAME, TIMER_NAME
-from reput.store_format.java.strings import parse_integer
-from reput.store_format.kernels.blocks import same_bytes
-from reput.store_format.kernels.ints import get_i32, get_i64
+from reput.store_format.kernels.bytes import get_i32, get_i64, same_bytes
+from reput.store_format.kernels.java_text import parse_integer
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     MIDDLE_AT,

@@ -13,9 +13,9 @@ from reput.store_format.discover.databases import has_rows
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.marks import ROCKSDB_HALF, WHEEL
+from reput.store_format.names import STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.rocksdb.services import HalfRows, read_half_rows, read_timers
 from reput.store_format.storage.rocksdb import Database, RocksDBError, open_database
 

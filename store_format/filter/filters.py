@@ -9,7 +9,7 @@ from reput.store_format.faults import WrongFilter
 from reput.store_format.filter.evaluate import matches
 from reput.store_format.filter.program import Program, tags_program
 from reput.store_format.filter.rows import Match, Verdicts, judge, tables
-from reput.store_format.java.strings import hash_text
+from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.walk import Step
 

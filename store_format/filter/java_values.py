@@ -7,7 +7,7 @@ cannot. If it throws, the whole expression does not match.
 import re
 
 from reput.store_format.filter.program import Value, ValueKind
-from reput.store_format.java.text import parse_integer
+from reput.store_format.java import parse_integer
 
 _BITS = {ValueKind.INTEGER: 32, ValueKind.LONG: 64}
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.filter.program import Op, ValueKind
-from reput.store_format.java.strings import parse_integer
-from reput.store_format.kernels.blocks import same_bytes
+from reput.store_format.kernels.bytes import same_bytes
+from reput.store_format.kernels.java_text import parse_integer
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.records import Bytes
 

@@ -27,7 +27,7 @@ from reput.store_format.filter.row_values import (
     Numbers,
     compare,
 )
-from reput.store_format.kernels.blocks import find_byte, same_bytes
+from reput.store_format.kernels.bytes import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.records import Bytes, Rows

@@ -13,7 +13,7 @@ from numba.core import config, types
 from numba.core.datamodel import models
 from numba.extending import register_model
 
-from reput.store_format.kernels.ints import intrinsic, pointer
+from reput.store_format.kernels.bytes import intrinsic, pointer
 
 # What numba's stubs do not say: its settings are attributes.
 _config: Any = config

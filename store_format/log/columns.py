@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.java.strings import decode_at
-from reput.store_format.kernels.blocks import find_byte, same_bytes
-from reput.store_format.kernels.ints import get_i32, get_i64
+from reput.store_format.kernels.bytes import find_byte, get_i32, get_i64, same_bytes
+from reput.store_format.kernels.java_text import decode_at
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     IPV4_HOST,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.faults import Fault
-from reput.store_format.java.text import decode
+from reput.store_format.java import decode
 from reput.store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,

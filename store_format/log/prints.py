@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.ints import get_i64
+from reput.store_format.kernels.bytes import get_i64
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import RECORD_AT
 from reput.store_format.log.columns import host_at

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.blocks import find_byte, same_bytes
-from reput.store_format.kernels.ints import get_i32
+from reput.store_format.kernels.bytes import find_byte, get_i32, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 

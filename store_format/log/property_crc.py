@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.java.strings import decode_at
-from reput.store_format.kernels.crc32 import crc32
+from reput.store_format.kernels.crc import crc32
+from reput.store_format.kernels.java_text import decode_at
 from reput.store_format.kernels.jit import allocating, kernel
 from reput.store_format.layouts import CRC_PROPERTY_BYTES
 from reput.store_format.log.properties import CRC32, NAMES, ValueSpans, find_properties

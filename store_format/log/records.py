@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import Fault
+from reput.store_format.kernels.bytes import get_i16, get_i32, get_i64
 from reput.store_format.kernels.carryless import AVAILABLE
-from reput.store_format.kernels.crc32 import crc32
-from reput.store_format.kernels.ints import get_i16, get_i32, get_i64
+from reput.store_format.kernels.crc import crc32
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_AT, RECORD_HEAD_BYTES
 from reput.store_format.log import record_rules

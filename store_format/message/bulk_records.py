@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.crc32 import crc32
-from reput.store_format.kernels.ints import put_i32, put_i64
+from reput.store_format.kernels.bytes import put_i32, put_i64
+from reput.store_format.kernels.crc import crc32
 from reput.store_format.kernels.jit import allocating, inlined, unlocked
 from reput.store_format.layouts import (
     MAGIC_V1,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.java.strings import parse_integer
+from reput.store_format.kernels.java_text import parse_integer
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import DelayInvalid, TimerDisabled, TimerIllegal
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from reput.store_format.java.hash_map import hash_map_order
-from reput.store_format.java.text import decode
+from reput.store_format.java import decode, hash_map_order
 from reput.store_format.message.message import NAME_END, VALUE_END, check_separators
 
 

@@ -9,6 +9,7 @@ from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
+from reput.store_format.names import QUEUE_EXT
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import Times, Wants, within
 from reput.store_format.query.gaps import Gap, in_queue, queue_gaps
@@ -16,7 +17,6 @@ from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.position_from import position_from
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign_files import QUEUE_EXT
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter

@@ -23,7 +23,7 @@ from reput.store_format.derive.queue_table import (
     queues,
     starts_with,
 )
-from reput.store_format.java.strings import decode, parse_integer
+from reput.store_format.kernels.java_text import decode, parse_integer
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.properties import find_named, new_spans
 from reput.store_format.log.reader import LogReader, NoRecord

@@ -14,10 +14,9 @@ from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import list_segments
-from reput.store_format.names import INDEX
+from reput.store_format.names import INDEX, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign_files import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder

@@ -19,13 +19,12 @@ from reput.store_format.discover.config_folder import config_table, consumer_off
 from reput.store_format.discover.databases import has_rows
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import LMQ_PREFIX
+from reput.store_format.names import LMQ_PREFIX, POP_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.release.foreign_files import POP_DB
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 _REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
-from reput.store_format.java.strings import hash_code, hash_text
-from reput.store_format.kernels.blocks import find_byte, same_bytes
+from reput.store_format.kernels.bytes import find_byte, same_bytes
+from reput.store_format.kernels.java_text import hash_code, hash_text
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, find_properties, new_spans

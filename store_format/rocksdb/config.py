@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 from reput.store_format.storage.rocksdb import Database
 
 _V2 = "rdb"

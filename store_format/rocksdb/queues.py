@@ -17,7 +17,7 @@ from reput.store_format.derived.queue_slices import Slice, no_entries
 from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
-from reput.store_format.release.foreign_files import ROCKSDB_QUEUES
+from reput.store_format.names import ROCKSDB_QUEUES
 from reput.store_format.release.profiles import Profile
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,

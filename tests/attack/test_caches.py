@@ -18,7 +18,7 @@ CUTS = (("nbi", 0.5), ("nbc", 0), ("nbc", 0.5))
 
 KERNEL = """
 import numpy as np
-import reput.store_format.kernels.crc32 as crc, reput.store_format.kernels.jit as kernels
+import reput.store_format.kernels.crc as crc, reput.store_format.kernels.jit as kernels
 print(kernels._CACHE_FOLDER)
 print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 """
@@ -225,7 +225,7 @@ def test_a_command_without_a_cache_says_so_once(tmp_path: Path) -> None:
 def test_numba_reads_no_settings_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\ndebug: 1\n")
     program = (
-        "import reput.store_format.kernels.crc32, numba, yaml\n"
+        "import reput.store_format.kernels.crc, numba, yaml\n"
         "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))"
     )
     done = subprocess.run(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.faults import Fault
-from reput.store_format.java.strings import decode
+from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import Segment

@@ -13,7 +13,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
-from reput.store_format.java.strings import decode
+from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,

@@ -10,9 +10,9 @@ from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import catch_up_in_place
 from reput.jobs.opening.held_store import held_store
 from reput.jobs.opening.plan import make_plan
-from reput.jobs.opening.progress import Progress
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from tests.damaged import damaged, messages
 from tests.in_process import STORE, as_text
 from tests.store_format.damage.generator import derived_of

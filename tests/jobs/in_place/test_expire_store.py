@@ -12,8 +12,8 @@ from reput.broker.change.expire import Going
 from reput.jobs.in_place.expire_store import Expired, When, expire_store, plan_expiry
 from reput.jobs.in_place.needed_messages import Even, Needed
 from reput.jobs.opening.held_store import held_store
-from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 from tests.damaged import SEGMENT, damaged, messages
 from tests.in_process import as_text

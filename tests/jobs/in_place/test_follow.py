@@ -7,9 +7,9 @@ import pytest
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
 from reput.jobs.opening.held_store import held_store
-from reput.jobs.opening.progress import Progress
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import ANY_TIME
 from tests.damaged import SEGMENT, damaged, messages

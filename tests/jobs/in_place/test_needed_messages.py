@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from reput.jobs.in_place.needed_messages import Even, Needed, needed
-from reput.jobs.opening.progress import Progress
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, as_text, storage_of
 from tests.logs.encoder import Message, properties

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import reput
-from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.log.reader import LogReader
+from reput.store_format.notes import Done, Progress
 from reput.store_format.query.stored_message import StoredMessage
 from tests.logs import Message as Written
 from tests.logs import build_log, properties

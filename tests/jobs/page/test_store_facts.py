@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.progress import Progress
 from reput.jobs.page.store_facts import DiskPart, Facts, look_at
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import UnknownRelease
 from tests.damaged import START, damaged, messages
 from tests.jobs.sources.reading import write

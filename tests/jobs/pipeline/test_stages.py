@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.stages import Stages
+from reput.store_format.notes import Done, Progress
 from reput.udfs.staging import Staging, past_name
 from tests.damaged import SEGMENT, damaged
 from tests.in_process import Session

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.kernels.prefix_crc import PrefixCrc
+from reput.store_format.kernels.crc import PrefixCrc
 from reput.store_format.log.records import RecordRules
 from tests.logs.encoder import Message, build_log, encode
 

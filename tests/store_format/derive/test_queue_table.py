@@ -12,7 +12,7 @@ from reput.store_format.derive.queue_table import (
     new_table,
     queues,
 )
-from reput.store_format.java.strings import hash_text
+from reput.store_format.kernels.java_text import hash_text
 
 TABLE = new_table(64, 1 << 14)
 QUEUES = st.tuples(

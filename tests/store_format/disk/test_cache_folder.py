@@ -13,7 +13,7 @@ from reput.store_format.disk import cache_folder
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
-import numpy as np, reput.store_format.kernels.crc32 as crc
+import numpy as np, reput.store_format.kernels.crc as crc
 print(crc.__file__)
 print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 """

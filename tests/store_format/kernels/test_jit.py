@@ -10,7 +10,9 @@ from numba.core import config
 from numba.core.caching import FunctionCache
 
 from reput.store_format.disk.cache_folder import cache_folder, source_key
-from reput.store_format.kernels import blocks, ints, jit
+from reput.store_format.kernels import bytes as blocks
+from reput.store_format.kernels import bytes as ints
+from reput.store_format.kernels import jit
 from reput.store_format.kernels.jit import SourcesLocator
 
 SETTINGS = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")
@@ -34,9 +36,9 @@ def test_a_kernel_is_the_same_in_a_checkout_and_in_a_zip() -> None:
 def test_kernels_of_a_module_differ_by_their_lines_and_share_its_sources() -> None:
     names = [located(each).get_disambiguator() for each in (COPY, FIRST)]
     assert len(set(names)) == 2
-    key = source_key("reput.store_format.kernels.blocks")
+    key = source_key("reput.store_format.kernels.bytes")
     for name in names:
-        assert name.startswith("reput.store_format.kernels.blocks-")
+        assert name.startswith("reput.store_format.kernels.bytes-")
         assert name.endswith(f"-{key}")
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.kernels.blocks import BLOCK
+from reput.store_format.kernels.bytes import BLOCK
 from reput.store_format.log.properties import NAMES, find_properties
 from reput.store_format.release.profiles import profile
 from tests.reference.log import parse_properties

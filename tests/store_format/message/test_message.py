@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.java.hash_map import hash_map_order
-from reput.store_format.java.strings import hash_text
+from reput.store_format.java import hash_map_order
+from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.message.property_text import parse_properties

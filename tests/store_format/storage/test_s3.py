@@ -13,9 +13,9 @@ import pytest
 
 import reput
 from reput.jobs import cli
-from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.notes import Done, Progress
 from reput.store_format.storage import s3
 from reput.store_format.storage.protocol import FileState, MayGo
 from reput.store_format.storage.s3 import S3Storage

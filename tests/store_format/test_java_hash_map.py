@@ -5,7 +5,7 @@ A name of one character has that character's number as its hash, and as its spre
 
 import pytest
 
-from reput.store_format.java.hash_map import hash_map_order
+from reput.store_format.java import hash_map_order
 from tests.logs import key_with_hash
 
 

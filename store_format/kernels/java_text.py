@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.java.text import decode as decode
-from reput.store_format.java.text import hash_text as hash_text
-from reput.store_format.kernels.blocks import BLOCK, ascii_sum
+from reput.store_format.java import decode as decode
+from reput.store_format.java import hash_text as hash_text
+from reput.store_format.kernels.bytes import BLOCK, ascii_sum
 from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]

@@ -13,8 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.java.strings import decode, decode_at, hash_code, hash_text, parse_integer
-from reput.store_format.kernels.blocks import BLOCK
+from reput.store_format.kernels.bytes import BLOCK
+from reput.store_format.kernels.java_text import (
+    decode,
+    decode_at,
+    hash_code,
+    hash_text,
+    parse_integer,
+)
 from tests.reference import javatext as reference
 
 # Every boundary between two classes of bytes in UTF-8.

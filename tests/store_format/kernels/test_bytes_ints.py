@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.bytes import get_i16, get_i32, get_i64, put_i32, put_i64
 
 
 @njit

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from reput.store_format.faults import StoreError
-from reput.store_format.release.foreign_files import holds_rows, refuse_foreign
+from reput.store_format.names import holds_rows, refuse_foreign
 
 
 def folders(**names: list[str]) -> Callable[[str], list[str]]:

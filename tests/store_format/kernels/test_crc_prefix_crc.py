@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.kernels.prefix_crc import SPACING, PrefixCrc, shift
+from reput.store_format.kernels.crc import SPACING, PrefixCrc, shift
 
 DATA = random.Random(7).randbytes(5 * SPACING + 17)
 START = 1000  # where the data begins in its file

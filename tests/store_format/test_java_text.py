@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.java.text import decode, hash_text, parse_integer
+from reput.store_format.java import decode, hash_text, parse_integer
 
 BAD = "\ufffd"
 

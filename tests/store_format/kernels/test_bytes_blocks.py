@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.kernels.blocks import BLOCK, copy_bytes, find_byte, first_unlike, same_bytes
-from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.bytes import (
+    BLOCK,
+    copy_bytes,
+    find_byte,
+    first_unlike,
+    get_i16,
+    get_i32,
+    get_i64,
+    put_i32,
+    put_i64,
+    same_bytes,
+)
 
 
 @njit(cache=True)
@@ -79,7 +89,7 @@ def test_bounds_are_checked_where_numba_is_asked_to(at: int) -> None:
     code = f"""
 import numpy as np
 from numba import njit
-from reput.store_format.kernels.ints import get_i16
+from reput.store_format.kernels.bytes import get_i16
 read = njit(lambda buf, at: get_i16(buf, at))
 assert read(np.ones(4, np.uint8), 2) == 0x101
 read(np.ones(4, np.uint8), {at})

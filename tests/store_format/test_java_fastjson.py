@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.java import quoted_keys
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.store_format.kernels.carryless import AVAILABLE
-from reput.store_format.kernels.crc32 import _by_tables, crc32
+from reput.store_format.kernels.crc import _by_tables, crc32
 
 # What a processor with PCLMULQDQ alone runs; nothing of it may be kept for this one.
 BLOCK_BY_BLOCK = """
@@ -19,7 +19,7 @@ import numpy as np
 from reput.store_format.kernels import carryless, jit
 carryless._PAIRS_AT_ONCE = False
 jit._CACHE_FOLDER = None
-from reput.store_format.kernels.crc32 import crc32
+from reput.store_format.kernels.crc import crc32
 data = bytes((i * 37 + 11) & 0xFF for i in range(600))
 buf = np.frombuffer(data, np.uint8)
 for start in (0, 1, 40):

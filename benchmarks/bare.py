@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from reput.store_format.disk.page_cache import uncached_flags
+from reput.store_format.files.system import uncached_flags
 
 _WINDOW = 1 << 20
 _READ_WINDOW = 2 << 20  # a page that is read past the cache in two parts is read twice

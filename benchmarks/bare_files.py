@@ -18,7 +18,7 @@ import time
 
 from benchmarks.many_queues import QUEUE_FILE_BYTES, QUEUES_A_TOPIC
 from benchmarks.stores import cache_folder
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.names import segment_name
 
 _PROCESSES = 2

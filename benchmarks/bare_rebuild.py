@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.stores import cache_folder
-from reput.store_format.disk.page_cache import uncached_flags
+from reput.store_format.files.system import uncached_flags
 
 _WINDOW = 1 << 20
 STAGED_A_MESSAGE = 44  # as docs/performance.md has it

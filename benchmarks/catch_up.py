@@ -35,11 +35,11 @@ from benchmarks.stores import (
     said,
     warm,
 )
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.local import LocalStorage
 
 _STEP = 100_000_000
 _CHUNK = 1 << 24

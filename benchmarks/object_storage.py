@@ -21,8 +21,8 @@ from benchmarks.stores import RELEASE, cache_folder, checked, said
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
-from reput.store_format.storage.s3 import S3Storage
-from tests.store_format.storage import s3_server
+from reput.store_format.files.s3 import S3Storage
+from tests.store_format.files import s3_server
 
 SEGMENT_BYTES = 64 << 20
 _RECORD_BYTES = 470

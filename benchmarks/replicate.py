@@ -26,7 +26,7 @@ from benchmarks.stores import RELEASE, Shape, cache_folder, checked, make_store,
 from reput.jobs.replicating.ha_log import StoreLog
 from reput.jobs.replicating.ha_master import HaMaster
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.rocketmq.live import Broker
 
 _SIZES = {

@@ -20,8 +20,8 @@ from benchmarks.stores import (
     output_folder,
 )
 from reput.store_format.derived.queues import FileQueues, Queues
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.queues import RocksDBQueues
-from reput.store_format.storage.local import LocalStorage
 from tests.rocketmq.live import Broker
 
 Row = dict[str, Any]

@@ -41,12 +41,12 @@ from reput.store_format.derive.rules import record_rules
 from reput.store_format.discover.phrases import RELEASE
 from reput.store_format.discover.store import NEW_STORE
 from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.notes import Done
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalStorage
 from reput.udfs.message_rows import BadRow, append_arrow, message_from
 
 

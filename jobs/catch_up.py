@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reput.jobs.in_place.catch_up_report import CaughtUp
     from reput.jobs.opening.held_store import HeldStore
     from reput.store_format.discover.store_at import StoreAt
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _HELP = """\
 A broker that starts goes on where its queues end, as ReputMessageService does; so does this,
@@ -67,7 +67,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
     shown = progress or Progress()
     if output is not None:
         from reput.store_format.discover.store_at import store_at
-        from reput.store_format.storage import storage_for
+        from reput.store_format.files.by_url import storage_for
 
         write = output_storage or storage_for(output)
         source = store_at(store, rocketmq, settings, storage)
@@ -87,9 +87,8 @@ def _to_output(
     from reput.jobs.outputs.output import Output, inputs_of
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
-    from reput.store_format.disk.files import StoreInUse
+    from reput.store_format.files.protocol import StoreInUse, listed
     from reput.store_format.log.dledger import refuse_heads
-    from reput.store_format.storage.listing import listed
 
     storage, store = source.storage, source.path
     refuse_rocksdb(storage, store)

@@ -25,7 +25,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.judging.check_report import CheckReport
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _HELP = f"""\
 Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or

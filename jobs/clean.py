@@ -12,15 +12,13 @@ from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install_target import finish_killed, foreign_installs
 from reput.jobs.outputs.staging_folder import Temporary, places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.disk.locks import holder_text, is_our_folder
-from reput.store_format.disk.scratch_folder import Scratch
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage, VolumeStorage
+from reput.store_format.files.private import Scratch
+from reput.store_format.files.protocol import Storage, StoreInUse
+from reput.store_format.files.system import holder_text, is_our_folder
 from reput.store_format.names import LOCK, STAGED_INDEX, STAGED_TIMER_LOG
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.volumes import VolumeStorage
 
 _TEMPORARY = (*Temporary, *Scratch)
 _WITHIN = (f".{Temporary.RECOVER}", *_TEMPORARY)

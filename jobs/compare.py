@@ -27,7 +27,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.comparing.compare_report import CompareReport
     from reput.jobs.outputs.output import NewFile
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _HELP = """\
 Compares the logs byte by byte, and where they differ record by record: which messages would be lost

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reput.jobs.converting.convert_summary import ConvertSummary
     from reput.jobs.pipeline.job import FoundStore
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _HELP = (
     """\
@@ -117,8 +117,8 @@ def convert(  # noqa: PLR0913 (a user's options)
 
 def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
     """The stores, if each is named once. Raises SettingError."""
+    from reput.store_format.files.overlap import relation
     from reput.store_format.release.setting_table import SettingError
-    from reput.store_format.storage.overlap import relation
 
     for n, each in enumerate(stores):
         here = each.plan.storage.whereabouts(each.plan.store)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from reput.jobs.console import voice
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
 from reput.jobs.engines.engine_choice import LOCAL, SPARK
-from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.faults import StoreError
+from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
 
 _ARCHIVE = Path(__file__).with_name("demo_store.tar.xz")

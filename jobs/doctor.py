@@ -92,7 +92,7 @@ def _java() -> Checkup:
 
 
 def _kernels() -> Checkup:
-    from reput.store_format.disk.cache_folder import cache_folder, has_kernels
+    from reput.store_format.files.private import cache_folder, has_kernels
 
     kept = cache_folder()
     if kept.path is None:

@@ -37,6 +37,8 @@ from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pa
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.segments import is_dledger
@@ -44,8 +46,6 @@ from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_sta
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.store_format.storage.rocksdb import open_database
 
 PARTS = ("header", "entries", "slots")

@@ -66,7 +66,7 @@ def expire(  # noqa: PLR0913 (a user's options)
     from reput.jobs.in_place.needed_messages import Even
     from reput.jobs.opening.held_store import held_local_store
     from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.storage import storage_for
+    from reput.store_format.files.by_url import storage_for
 
     if archive == "":  # else the copies would lie wherever this was started
         raise SettingError("--archive: a folder or URL is wanted")

@@ -22,7 +22,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.exporting.export_report import ComparedExport, Exported
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _DELTA, _STORE = "delta", "rocketmq"
 _FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
@@ -47,8 +47,8 @@ is new in the log, once, whatever was killed. It needs deltalake: pip install "r
 
 def is_delta(to: str) -> bool:
     """Whether a folder, by path or URL, has a Delta table of messages."""
-    from reput.store_format.storage import storage_for
-    from reput.store_format.storage.listing import listed
+    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.protocol import listed
 
     storage = storage_for(to)
     return any(listed(storage, f"{storage.resolve(to)}/messages/_delta_log"))
@@ -168,7 +168,7 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store_at import store_at
-    from reput.store_format.storage import storage_for
+    from reput.store_format.files.by_url import storage_for
 
     if is_delta(to):
         from reput.jobs.exporting.delta_target import compare_delta, writer_of

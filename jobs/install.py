@@ -38,8 +38,10 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config_folder import batch_topics
-from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import DiskFiles, FixedFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONFIG, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
@@ -47,8 +49,6 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.part_reads import read_part
 
 # The fields of a manifest that a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))

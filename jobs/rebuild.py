@@ -24,7 +24,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.outputs.summary import Summary
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
 

@@ -66,7 +66,7 @@ def recover(  # noqa: PLR0913 (a user's options)
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.index_eras import dispatched_again
     from reput.store_format.discover.store import discover
-    from reput.store_format.storage.local import LocalStorage
+    from reput.store_format.files.local import LocalStorage
 
     started = time.monotonic()
     store = LocalStorage().resolve(store)

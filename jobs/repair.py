@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore
     from reput.jobs.pipeline.pipeline import Cut
     from reput.jobs.salvaging.repair_summary import RepairSummary
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
     from reput.udfs.staging import Staging
 
 _LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")

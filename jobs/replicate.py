@@ -25,7 +25,7 @@ from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
     from reput.jobs.replicating.replica_report import Replicated
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 _HELP = """\
 Copies a store's log, byte for byte, to a local folder that a broker can start on at any moment,
@@ -163,8 +163,8 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
 
 def _local(target: str) -> str:
     """The target's path. Raises StoreError for a URL."""
-    from reput.store_format.storage import storage_for
-    from reput.store_format.storage.local import LocalStorage
+    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.local import LocalStorage
 
     if type(storage_for(target)) is not LocalStorage:
         raise StoreError(f"{target}: a replica is a local folder, as a broker is to start on it")

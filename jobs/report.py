@@ -93,7 +93,7 @@ def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -
     """The file of the page. Raises StoreError if it may not be written."""
     from reput.jobs.outputs.output import WholeFile, inputs_of
     from reput.jobs.page.html import BEGINS
-    from reput.store_format.storage import storage_for
+    from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(store)
     inputs = inputs_of(storage, storage.resolve(store), settings)

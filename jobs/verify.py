@@ -24,7 +24,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.judging.verify_report import Report
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.storage.protocol import Storage
+    from reput.store_format.files.protocol import Storage
 
 
 _HELP = f"""\
@@ -72,8 +72,8 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.log_read import read_log
     from reput.store_format.discover.store import discover
     from reput.store_format.discover.store_at import store_at
-    from reput.store_format.storage import storage_for
-    from reput.store_format.storage.queue_logs import QueueLog
+    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.queue_logs import QueueLog
 
     at = store_at(store, rocketmq, settings, storage)
     if isinstance(at.storage, QueueLog):

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
     from reput.store_format.derived.tail import tail as tail
-    from reput.store_format.disk.files import StoreInUse as StoreInUse
     from reput.store_format.faults import DamageFound as DamageFound
     from reput.store_format.faults import StoreChanged as StoreChanged
     from reput.store_format.faults import StoreError as StoreError
+    from reput.store_format.files.protocol import StoreInUse as StoreInUse
     from reput.store_format.log.reader import LogReader as LogReader
     from reput.store_format.message.message import Message as Message
     from reput.store_format.message.refusals import Refused as Refused
@@ -86,7 +86,7 @@ _PUBLIC = {
     "StoreError": "reput.store_format.faults",
     "DamageFound": "reput.store_format.faults",
     "StoreChanged": "reput.store_format.faults",
-    "StoreInUse": "reput.store_format.disk.files",
+    "StoreInUse": "reput.store_format.files.protocol",
     "OutputInUse": "reput.jobs.outputs.output",
     "OverlapsInput": "reput.jobs.outputs.output",
     "Refused": "reput.store_format.message.refusals",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.storage.overlap import Whereabouts, by_key
-from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Written, walk_lists
+from reput.store_format.files.overlap import Whereabouts, by_key
+from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Written, walk_lists
 
 
 class Claims:

@@ -22,7 +22,7 @@ ELSEWHERE = {
     "store_format/faults.py": "tests/jobs/console/test_endings.py",
     "store_format/kernels/numba_alone.py": "tests/attack/test_caches.py",
     "store_format/layouts.py": "tests/test_format_docs.py",
-    "udfs/warm.py": "tests/store_format/disk/test_cache_folder.py",
+    "udfs/warm.py": "tests/store_format/files/test_private_cache_folder.py",
 }
 
 

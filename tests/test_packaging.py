@@ -33,8 +33,8 @@ ALLOWED = {
 }
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "store_format/storage/s3.py": {"botocore"},
-    "store_format/storage/arrow.py": {"pyarrow"},
+    "store_format/files/s3.py": {"botocore"},
+    "store_format/files/arrow.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
     "store_format/storage/rocksdb.py": {"rocksdict"},
     "store_format/storage/rocksdb_tables.py": {"rocksdict"},

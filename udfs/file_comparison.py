@@ -23,6 +23,7 @@ from reput.store_format.derived.queue_entries import (
     is_used,
     layout_of,
 )
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -33,7 +34,6 @@ from reput.store_format.layouts import (
     QUEUE_ENTRY_BYTES,
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.schemas import schema
 
 PAST_END = "(points past the log's end)"

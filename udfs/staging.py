@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import StagingStorage, Writer
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import StagingStorage, Writer
 
 Bytes = npt.NDArray[np.uint8]
 

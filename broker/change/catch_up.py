@@ -25,8 +25,7 @@ from reput.broker.writer.log_recovery import LogRecovery
 from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.reput_service import Reput
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, encode, read_checkpoint
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import replace_small, write_small
+from reput.store_format.files.protocol import Files, replace_small, write_small
 from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, segment_name
 
 NOTE = "reput-catch-up.json"

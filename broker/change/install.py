@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
-from reput.store_format.disk.exchange import NotDurable, put_in_place
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import add_folders, read_small
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import NotDurable, put_in_place
+from reput.store_format.files.protocol import Files, add_folders, read_small
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,

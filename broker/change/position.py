@@ -26,10 +26,10 @@ from reput.store_format.derived.queue_entries import Entries, decode_entries
 from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.tail import IndexTail, QueueTail, tail
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Stretch
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import InputStorage
 
 _WINDOW_BYTES = 16 << 10  # most records are shorter; longer records are read too
 _OTHER_LOG = "the derived files are not of this log, or hold more than it does"

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import add_folders, replace_small, write_small
+from reput.store_format.files.protocol import Files, add_folders, replace_small, write_small
 from reput.store_format.names import ABORT, CHECKPOINT
 
 CUT = "reput-cut"

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.change.install import read_note as read_own_note
-from reput.store_format.disk.files import Bytes, Data, Files, OpenFile
-from reput.store_format.disk.small_files import replace_small
+from reput.store_format.files.protocol import Bytes, Data, Files, OpenFile, replace_small
 from reput.store_format.names import COMMIT_LOG, segment_name
 
 NOTE = "reput-replica.json"

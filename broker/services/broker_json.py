@@ -7,9 +7,8 @@ import json
 import re
 from typing import Any
 
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import Files, check_small, read_small, replace_small
 from reput.store_format.java import quoted_keys
 from reput.store_format.release.profiles import Profile
 

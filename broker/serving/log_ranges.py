@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.local_files import fill_from
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.disk import fill_from
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.log.reader import NotInLog
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import InputStorage, Reader
 
 
 class LogFile:

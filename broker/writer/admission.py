@@ -8,7 +8,7 @@ store by hand may well want a disk's last room.
 """
 
 from reput.broker.writer.appender import Appender
-from reput.store_format.disk.files import Files
+from reput.store_format.files.protocol import Files
 from reput.store_format.message.refusals import DiskFull, PageCacheBusy
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.writer_settings import WriterSettings

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import Bytes, Data, Files, OpenFile
+from reput.store_format.files.protocol import Bytes, Data, Files, OpenFile
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import blank
 from reput.store_format.message.refusals import CreateFileFailed

@@ -18,7 +18,7 @@ from reput.store_format.derived.index_file import (
     fill_entries,
     header,
 )
-from reput.store_format.disk.files import Bytes, OpenFile
+from reput.store_format.files.protocol import Bytes, OpenFile
 from reput.store_format.layouts import (
     INDEX_ENTRY_BYTES,
     INDEX_HEADER_BYTES,

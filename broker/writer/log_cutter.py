@@ -10,7 +10,7 @@ from contextlib import closing
 
 import numpy as np
 
-from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.names import COMMIT_LOG, segment_name
 
 

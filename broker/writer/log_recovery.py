@@ -11,8 +11,8 @@ from reput.broker.writer.torn_records import first_torn
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.derived.after_crash import vouched_for, was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
+from reput.store_format.files.protocol import Bytes, Files
 from reput.store_format.log.property_crc import first_bad_property_crc
 from reput.store_format.log.records import RECORD_ROW, Rows
 from reput.store_format.log.walk import Step, Walk, most_rows

@@ -18,7 +18,7 @@ from reput.store_format.derive.queue_runs import (
 from reput.store_format.derive.scan import NamedQueue
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
-from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,

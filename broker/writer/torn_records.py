@@ -1,6 +1,6 @@
 """Finds a record whose topic or properties lack a sector after a crash."""
 
-from reput.store_format.disk.files import SECTOR_BYTES, Bytes
+from reput.store_format.files.protocol import SECTOR_BYTES, Bytes
 from reput.store_format.kernels.jit import allocating
 from reput.store_format.log.records import Rows
 

@@ -13,9 +13,9 @@ from reput.broker.writer.pace import LOOK_SECONDS, DispatchPace
 from reput.broker.writer.usage_guard import UsageGuard
 from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.discover.sizes import settings_to_continue
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import Files
 from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.message import Message, check_sendable
 from reput.store_format.message.message_types import check_types

@@ -14,8 +14,7 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import write_small
+from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.dledger import refuse_dledger
 from reput.store_format.message.unique_ids import Clock

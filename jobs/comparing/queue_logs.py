@@ -20,9 +20,9 @@ from reput.store_format.derive.scan import End, Runs, ScanRules, scan
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import REASONS, Fault
+from reput.store_format.files.queue_logs import CompactedLog, QueueLog, TieredLog
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Segment, Stretch
-from reput.store_format.storage.queue_logs import CompactedLog, QueueLog, TieredLog
 
 Entries = Any  # structured arrays
 _NAMES = ("physicalOffset", "size", "tagsCode", "storeTimestamp", "baseOffset", "batchSize")

@@ -4,7 +4,7 @@ import os
 import sys
 from functools import cache
 
-from reput.store_format.disk.cache_folder import cache_folder, has_kernels
+from reput.store_format.files.private import cache_folder, has_kernels
 
 
 @cache

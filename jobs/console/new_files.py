@@ -42,7 +42,7 @@ def new_file(
     if not path:
         return None
     from reput.jobs.outputs.output import NewFile, inputs_of
-    from reput.store_format.storage import storage_for
+    from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(arguments.store)
     inputs = inputs_of(storage, storage.resolve(arguments.store), settings)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import InputStorage, Listed, listed
 from reput.store_format.names import COMMIT_LOG, DLEDGER
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage, Listed
 
 # for the hint: levels above STORE, names looked at in a folder, stores named
 _UP, _NAMES_MOST, _SHOWN = 4, 200, 3

@@ -46,11 +46,11 @@ from reput.store_format.derive.scan import ScanRules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
+from reput.store_format.files.protocol import Storage
 from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers, settings_from
-from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
 from reput.udfs.staging import Staging
 

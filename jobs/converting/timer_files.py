@@ -11,10 +11,9 @@ import numpy as np
 from reput.jobs.converting.convert_summary import ConvertSummary
 from reput.jobs.opening.plan import Plan
 from reput.store_format.fate.timer_units import TIMER_LOG, timer_log_names
+from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import CONFIG
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
 from reput.udfs.convert.placed_records import PlacedRecords
 
 _UNIT = TIMER_UNIT.itemsize

@@ -28,8 +28,8 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.jobs.salvaging.log_read import LogRead, read_log
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.store_format.storage.protocol import Storage
 
 _QUEUES_SHOWN = 20
 

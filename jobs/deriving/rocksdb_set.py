@@ -13,7 +13,7 @@ from typing import Any
 from reput.jobs.deriving.expired_queues import LastEntry, Queue
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.index_tables import IndexTables
-from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
+from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import CONSUME_QUEUE, STORE_DB
 from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.store_format.rocksdb.keys import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key

@@ -10,10 +10,10 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from reput.broker.writer.copies import SourceSegment
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage import storage_for
 
 if TYPE_CHECKING:
     from reput.jobs.exporting.append_exported import FromExport

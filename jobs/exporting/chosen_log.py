@@ -12,8 +12,8 @@ from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.sources.opened_log import discover_for_reading, parts_log
 from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.discover.store_at import store_at
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import Storage
 from reput.udfs.table.export_parts import ChosenMessages
 from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.redaction import LookThrough, Redaction

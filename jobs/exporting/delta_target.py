@@ -20,11 +20,10 @@ from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.table.export_parts import MessageSums
 
 _DIFFERENCES_MOST = 100

@@ -23,9 +23,9 @@ from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.staging import Staging
 from reput.udfs.table.export_parts import (
     EXPORTED,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.storage.protocol import InputStorage, Reader
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 from reput.udfs.table.message_columns import SCHEMA
 

@@ -28,6 +28,9 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.sources.opened_log import end_of_log
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import StagingStorage, listed
 from reput.store_format.message.refusals import Refused, batch_queue_topic
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -39,10 +42,6 @@ from reput.store_format.names import (
     SYSTEM_TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.table.export_parts import MessageSums
 
 _PIECE = 1 << 20

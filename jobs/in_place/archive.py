@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from reput.jobs.outputs.output import Input, refuse_overlap
-from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import Bytes, Files, Storage
 
 _CHUNK = 4 << 20
 _PART = ".part"

@@ -34,14 +34,12 @@ from reput.store_format.derived.queue_entries import (
     is_pre_blank,
     layout_of,
 )
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
 from reput.store_format.names import CHECKPOINT, INDEX, is_queue_folder
 from reput.store_format.notes import Done, Progress
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage, StagingStorage
 from reput.udfs.staging import Staging, queue_file_name
 
 _CHUNK_ENTRIES = 1 << 16

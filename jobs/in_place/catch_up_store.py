@@ -16,8 +16,8 @@ from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.config_folder import configured_topics
-from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.files.protocol import Files
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
 from reput.store_format.notes import Done, Notes, Progress
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from reput.broker.change.install import Apart, SetFile
 from reput.store_format.discover.config_folder import config_table
 from reput.store_format.discover.databases import config_in_rocksdb, has_rows
-from reput.store_format.disk.local_files import FixedFiles
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import FixedFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import CONFIG, CONFIG_DBS, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.rocksdb.index import FAMILY
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import open_database
 from reput.store_format.storage.rocksdb_tables import (
     DEFAULT,

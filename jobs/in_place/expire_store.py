@@ -24,13 +24,13 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.settings import parse_settings
-from reput.store_format.storage.local import LocalStorage
 
 _MILLION = 1_000_000
 _SHOWN = 20

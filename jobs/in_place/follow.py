@@ -16,11 +16,10 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import ANY_TIME, FileState, listed
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState
 
 LogListing = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
 

@@ -13,10 +13,10 @@ from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from reput.broker.change.install import clean_up, foreign, unfinished
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.disk.locks import holder_text, lock_holder
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage, VolumeStorage
+from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.system import holder_text, lock_holder
 from reput.store_format.names import ABORT, CONFIG, CONFIG_DBS, LOCK, ROCKSDB_QUEUES, STORE_DB
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.volumes import VolumeStorage
 
 _DATABASE_LOCK = "LOCK"  # RocksDB's lock file, locked like that of a store
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.listing import listed
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import listed
 
 NAME = "reput_log_growth"
 _NONE = {"bytes": 0, "changed": 0}

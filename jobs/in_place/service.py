@@ -18,14 +18,14 @@ from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.files import Files, StoreInUse
-from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Files, StoreInUse
+from reput.store_format.files.system import holder_text
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.storage.local import LocalStorage
 
 Planned = TypeVar("Planned")
 

@@ -15,11 +15,10 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_header import decode_header
 from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage, read_head
 from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
-from reput.store_format.storage.part_reads import read_head
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.torn_search import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.file_comparison import PAST_END
 from reput.udfs.staged_runs import QUEUE_KEY

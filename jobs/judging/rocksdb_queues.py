@@ -27,6 +27,7 @@ from reput.store_format.derived.queue_entries import (
     is_pre_blank,
 )
 from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
@@ -34,7 +35,6 @@ from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
 from reput.store_format.rocksdb.keys import MIN
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")

@@ -38,6 +38,7 @@ from reput.store_format.derived.expiry import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.queue_entries import decode_entries, is_batch, layout_of
 from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.files.protocol import InputStorage, listed, read_part
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -49,9 +50,6 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.rocksdb.queues import queues_folder
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.part_reads import read_part
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.file_comparison import (
     DIFFERENCE,
     LOOK,

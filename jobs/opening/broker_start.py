@@ -7,12 +7,12 @@ import numpy as np
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.files.protocol import ANY_TIME, InputStorage
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
-from reput.store_format.storage.protocol import ANY_TIME, InputStorage
 
 _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
 

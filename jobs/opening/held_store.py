@@ -6,13 +6,13 @@ from contextlib import ExitStack, contextmanager
 
 from reput.jobs.opening.change_refusals import refuse_what_is_no_store
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.disk.locks import holder_text
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.system import holder_text
 from reput.store_format.names import ABORT, COMMIT_LOG, LOCK
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.local import LocalStorage
 
 
 class HeldStore:

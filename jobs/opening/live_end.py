@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from reput.store_format.derive.scan import End, ScanRules, scan
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import ANY_TIME, InputStorage, Reader, read_part
 from reput.store_format.log.segments import Segment, Stretch
-from reput.store_format.storage.part_reads import read_part
-from reput.store_format.storage.protocol import ANY_TIME, InputStorage, Reader
 
 _TRIES = 20
 _PAUSE = 0.05  # seconds: a record is copied into the log in microseconds

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from reput.store_format.disk.files import Bytes, Files
+from reput.store_format.files.protocol import Bytes, Files, InputStorage
 from reput.store_format.log.oversize import Read
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import InputStorage
 
 
 class SegmentFile(Protocol):

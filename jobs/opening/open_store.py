@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.opening.answers import KeyMessages, Messages, Rows
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.storage import storage_for
 
 if TYPE_CHECKING:
     from reput.store_format.fate.fate_rows import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
+    from reput.store_format.files.protocol import Storage
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.counts import Count
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.query.pop_leftovers import InFlightRow
-    from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
 BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB

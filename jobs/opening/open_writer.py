@@ -11,13 +11,13 @@ from reput.store_format.discover.file_sizes import SIZES
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.writer_settings import writer_settings_from
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalStorage
 
 
 def local_store(path: str) -> str:

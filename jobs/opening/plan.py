@@ -9,7 +9,9 @@ from reput.store_format.discover.config_folder import topic_attributes
 from reput.store_format.discover.databases import not_derived
 from reput.store_format.discover.store import Discovered
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.locks import holder_text
+from reput.store_format.files.protocol import Storage, listed
+from reput.store_format.files.queue_logs import COMPACTED
+from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.proven_names import proven_names
@@ -40,9 +42,6 @@ from reput.store_format.release.settings import (
     refuse_unsupported,
     settings_from,
 )
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.queue_logs import COMPACTED
 
 SPLIT_BYTES = 256 << 20
 _SPLIT_BYTES_LEAST = 16 << 20

@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import MANIFEST, UNFINISHED
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 
 def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:

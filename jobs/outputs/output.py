@@ -15,6 +15,10 @@ from typing import BinaryIO, NamedTuple
 
 from reput.jobs.outputs.sets import SetKind, what_may_go
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.overlap import Whereabouts, relation
+from reput.store_format.files.protocol import OutputStorage, Storage, listed
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -25,13 +29,6 @@ from reput.store_format.names import (
     INDEX,
     MANIFEST,
 )
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.local_writers import open_new
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.overlap import Whereabouts, relation
-from reput.store_format.storage.protocol import OutputStorage, Storage
-from reput.store_format.storage.volumes import VolumeStorage
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER

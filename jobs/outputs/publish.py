@@ -6,6 +6,8 @@ from typing import Any
 from reput.jobs.outputs.manifest import manifest_text
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import StagingStorage
 from reput.store_format.names import (
     CHECKPOINT,
     INDEX,
@@ -16,8 +18,6 @@ from reput.store_format.names import (
     parse_index_name,
     segment_name,
 )
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.staging import PLACED_TREE, Staging
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from reput.jobs.outputs.summary import MANIFEST_FORMAT
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import Storage
 from reput.store_format.names import MANIFEST, UNFINISHED
-from reput.store_format.storage.protocol import Storage
 
 REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from enum import StrEnum
 
 from reput.jobs.outputs.output import Input, refuse_overlap
-from reput.store_format.disk.exchange import NotDurable
-from reput.store_format.storage.manifest_last import ManifestLast
-from reput.store_format.storage.protocol import StagingStorage, Storage
+from reput.store_format.files.disk import NotDurable
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import StagingStorage, Storage
 from reput.udfs.staging import Staging, attempt_name
 
 _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"

@@ -31,6 +31,8 @@ from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage, Storage
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.inventory import (
@@ -46,8 +48,6 @@ from reput.store_format.query.put_times import PutTimes, put_times
 from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage, Storage
 
 FATES_MOST = 2000  # messages listed that have not arrived
 _NOTES_MOST = 50

@@ -21,10 +21,10 @@ from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import Storage
+from reput.store_format.files.queue_logs import QueueLog
 from reput.store_format.notes import Progress
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.queue_logs import QueueLog
 from reput.udfs.staging import Staging
 
 

@@ -11,8 +11,8 @@ from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan
 from reput.jobs.pipeline.link import Linked
 from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.files.protocol import Listed
 from reput.store_format.notes import Done, Progress
-from reput.store_format.storage.protocol import Listed
 from reput.udfs.staging import (
     RUNS,
     ListedSplits,

@@ -13,11 +13,15 @@ from typing import Any
 
 from reput.jobs.in_place.convert_config import config_as_json
 from reput.store_format.discover.databases import config_in_rocksdb
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import check_small, read_small, replace_small
+from reput.store_format.files.protocol import (
+    Files,
+    InputStorage,
+    check_small,
+    listed,
+    read_small,
+    replace_small,
+)
 from reput.store_format.names import CONFIG
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError
 
 KINDS = (

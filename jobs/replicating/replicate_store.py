@@ -20,6 +20,7 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import PeerFailed, StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.dledger import refuse_heads
 from reput.store_format.log.record_rules import RecordRules
@@ -28,7 +29,6 @@ from reput.store_format.names import COMMIT_LOG
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import SettingError, settings_from
-from reput.store_format.storage.local import LocalStorage
 
 
 def from_store(

@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import Bytes
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Bytes, InputStorage
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage
 
 _AHEAD = 3  # pieces that are read while a piece is written
 _LONG_PIECE_BYTES = 1 << 20

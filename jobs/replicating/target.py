@@ -28,8 +28,9 @@ from reput.jobs.opening.held_store import HeldStore, held_store
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.derived.checkpoint import read_checkpoint
-from reput.store_format.disk.files import Files
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Files
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Read, Walk, most_rows
@@ -44,7 +45,6 @@ from reput.store_format.names import (
     segment_name,
 )
 from reput.store_format.notes import Progress
-from reput.store_format.storage.local import LocalStorage
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _NOTES = {NOTE, CATCH_UP_NOTE}

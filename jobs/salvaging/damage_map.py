@@ -15,9 +15,9 @@ from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of

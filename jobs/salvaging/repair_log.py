@@ -14,8 +14,8 @@ from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
 from reput.store_format.discover.databases import has_database
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import StagingStorage
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import StagingStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.damage.segment_repair import REPAIRED, RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging

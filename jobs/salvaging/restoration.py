@@ -17,10 +17,10 @@ from reput.store_format.damage.field_patches import (
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.faults import Fault
+from reput.store_format.files.adapters import Overlay, Patched
 from reput.store_format.layouts import PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.patches import Overlay, Patched
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan

@@ -54,8 +54,8 @@ def arrange_access(
         return lambda: None
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.serve.offsets_file import OffsetsFile
+    from reput.store_format.files.by_url import storage_for
     from reput.store_format.notes import Notes
-    from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)
     store = storage.resolve(arguments.store)

@@ -14,16 +14,14 @@ from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.discover.config_folder import consumer_offsets, subscription_groups
+from reput.store_format.files.adapters import BlockCache, GrowingFiles
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.block_cache import BlockCache
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.live_files import GrowingFiles
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage
 
 _NAME, _CLUSTER = "reput", "DefaultCluster"
 _MEMORY_SHARE = 40  # accessMessageInMemoryMaxRatio, percent

@@ -14,12 +14,12 @@ from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.query.opened_store import NEWEST
 from reput.store_format.release.profiles import UnknownRelease
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
 
 _REPUT = (
     "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "

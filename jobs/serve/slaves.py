@@ -29,7 +29,7 @@ def serve_slaves(
     from reput.jobs.replicating.ha_log import StoreLog
     from reput.jobs.replicating.ha_master import HaMaster
     from reput.store_format.discover.store_at import StoreAt
-    from reput.store_format.storage import storage_for
+    from reput.store_format.files.by_url import storage_for
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")

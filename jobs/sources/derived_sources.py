@@ -27,12 +27,11 @@ from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import QueueFiles, queue_folder
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import ANY_TIME, listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
 from reput.store_format.query.opened_store import NEWEST
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import ANY_TIME
 from reput.udfs.table.derived_batches import (
     INDEX,
     QUEUES,

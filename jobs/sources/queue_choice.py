@@ -9,11 +9,11 @@ from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
 from reput.store_format.discover.config_folder import queues_of
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import listed
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.live_files import LiveFiles
 from reput.udfs.table.log_parts import FAIL, LogParts
 from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.store_format.disk.cache_folder import cache_folder
-from reput.store_format.disk.private_folders import private_folder
+from reput.store_format.files.private import cache_folder, private_folder
 
 # What Spark 4.2 runs on: 17, 21 and 25 by its documentation.
 OLDEST, NEWEST = 17, 25

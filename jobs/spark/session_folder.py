@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from reput.store_format.disk.locks import claim_folder
-from reput.store_format.disk.private_folders import NotPrivate, safe_parent
+from reput.store_format.files.private import NotPrivate, safe_parent
+from reput.store_format.files.system import claim_folder
 
 _PREFIX = "reput-spark-"
 _GONE = ".gone"

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.kernels.bytes import same_bytes
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import InputStorage, Reader
 
 Marks = npt.NDArray[np.bool_]
 

@@ -16,6 +16,7 @@ from reput.store_format.derived.queue_entries import (
     is_pre_blank,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CONSUME_QUEUE,
@@ -24,7 +25,6 @@ from reput.store_format.names import (
     check_topic,
     segment_start,
 )
-from reput.store_format.storage.protocol import InputStorage
 
 _AT_A_TIME = 1 << 16  # entries
 _READS = 1000

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import read_small
+from reput.store_format.files.protocol import Files, read_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.names import CHECKPOINT as FILE
 from reput.store_format.release.profiles import Profile

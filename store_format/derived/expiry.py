@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derived.index_header import read_header
+from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -21,7 +22,6 @@ from reput.store_format.layouts import (
     INDEX_MESSAGE,
     INDEX_SLOT_BYTES,
 )
-from reput.store_format.storage.protocol import Reader
 
 _CHUNK_ENTRIES = 1 << 16
 _MILLISECONDS = 1000

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.files.protocol import Bytes, Reader
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
-from reput.store_format.storage.protocol import Bytes, Reader
 
 
 class IndexHeader(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from reput.store_format.derived.index_header import read_header
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader, listed
 from reput.store_format.java import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -22,8 +23,6 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Bytes, FileState, InputStorage, Reader
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 

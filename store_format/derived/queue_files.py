@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import Bytes, decode_entries, is_used
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import FileState, InputStorage, Reader, listed
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -16,8 +17,6 @@ from reput.store_format.names import (
     check_topic,
     parse_segment_name,
 )
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import FileState, InputStorage, Reader
 
 
 class BadQueue(StoreError):

@@ -24,9 +24,9 @@ from reput.store_format.derived.queue_files import (
 )
 from reput.store_format.derived.queue_times import Boundary, position_at
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import LogReader
 from reput.store_format.release.profiles import Profile
-from reput.store_format.storage.protocol import InputStorage
 
 _RANGE_ENTRIES = 1 << 12  # read at a time
 _ARRAY_ENTRIES = 1 << 16

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_slices import QueueSlices
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 if TYPE_CHECKING:
     from reput.store_format.derived.queue_entries import Entries, QueueEntry

@@ -6,10 +6,9 @@ from typing import NamedTuple
 from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 
 class QueueTail(NamedTuple):

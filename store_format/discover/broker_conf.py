@@ -8,12 +8,11 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import CONFIG
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import merge_layers, parse_properties
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage
 
 _BYTES_MAX = 1 << 20
 _ROOT = "storePathRootDir"

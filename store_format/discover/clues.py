@@ -12,6 +12,8 @@ from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
 from reput.store_format.log.dledger import heads_from
@@ -32,9 +34,6 @@ from reput.store_format.release.candidates import Clue, left_by
 from reput.store_format.release.eras import Period, merged
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import InputStorage
 
 _TOPICS = f"{CONFIG}/topics.json"
 _FOLDERS = (  # in a store's root, and the first release that makes them

@@ -14,6 +14,7 @@ import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.tail import queue_tails
+from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, listed
 from reput.store_format.layouts import (
     DLEDGER_HEAD,
     DLEDGER_HEAD_BYTES,
@@ -26,8 +27,6 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.names import ABORT, CHECKPOINT, INDEX, segment_start
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import parse_properties
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState, InputStorage
 
 _INDEX = "committedIndex"
 _WINDOW_BYTES = 1 << 20

@@ -11,11 +11,11 @@ from contextlib import closing
 from typing import Any
 
 from reput.store_format.discover.databases import config_in_rocksdb
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR

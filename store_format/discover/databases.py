@@ -2,10 +2,9 @@
 
 from contextlib import closing
 
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import CONFIG, CONFIG_DBS, CURRENT, POP_DB, STORE_DB, holds_rows
 from reput.store_format.rocksdb.services import HALVES, TIMERS
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, is_local, open_database
 
 _POPPED = (

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
+from reput.store_format.files.protocol import InputStorage, Listed, is_back_to_back, listed
 from reput.store_format.layouts import INDEX_HEADER_BYTES
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
@@ -24,8 +25,6 @@ from reput.store_format.names import (
     parse_index_name,
     segment_start,
 )
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage, Listed, is_back_to_back
 
 SEGMENT = "mappedFileSizeCommitLog"
 QUEUE = "mappedFileSizeConsumeQueue"

@@ -14,6 +14,7 @@ import numpy as np
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
@@ -21,8 +22,6 @@ from reput.store_format.names import INDEX
 from reput.store_format.release.candidates import Clue
 from reput.store_format.release.eras import NEVER, Period
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 _EVERY_KEY = Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", "", "4.7.0")
 _SLOTS_IN_USE = Clue("hashSlotCount of the index counts slots in use (since 4.7.1)", "4.7.1")

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.dledger import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
@@ -19,8 +21,6 @@ from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.candidates import Has, differing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import InputStorage
 
 _READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12
 _STRETCH_BYTES = 64 << 20

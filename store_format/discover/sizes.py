@@ -20,13 +20,12 @@ from reput.store_format.discover.file_sizes import (
     rounded,
 )
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
-from reput.store_format.disk.files import Files
+from reput.store_format.files.adapters import FilesRead
+from reput.store_format.files.protocol import Files, InputStorage
 from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.release.writer_settings import WriterSettings
-from reput.store_format.storage.protocol import InputStorage
-from reput.store_format.storage.writer_files import FilesRead
 
 
 def agreed_pair(

@@ -25,6 +25,7 @@ from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.discover.which_release import release_found
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -39,8 +40,6 @@ from reput.store_format.release.eras import Era, eras_of, eras_text
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # times the default: a larger size is only taken from the user

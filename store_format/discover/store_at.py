@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import Storage
 
 
 class StoreAt(NamedTuple):

@@ -5,12 +5,11 @@ import numpy as np
 from reput.store_format.discover.config_folder import config_table, consumer_offsets
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.timer_units import Places, waiting_units
+from reput.store_format.files.protocol import InputStorage, read_head
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import HALF_TOPIC
 from reput.store_format.names import ABORT, CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.storage.part_reads import read_head
-from reput.store_format.storage.protocol import InputStorage
 
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
 

@@ -6,10 +6,9 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import parse_segment_name
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 TIMER_LOG = "timerlog"
 _READ_UNITS = 1 << 16

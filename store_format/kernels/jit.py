@@ -19,7 +19,7 @@ from numba.core.caching import FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
-from reput.store_format.disk.cache_folder import cache_folder, source_key
+from reput.store_format.files.private import cache_folder, source_key
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -8,12 +8,11 @@ the group's begins (DLedgerCommitLog.dividedCommitlogOffset).
 from collections.abc import Callable, Iterable, Sequence
 
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_start
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 
 
 def log_folders(storage: InputStorage, store: str, settings: Settings) -> list[str]:

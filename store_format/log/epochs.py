@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import EPOCH_FILE as EPOCH_FILE
-from reput.store_format.storage.protocol import InputStorage
 
 _HEAD_LINES = 2
 _BACKUP = ".bak"

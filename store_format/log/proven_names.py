@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.names import segment_name
-from reput.store_format.storage.protocol import InputStorage
 
 _AGREED_BY = 2  # records that must agree
 

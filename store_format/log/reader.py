@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.files.protocol import Bytes, InputStorage, Reader
 from reput.store_format.layouts import (
     BLANK_BYTES,
     RECORD_AT,
@@ -26,7 +27,6 @@ from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
 from reput.store_format.log.record_rules import RecordRules, entry, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Bytes, InputStorage, Reader
 
 if TYPE_CHECKING:
     from reput.store_format.log.walk import Buffers, Step, Walk

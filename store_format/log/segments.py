@@ -5,16 +5,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
-from reput.store_format.log.oversize import Read
-from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
-from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import (
+from reput.store_format.files.protocol import (
     ANY_TIME,
     FileState,
     InputStorage,
     Reader,
     is_back_to_back,
 )
+from reput.store_format.log.oversize import Read
+from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
+from reput.store_format.release.settings import Settings
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER

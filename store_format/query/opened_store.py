@@ -9,6 +9,8 @@ from reput.store_format.discover.committed_index import committed
 from reput.store_format.discover.databases import has_rows
 from reput.store_format.discover.file_sizes import FileSizes
 from reput.store_format.discover.sizes import settings_to_read
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
@@ -20,9 +22,6 @@ from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.live_files import LiveFiles
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 NEWEST = RELEASES[-1]

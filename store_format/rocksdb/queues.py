@@ -15,6 +15,7 @@ from reput.store_format.derived.queue_files import BadQueue, queue_folder, recor
 from reput.store_format.derived.queue_reader import NoEntry
 from reput.store_format.derived.queue_slices import Slice, no_entries
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import ROCKSDB_QUEUES
@@ -29,8 +30,6 @@ from reput.store_format.rocksdb.keys import (
     parse_offset_key,
     queue_key,
 )
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import CURRENT, Database, RocksDBError, open_database
 
 _ROWS = 1 << 12  # read at a time

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
 from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import ReadBy
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.private import Scratch, scratch_folder
+from reput.store_format.files.protocol import FileState, InputStorage, listed
 from reput.store_format.names import CONFIG, CONSUME_QUEUE
-from reput.store_format.storage.listing import listed
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import FileState, InputStorage
-from reput.store_format.storage.read_by import ReadBy
 
 CURRENT = "CURRENT"  # every database has this file, which names the MANIFEST
 _TABLE = re.compile(r"[0-9]+\.sst")

@@ -14,9 +14,9 @@ from pyspark import cloudpickle
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.java import find_java_home
-from reput.store_format.disk.cache_folder import cache_folder
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Writer
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.private import cache_folder
+from reput.store_format.files.protocol import Writer
 from reput.udfs.staging import ENTRIES, PLACED_TREE
 from tests import golden_stores
 from tests.in_process import as_text

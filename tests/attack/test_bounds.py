@@ -13,10 +13,10 @@ import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.log.segments import Splits, find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.local import LocalReader, LocalStorage
 from reput.udfs.rebuild.scan_splits import ScanSplits
 from reput.udfs.staging import Staging
 from tests.in_process import Session, rebuild_log

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.disk.private_folders import NotPrivate, private_folder, safe_parent
+from reput.store_format.files.private import NotPrivate, private_folder, safe_parent
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -159,7 +159,7 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     package = copy / "reput" / "store_format"
     (package / "log" / "deep").mkdir()
     program = (
-        "import reput.store_format.disk.cache_folder as c;"
+        "import reput.store_format.files.private as c;"
         "print(c.source_key('reput.store_format.log.records'))"
     )
 

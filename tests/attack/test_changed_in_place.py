@@ -18,7 +18,7 @@ from reput.jobs.outputs.staging_folder import staging_folder
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import SETTINGS, everything, in_process, put
 
 

@@ -25,7 +25,7 @@ from reput.jobs.replicate import replicate
 from reput.jobs.report import report
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, refused
 from tests.in_process import run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.storage import overlap
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.overlap import relation, where_mounted
+from reput.store_format.files import overlap
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.overlap import relation, where_mounted
 
 MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 21 8:1 /data/store /mnt/bound\040here rw - ext4 /dev/sda1 rw
@@ -29,8 +29,8 @@ def test_where_a_path_is_on_its_file_system(path: str, place: tuple[str, str]) -
 
 _BOUND = """
 import os, subprocess, sys
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.overlap import relation
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.overlap import relation
 top = sys.argv[1]
 for name in ("store", "store/commitlog", "mnt", "sub", "up/er"):
     os.makedirs(f"{top}/{name}")

@@ -11,9 +11,9 @@ import pytest
 
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.repair import repair
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import LOGS, World, everything, in_process, put
 from tests.in_process import run
 

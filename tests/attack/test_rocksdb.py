@@ -24,8 +24,8 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.keys import OFFSETS
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import RocksDBError, open_database
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
@@ -277,7 +277,7 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
 NO_ROOM = """
 import errno, subprocess, sys, tempfile
 from reput.jobs.install import install_set
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 store, output, full = sys.argv[1:]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
 from tests.attack.works import WORKS, contents, make, run
 
 LEAVE_IT = (

@@ -16,10 +16,10 @@ from reput.jobs.outputs.summary import Summary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.files.local import LocalReader, LocalStorage
+from reput.store_format.files.protocol import Listed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalReader, LocalStorage
-from reput.store_format.storage.protocol import Listed
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.logs.small import SEGMENT, SETTINGS, messages, write

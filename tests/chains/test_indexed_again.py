@@ -11,7 +11,7 @@ import pytest
 
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.chains.kept import FIRST_ENTRY, STORES, index_files
 from tests.quiet.said import run_check, run_verify, said
 from tests.unpacking import unpack as unpack_archive

@@ -17,9 +17,9 @@ from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalStorage
 from tests.chains.kept import ENTRY, FIRST_ENTRY, HEADER, SLOT, STORES, index_files
 from tests.golden_stores import as_left
 from tests.in_process import Session

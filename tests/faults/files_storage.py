@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.disk.exchange import put_in_place
 from reput.store_format.faults import StoreChanged
-from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Written
+from reput.store_format.files.disk import put_in_place
+from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Written
 from tests.faults.memory_files import MemoryFiles
 from tests.memory_storage import Claims
 

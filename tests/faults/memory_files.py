@@ -1,6 +1,6 @@
 """Files in memory that note every operation, fail on demand, and show what a crash may leave.
 
-What a disk may do is `reput.store_format.disk.files`'s list of assumptions, and nothing kinder:
+What a disk may do is `reput.store_format.files.protocol`'s list of assumptions, and nothing kinder:
 
 - bytes not synced are there or not, sector by sector, in any order;
 - a length not synced is there or not; names not synced are there or not, folder by folder;
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import SECTOR_BYTES, StoreInUse
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.protocol import SECTOR_BYTES, StoreInUse
 
 
 class Op(NamedTuple):

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set, undo_install
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import VolumeStorage
+from reput.store_format.files.protocol import Storage
 from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.volumes import VolumeStorage
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import Writes, disk_writes
 from tests.faults.killing import contents

@@ -22,10 +22,10 @@ from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, sca
 from reput.store_format.describe.file_kinds import describe_checkpoint, describe_queue
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.faults import DamageFound, Fault
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.names import UnsafeName, check_topic, parse_index_name, parse_segment_name
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage import storage_for
 from tests.against_reference import difference
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log

@@ -18,8 +18,8 @@ from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set
 from reput.jobs.opening.held_store import held_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.notes import Progress
 from tests import golden_stores

@@ -17,8 +17,8 @@ from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.records import RecordRules
-from reput.store_format.storage.protocol import FileState
 from tests import golden_stores
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.golden_stores import as_left

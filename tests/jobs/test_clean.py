@@ -15,9 +15,9 @@ from reput.jobs.cli import main
 from reput.jobs.in_place.convert_config import converted_config
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.outputs.staging_folder import staging_folder
-from reput.store_format.disk.locks import claim_folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.system import claim_folder
 from reput.store_format.names import STAGED_INDEX
-from reput.store_format.storage.local import LocalStorage
 from tests.faults.killing import contents, killed_at
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing

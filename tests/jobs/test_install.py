@@ -23,9 +23,9 @@ from reput.broker.change.install import (
 )
 from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
-from reput.store_format.disk.exchange import NotDurable
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import NotDurable
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer

@@ -13,8 +13,8 @@ from reput.jobs.engines.engine import Engine
 from reput.jobs.recover import recover
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from

@@ -18,9 +18,9 @@ from reput.jobs.replicate import run as run_command
 from reput.jobs.replicating.from_folder import Replication
 from reput.jobs.replicating.source import SourceCleaned
 from reput.jobs.replicating.target import ReplicaDiffers
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.release.settings import SettingError
 from tests.jobs.replicating.stores import (
     SEGMENT_BYTES,

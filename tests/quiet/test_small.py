@@ -14,10 +14,10 @@ from reput.jobs.install import install_set
 from reput.jobs.repair import repair
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY_BYTES
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalStorage
 from reput.udfs.file_comparison import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, open_writer, stored_records

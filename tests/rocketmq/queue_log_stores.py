@@ -1,7 +1,7 @@
 """Stores with logs of single queues, by RocketMQ itself: a compacted topic's, and a tiered store's.
 
 `python -m tests.rocketmq.queue_log_stores FOLDER` makes both small; the archive beside
-tests/store_format/storage/test_queue_logs.py is of such.
+tests/store_format/files/test_queue_logs.py is of such.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import EveryMessage, WrongTags, tag_filter
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
@@ -18,7 +19,6 @@ from reput.store_format.log.segments import find_segments
 from reput.store_format.message.bodies import BodyError, compression, decompressed, inner_messages
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.local import LocalStorage
 from tests.broker import allocation_cases as cases
 from tests.logs import encoder
 from tests.rocketmq.driver import Driver

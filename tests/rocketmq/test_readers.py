@@ -17,12 +17,12 @@ from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.derived.tail import queue_tails
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.log.segments import find_segments
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.rocketmq.judge import Drivers
 from tests.store_format.query.bad_files import ENDS, end_chains

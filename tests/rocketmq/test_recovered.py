@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.protocol import StoreInUse
 from tests import golden_stores, in_process
 from tests.in_process import as_text
 from tests.jobs.recovering import copy, run

@@ -10,7 +10,7 @@ from reput.jobs.engines.local_engine import local_engine
 from reput.jobs.judging.check_report import CheckReport
 from reput.store_format.derived.expiry import index_entries
 from reput.store_format.derived.index_header import encode_header, read_header
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 
 NAME = "mixed_5.3.3"

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from reput.udfs.staging import (
     ENTRIES,
     LineFile,

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.kernels.bytes import Bytes, first_unlike
 from reput.store_format.log.oversize import Read
-from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.table.log_parts import LogParts
 

@@ -17,11 +17,11 @@ from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.convert.shared_records import EarlierLog, Marks, SharedRecords
 from reput.store_format.derive.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import Storage
+from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Splits
-from reput.store_format.storage.protocol import Storage
-from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.rebuild.scan_splits import RunFile, scan_buffers, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of, schema
 from reput.udfs.staging import Staging, read_range, scan_name

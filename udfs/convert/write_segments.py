@@ -20,12 +20,12 @@ from reput.store_format.convert.record_rewrite import (
 from reput.store_format.convert.selection import Looked, Looks
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
+from reput.store_format.files.protocol import Writer
+from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES
 from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
-from reput.store_format.storage.protocol import Writer
-from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.convert.new_records import NewRecords
 from reput.udfs.convert.placed_records import OldLog, Piece, Placed, PlacedRecords
 from reput.udfs.schemas import SCANNED, ids_of

@@ -16,8 +16,8 @@ from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import InputStorage, Reader
 from reput.udfs.range_files import RangeFile
 from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of

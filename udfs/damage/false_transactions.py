@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.schemas import ids_of, in_batches, schema
 

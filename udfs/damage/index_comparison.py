@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from reput.store_format.damage.old_index import mark_contradictions
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, IndexReader
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.rebuild.build_index import IndexFiles, Puts
 from reput.udfs.schemas import ids_of, in_batches, schema
 

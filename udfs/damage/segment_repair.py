@@ -13,6 +13,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
+from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
     BLANK_BYTES,
@@ -25,7 +26,6 @@ from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
-from reput.store_format.storage.protocol import InputStorage, Writer
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.schemas import ids_of, schema

@@ -13,9 +13,9 @@ from reput.store_format.derive.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import FIND_FIRST, Splits, Stretch
 from reput.store_format.names import UnsafeName, check_topic
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.schemas import ids_of, schema
 
 _BUFFERED_BYTES = 1 << 16  # a scan may cover just one record: so little is read ahead

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from reput.broker.writer.torn_records import first_torn
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk
-from reput.store_format.storage.protocol import InputStorage
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.schemas import ids_of, schema
 

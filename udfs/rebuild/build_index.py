@@ -27,9 +27,9 @@ from reput.store_format.derived.index_file import (
     header,
     slot_range,
 )
+from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from reput.store_format.names import INDEX
-from reput.store_format.storage.protocol import Reader
 from reput.udfs.schemas import BUILT, CHAINED, ids_of, rows_of
 from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, index_file_name, read_range
 

@@ -21,8 +21,8 @@ from reput.store_format.derive.queue_runs import NO_POSITION, Beginning, begin
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
+from reput.store_format.files.protocol import Writer
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
-from reput.store_format.storage.protocol import Writer
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
 from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of

@@ -3,7 +3,7 @@
 import os
 from contextlib import ExitStack
 
-from reput.store_format.disk.scratch_folder import Scratch, scratch_folder
+from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.storage.rocksdb_tables import TableWriter, table_options
 from reput.udfs.staging import Staging, local_folder, table_file_name
 

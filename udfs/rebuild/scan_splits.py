@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
+from reput.store_format.files.protocol import InputStorage, Writer
+from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
-from reput.store_format.storage.protocol import InputStorage, Writer
-from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import RUN, SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, SPLITS, Staging, scan_name
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.rocksdb.index import BEHIND_HOURS, FAMILY
-from reput.store_format.storage.protocol import InputStorage
 from reput.store_format.storage.rocksdb import Database, RocksDBError, open_database
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.storage.protocol import StagingStorage, Writer, Written
+from reput.store_format.files.protocol import StagingStorage, Writer, Written
 
 PARQUET, JSONL = "parquet", "jsonl"
 BODY_BASE64 = "bodyBase64"  # a body in JSON lines

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage
+from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE
-from reput.store_format.storage.protocol import InputStorage
-from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.rebuild.new_table import NewTable
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging, attempt_name

@@ -14,9 +14,9 @@ from reput.broker.writer.half_messages import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.profiles import profile

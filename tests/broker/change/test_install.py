@@ -23,8 +23,8 @@ from reput.broker.change.install import (
     staging_prefix,
     undo,
 )
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.layouts import QUEUE_ENTRY
 from tests.faults.memory_files import MemoryFiles
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from reput.broker.change.replica import ReplicaLog
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
 from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.jobs.replicating.stores import SEGMENT_BYTES, messages, record_starts

@@ -9,17 +9,16 @@ from typing import Any
 from reput.broker.services.deliver import Delivered, deliver
 from reput.broker.services.due_messages import DeliveryPlan, Until, plan_delivery
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import delays
 from reput.store_format.fate.fate_rows import gathered_delays
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Bytes, Files, FileState, Listed
 from reput.store_format.message.message import HALF_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import Bytes, FileState, Listed
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.files_storage import FilesReader, FilesStorage
 from tests.faults.memory_files import MemoryFiles

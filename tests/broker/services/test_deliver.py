@@ -13,8 +13,8 @@ import pytest
 from reput.broker.services.deliver import _put
 from reput.broker.services.due_messages import Until
 from reput.jobs.clean import clean
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
 from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC, Message

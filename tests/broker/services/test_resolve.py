@@ -13,12 +13,12 @@ from reput.broker.services.decisions import Decisions, Outcome, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
 from reput.broker.writer.half_messages import Transactions
 from reput.jobs.cli import main
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import transactions
 from reput.store_format.fate.fate_rows import gathered_transactions
 from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import (
     CHECK_MAX_TOPIC,

@@ -8,10 +8,10 @@ import pytest
 
 from reput.broker.serving.log_ranges import LogFiles
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import NotInLog
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import InputStorage
 from tests.memory_storage import MemoryStorage
 
 START = 100  # of the first segment: earlier ones have expired

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from reput.broker.writer.commit_log import CommitLog, Preparation, TransientPool
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import Files
 from reput.store_format.message.refusals import CreateFileFailed
 from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles, Op

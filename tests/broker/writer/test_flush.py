@@ -11,7 +11,7 @@ from reput.broker.writer import flush, writer_store
 from reput.broker.writer.appender import Request
 from reput.broker.writer.flush import FlushDue, GroupCommit
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.disk.local_files import DiskFile, DiskFiles
+from reput.store_format.files.disk import DiskFile, DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterClosed, WriterFailed
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records

@@ -13,7 +13,7 @@ import pytest
 
 from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.disk.files import StoreInUse
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import ForkedWriter
 from tests.broker.writer.stores import Clock, open_writer, stored_records

@@ -10,8 +10,8 @@ from reput.broker.writer import copies, log_recovery
 from reput.broker.writer.copies import CopyChoice, SourceSegment, copy_messages
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import Fault
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.log import oversize
 from reput.store_format.log.records import RecordRules
 from reput.store_format.release.profiles import profile

@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.writer import pace, reput_service, writer
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.disk.files import Bytes
+from reput.store_format.files.protocol import Bytes
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
 from tests.broker.writer.stores import Clock, open_writer, settings

@@ -11,8 +11,8 @@ from reput.broker.writer.queue_writer import QueueState, QueueWriter
 from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
 from reput.store_format.derive.rules import place_rules
 from reput.store_format.derive.scan import NamedQueue
-from reput.store_format.disk.files import Files
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import QUEUE_PUT
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
     CreateFileFailed,

@@ -11,8 +11,8 @@ import pytest
 
 from reput.broker.writer import index_writer as index_files
 from reput.store_format.derived.checkpoint import decode
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterClosed
 from tests import golden_stores

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.keys import ENTRIES, MIN, OFFSETS, parse_offset_key
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 

@@ -13,9 +13,9 @@ from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.rocksdb.queues import RocksDBQueues
-from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import open_writer
 from tests.in_process import Session
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import logs

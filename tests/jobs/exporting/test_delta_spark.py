@@ -16,7 +16,7 @@ from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.jobs.sources.dying import Dying, Killed
 from tests.jobs.sources.reading import table, up_to, write
-from tests.store_format.storage import s3_server
+from tests.store_format.files import s3_server
 
 pytestmark = pytest.mark.long
 

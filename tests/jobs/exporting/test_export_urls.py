@@ -15,13 +15,13 @@ from reput.jobs.exporting.delta_target import export_delta
 from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.outputs.staging_folder import Temporary
+from reput.store_format.files.s3 import S3Storage
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.s3 import S3Storage
 from tests.damaged import damaged, messages
 from tests.jobs.sources import delta_session
 from tests.jobs.sources.dying import Dying, Killed
 from tests.jobs.sources.reading import table, up_to, write
-from tests.store_format.storage import s3_server
+from tests.store_format.files import s3_server
 
 _HADOOP_AWS = "REPUT_HADOOP_AWS"
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}

@@ -21,11 +21,11 @@ from botocore.httpsession import URLLib3Session
 
 from reput.jobs.expire import expire
 from reput.store_format.faults import StoreError
+from reput.store_format.files import s3
 from reput.store_format.message.message import Message
-from reput.store_format.storage import s3
 from tests.broker.writer.stores import TINY, Clock, open_writer
-from tests.store_format.storage import s3_server
-from tests.store_format.storage.s3_server import BUCKET
+from tests.store_format.files import s3_server
+from tests.store_format.files.s3_server import BUCKET
 
 NOW = 1_800_000_000_000
 PART = 2000  # bytes of an upload's part: a segment has several, a queue's file is one object

@@ -9,9 +9,9 @@ from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, 
 from reput.jobs.opening.held_store import held_store
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.notes import Progress
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.protocol import ANY_TIME
 from tests.damaged import SEGMENT, damaged, messages
 from tests.in_process import as_text
 

@@ -13,10 +13,10 @@ from reput.jobs.in_place.install_target import (
     local_path,
     locked,
 )
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.disk.locks import lock_holder
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.system import lock_holder
 from tests.jobs.opening.writing import Writing
 
 

@@ -11,13 +11,13 @@ import pytest
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.service import Look, Service, one_by_one, refuse_damage, run_service
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.fate.fate_rows import gathered_delays
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import TINY, open_writer
 from tests.damaged import Damaged, damaged
 from tests.in_process import STORE, as_text, storage_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.index import FAMILY
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 Rows = dict[bytes, bytes]

@@ -5,8 +5,8 @@ import pytest
 
 from reput.jobs.judging.batch_queues import BatchEntryAt, batch_entries, first_difference
 from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
-from reput.store_format.storage.local import LocalStorage
 
 LOG_START = 1000
 WANTED = (1000, 1200, 1400)

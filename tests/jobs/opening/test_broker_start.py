@@ -7,11 +7,11 @@ import pytest
 from reput.jobs.opening.broker_start import stored_at
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.local import LocalStorage
 from tests.jobs.opening.writing import SETTINGS
 from tests.jobs.recovering import crash
 from tests.logs.encoder import HOST, Message, encode

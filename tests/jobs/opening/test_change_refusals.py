@@ -13,8 +13,8 @@ from reput.jobs.opening.change_refusals import (
     refuse_what_is_no_store,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import FileState
 
 SEGMENT = f"commitlog/{0:020d}"
 QUEUE, LAST_QUEUE = (f"consumequeue/T/0/{start:020d}" for start in (0, 6_000_000))

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.opening.held_store import complete_last, held_local_store, held_store
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.locks import lock_holder
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.system import lock_holder
 from reput.store_format.release.settings import settings_from
 from tests.jobs.opening.writing import Writing
 

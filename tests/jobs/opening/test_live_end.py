@@ -14,12 +14,12 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.discover.store import Discovered
 from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.disk.locks import lock_holder
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.local import LocalReader, LocalStorage
+from reput.store_format.files.protocol import Writer
+from reput.store_format.files.system import lock_holder
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.message import Message
-from reput.store_format.storage.local import LocalReader, LocalStorage
-from reput.store_format.storage.protocol import Writer
 from tests.broker.writer.stores import open_writer
 from tests.in_process import run
 from tests.jobs.opening.writing import SEGMENT, SETTINGS, Writing

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from reput.jobs.opening.log_files import LogBytes, SegmentFiles
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import FileState
 from tests.memory_storage import WatchedStorage
 
 SIZE = 100

@@ -10,8 +10,8 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import FileState
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.storage.protocol import FileState
 from tests.in_process import STORE
 from tests.jobs.comparing.pairs import message
 from tests.logs.encoder import build_log

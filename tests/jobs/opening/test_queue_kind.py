@@ -9,8 +9,8 @@ from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues, refuse_
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalStorage
 from tests.in_process import STORE, as_text
 from tests.logs import build_log
 from tests.logs.small import SEGMENT, SETTINGS, messages

@@ -16,7 +16,7 @@ from reput.jobs.outputs.output import (
 )
 from reput.jobs.outputs.sets import REBUILT
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 
 EMPTY_SET = json.dumps({"format": "reput-manifest-1", "files": []})
 

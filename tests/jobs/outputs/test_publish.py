@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.disk.exchange import NotDurable
+from reput.store_format.files.disk import NotDurable
 from tests.faults.failing import FAILURES, Failure, fail_at, judge_all, numbers, same_again
 from tests.faults.files_storage import FilesStorage
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states

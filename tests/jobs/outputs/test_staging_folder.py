@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.outputs.staging_folder import leftovers, staging_folder
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from tests.faults.killing import contents, killed_at
 from tests.in_process import run
 from tests.logs.encoder import build_log

@@ -9,7 +9,7 @@ from reput.jobs.outputs.sets import REBUILT
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.damaged import damaged
 from tests.in_process import OUTPUT, STORE, Session, storage_of
 from tests.jobs.found import found

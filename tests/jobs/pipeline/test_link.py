@@ -6,8 +6,8 @@ import pytest
 
 from reput.jobs.pipeline.link import Linked, Rescan, link, link_all, link_segment
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment, Splits
-from reput.store_format.storage.protocol import FileState
 
 SEGMENT, SPLIT = 1000, 400  # splits of a segment: 0 to 400, 400 to 800, 800 to 1000
 Scanned = dict[int, dict[str, Any]]

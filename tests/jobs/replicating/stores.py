@@ -13,7 +13,7 @@ from unittest import mock
 from reput.jobs.opening import held_store
 from reput.jobs.replicate import replicate
 from reput.jobs.replicating.replica_report import Replicated
-from reput.store_format.disk.local_files import DiskFile, DiskFiles
+from reput.store_format.files.disk import DiskFile, DiskFiles
 from tests.logs.encoder import Message, build_log, properties
 
 SEGMENT_BYTES = 2048

@@ -27,8 +27,8 @@ from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
-from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.jobs.replicating.stores import (
     SETTINGS,

@@ -8,8 +8,8 @@ import pytest
 from reput.broker.replication.master import MasterLog
 from reput.jobs.replicating.ha_log import StoreLog, WriterLog
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
-from reput.store_format.storage.local import LocalStorage
 from tests.broker.writer.stores import open_writer
 from tests.jobs.replicating.stores import SEGMENT_BYTES, SETTINGS, log_of, make_store, record_starts
 from tests.memory_storage import MemoryStorage

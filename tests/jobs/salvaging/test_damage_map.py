@@ -21,8 +21,8 @@ from reput.jobs.salvaging.damage_map import (
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import FileState
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
 

@@ -18,8 +18,8 @@ from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.jobs.serve.offsets_file import OffsetsFile
 from reput.jobs.serve.tls import PlainRefused, tls_mode
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.jobs.serve.asking import Peer, pull, request

@@ -10,7 +10,7 @@ from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.discover.sizes import settings_to_read
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 from tests.jobs.sources.derived_table import table
 

@@ -20,8 +20,8 @@ from reput.jobs.sources.opened_log import (
 from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
+from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
-from reput.store_format.storage.protocol import ANY_TIME
 from reput.udfs.table.log_parts import LogParts
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.spark.java import Java, NoJavaError, find_java_home, home_for_spark, java_version
-from reput.store_format.disk.cache_folder import CacheFolder
+from reput.store_format.files.private import CacheFolder
 
 
 def runtime(home: Path, version: str, release: bool = True) -> Path:

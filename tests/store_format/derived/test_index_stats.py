@@ -8,7 +8,7 @@ import pytest
 
 from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.index_stats import index_stats
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from reput.store_format.derived.queue_files import QueueFiles
 from reput.store_format.derived.queue_times import Boundary, position_at
+from reput.store_format.files.protocol import FileState
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.protocol import FileState
 from tests.logs import Message, build_log
 from tests.logs.damage import record_places
 from tests.memory_storage import MemoryStorage

@@ -21,6 +21,8 @@ from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.derived.tail import tail
 from reput.store_format.faults import Fault
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.segments import find_segments
@@ -28,8 +30,6 @@ from reput.store_format.log.walk import Checks
 from reput.store_format.names import segment_name
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.local import LocalReader, LocalStorage
 from tests import golden_stores
 from tests.logs import Message, build_log
 from tests.logs.index_bytes import pack_index

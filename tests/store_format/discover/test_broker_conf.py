@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.storage.local import LocalStorage
 from tests.memory_storage import MemoryStorage
 
 INDEX, SEGMENT = "messageIndexEnable", "mappedFileSizeCommitLog"

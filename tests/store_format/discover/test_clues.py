@@ -6,10 +6,10 @@ import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.discover.clues import Clues, clues_of
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.eras import Period
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage

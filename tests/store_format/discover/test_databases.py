@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.store_format.discover.databases import not_derived
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 from tests.broker.change.expiring import a_store
 from tests.broker.change.expiring import run as run_expire

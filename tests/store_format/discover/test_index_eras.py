@@ -6,12 +6,12 @@ import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.eras import NEVER, Period
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage

@@ -6,7 +6,7 @@ import pytest
 
 from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from tests.memory_storage import MemoryStorage
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from reput.store_format.fate.gather import Gathered, Skipped, gather, named_by_op, op_offsets
 from reput.store_format.fate.marks import HALF, OP
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import FileState
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import SEGMENT, T0, SmallLog
 

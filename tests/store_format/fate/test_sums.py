@@ -7,9 +7,9 @@ import pytest
 
 from reput.jobs.opening.open_store import open_store
 from reput.store_format.fate.sums import fate_sums
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.storage.local import LocalStorage
 from tests.store_format.fate.stores import unpack
 
 

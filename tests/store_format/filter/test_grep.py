@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.grep import GrepFilter, WrongPattern
 from reput.store_format.filter.rows import Match
@@ -19,7 +20,6 @@ from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.local import LocalStorage
 from tests.logs.encoder import Message, encode
 
 SEGMENT = 1 << 16

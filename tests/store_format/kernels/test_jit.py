@@ -9,7 +9,7 @@ import pytest
 from numba.core import config
 from numba.core.caching import FunctionCache
 
-from reput.store_format.disk.cache_folder import cache_folder, source_key
+from reput.store_format.files.private import cache_folder, source_key
 from reput.store_format.kernels import bytes as blocks
 from reput.store_format.kernels import bytes as ints
 from reput.store_format.kernels import jit

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_HEAD, DLEDGER_HEAD_BYTES
 from reput.store_format.log.dledger import log_folders
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
 from tests.unpacking import unpack as unpack_archive
 

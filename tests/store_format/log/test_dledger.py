@@ -12,6 +12,7 @@ from reput.store_format.discover.committed_index import committed
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
 from reput.store_format.log.dledger import heads_from, log_folders
 from reput.store_format.log.reader import LogReader
@@ -19,7 +20,6 @@ from reput.store_format.log.record_rules import NO_HEADS, record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
-from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.judge import difference
 from tests.store_format.log.dledger_stores import (

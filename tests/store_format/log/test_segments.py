@@ -3,6 +3,7 @@
 import pytest
 
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import (
     FIND_FIRST,
     Segment,
@@ -14,7 +15,6 @@ from reput.store_format.log.segments import (
 )
 from reput.store_format.names import segment_name
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.protocol import FileState
 from tests.memory_storage import MemoryStorage
 
 SIZE = 100

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
@@ -20,7 +21,6 @@ from reput.store_format.log.walk import Step
 from reput.store_format.query.all_cores import judged_steps
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.local import LocalStorage
 from tests.logs import Message, build_log
 from tests.package_source import ROOT
 

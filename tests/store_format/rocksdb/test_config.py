@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import rocksdict
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 Rows = dict[bytes, bytes]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reput.store_format import layouts
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.keys import (
     CHECKPOINT_KEY,
     MAX,
@@ -21,7 +22,6 @@ from reput.store_format.rocksdb.keys import (
     queue_key,
     topic_of,
 )
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from tests.format_pages import FIELD_ROW, fields, text_of
 from tests.store_format.fate.stores import IN_ROCKSDB

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import rocksdict
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.index import HOUR, RocksDBIndex
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 
 T0 = 472_222 * HOUR  # an hour's beginning

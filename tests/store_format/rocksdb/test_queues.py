@@ -9,9 +9,9 @@ import rocksdict
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import NoEntry
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.queues import RocksDBQueue, RocksDBQueues, queues_folder
-from reput.store_format.storage.local import LocalStorage
 
 RULES = profile("5.3.3")
 

@@ -17,10 +17,10 @@ from reput.broker.serving.served_store import ServedStore
 from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import open_database
 from tests.store_format.rocksdb.damaged import other_comparator
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack

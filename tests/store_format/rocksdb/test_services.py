@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.index import LAST_OFFSET
 from reput.store_format.rocksdb.services import (
     HALVES,
@@ -19,7 +20,6 @@ from reput.store_format.rocksdb.services import (
     read_half_rows,
     read_timers,
 )
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.rocksdb import Database, open_database
 
 Rows = dict[str, dict[bytes, bytes]]

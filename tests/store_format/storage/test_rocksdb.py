@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.files.adapters import ReadBy
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.storage.rocksdb import (
     Database,
     RocksDBError,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import FileState
 from tests.damaged import Damaged
 from tests.memory_storage import MemoryStorage
 

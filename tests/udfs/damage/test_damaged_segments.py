@@ -10,10 +10,10 @@ import pytest
 from reput.store_format.damage.ranges import DamageKind
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.protocol import FileState
 from reput.udfs.damage.damaged_segments import DamagedSegment, MapSegments, padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from reput.udfs.rebuild.new_table import NewTable, copy_in
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from reput.store_format.derive.rules import place_rules
+from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.protocol import Bytes, FileState
 from reput.udfs.rebuild.read_runs import read_runs
 from reput.udfs.staged_runs import StagedRuns
 from reput.udfs.staging import Staging

@@ -3,10 +3,10 @@
 from typing import Any
 
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.protocol import FileState
 from reput.udfs.table.log_parts import LogPart, LogParts
 from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage

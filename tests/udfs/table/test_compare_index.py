@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
 from reput.udfs.staging import Staging
 from reput.udfs.table.compare_index import COMPARED, CompareIndexRows

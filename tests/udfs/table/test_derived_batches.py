@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.store_format.storage.protocol import FileState
+from reput.store_format.files.protocol import FileState
 from reput.udfs.table.derived_batches import (
     INDEX,
     QUEUES,

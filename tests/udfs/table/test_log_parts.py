@@ -6,10 +6,10 @@ import pytest
 
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import DamageFound, StoreChanged
+from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage.protocol import FileState
 from reput.udfs.table.log_parts import LogPart, LogParts
 from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
 from tests.in_process import as_text

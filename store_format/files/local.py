@@ -1,0 +1,483 @@
+"""The `Storage` of local disks: lists folders, reads ranges, and publishes in one atomic step.
+
+It opens input read-only and never through a link. Input that is no regular file, or that changes
+while it is read, is an error.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.disk import DiskFiles, fill_from, put_in_place
+from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.files.overlap import Whereabouts, on_this_machine
+from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Writer, Written
+from reput.store_format.files.system import (
+    cached_bytes,
+    claim_folder,
+    is_abandoned,
+    lock_holder,
+    uncached_flags,
+)
+from reput.store_format.names import LOCK
+
+# ---
+# New files on a local disk, written from start to end.
+
+_ZEROS = bytes(1 << 20)
+_SPARSE_BLOCK = 1 << 16
+_ZERO_BLOCK = bytes(_SPARSE_BLOCK)
+# For a longer write Linux allocates pages of 2 MiB, which is slow: the write took twice the time.
+_PIECE_BYTES = 1 << 20
+
+
+def open_new(path: str, mode: int) -> int:
+    """A descriptor to write a new file. Raises FileExistsError, OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, mode)
+
+
+class LocalWriter:
+    """Writes a new file in order; long runs of zeros become holes. sync: fsync it at the end."""
+
+    def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
+        self.path = path
+        self._sync = sync
+        self._descriptor = open_new(path, mode)
+        self._how = 0  # pwritev2's flags
+        self._at = 0
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        for at, end in _written_parts(view):
+            while at < end:
+                piece = view[at : min(end, at + _PIECE_BYTES)]
+                at += self._write_some(piece, self._at + at)
+        self._at += len(view)
+
+    def _write_some(self, view: memoryview, at: int) -> int:
+        try:
+            return os.pwritev(self._descriptor, [view], at, self._how)
+        except OSError as error:
+            if not self._how or error.errno != errno.EOPNOTSUPP:
+                error.filename = self.path  # else the error would not tell which disk is full
+                raise
+            self._how = 0
+            return self._write_some(view, at)
+
+    def finish(self, length: int) -> Written:
+        assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
+        os.ftruncate(self._descriptor, length)
+        if self._sync:
+            os.fsync(self._descriptor)
+        os.close(self._descriptor)
+        return Written(length, "")
+
+    def abandon(self) -> None:
+        os.close(self._descriptor)
+        os.unlink(self.path)
+
+
+class PublishedWriter(LocalWriter):
+    """Writes a file that will be published, without leaving it in the page cache. digest: hash it.
+
+    The file must be durable soon, and nobody reads it before that. So the kernel is asked to write
+    it to the disk at once and to reuse its pages (RWF_DONTCACHE). New pages would cost more time
+    than the disk, and would push the log out of the cache. Only whole pages are written, because a
+    page that has left the cache would have to be read again. Less than a piece, such as a small
+    file, waits for the sync of the whole set, as a disk is faster with few large writes.
+    """
+
+    def __init__(
+        self, path: str, mode: int = 0o600, sync: bool = False, digest: bool = True
+    ) -> None:
+        super().__init__(path, mode, sync)
+        self._how = uncached_flags(os.uname().release)
+        self._hash = hashlib.sha256() if digest else None
+        import numpy as np  # imported late, so that a wrong path is reported fast
+
+        self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
+        self._waiting = 0
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        if self._hash is not None:
+            self._hash.update(view)
+        while len(view):
+            if not self._waiting and len(view) >= _PIECE_BYTES:
+                super().write(view[:_PIECE_BYTES])  # no copy is needed
+                view = view[_PIECE_BYTES:]
+                continue
+            taken = min(len(view), _PIECE_BYTES - self._waiting)
+            self._piece[self._waiting : self._waiting + taken] = view[:taken]
+            self._waiting += taken
+            view = view[taken:]
+            if self._waiting == _PIECE_BYTES:
+                self._write_piece()
+
+    def _write_piece(self) -> None:
+        super().write(self._piece[: self._waiting])
+        self._waiting = 0
+
+    def finish(self, length: int) -> Written:
+        self._how = 0
+        self._write_piece()
+        if self._hash is None:
+            return super().finish(length)
+        missing = length - self._at
+        for _ in range(missing // len(_ZEROS)):
+            self._hash.update(_ZEROS)
+        self._hash.update(_ZEROS[: missing % len(_ZEROS)])
+        super().finish(length)
+        return Written(length, self._hash.hexdigest())
+
+
+def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
+    """(start, end) of the parts to write; whole blocks of zeros become holes."""
+    start = 0
+    for at in range(0, len(view), _SPARSE_BLOCK):
+        if view[at]:  # nearly always so, which saves copying the block
+            continue
+        block = view[at : at + _SPARSE_BLOCK].tobytes()  # bytes compare faster than a view does
+        if block == _ZERO_BLOCK:
+            if start < at:
+                yield start, at
+            start = at + _SPARSE_BLOCK
+    if start < len(view):
+        yield start, len(view)
+
+
+_FETCH_BYTES = 1 << 20
+_AHEAD_BYTES = 8 << 20
+_FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
+_GONE = ".gone"
+
+
+class LocalStorage:
+    """Files of this machine (or of a file system that all machines mount at one place).
+
+    sync_files: fsync each file that is to be published. Tasks on other machines need it: the
+    publisher's syncfs does not reach their writes.
+    """
+
+    reader: type["LocalReader"]  # set below its definition
+    window_bytes = 2 << 20  # with less, kernels are called more often; more gains nothing
+    reads_ahead = 0
+
+    def __init__(
+        self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
+    ) -> None:
+        self.file_mode = file_mode
+        self.folder_mode = folder_mode
+        self.sync_files = sync_files
+
+    def resolve(self, path: str) -> str:
+        """An absolute path; links in it stay as they are. Takes `file:` URLs as well."""
+        return os.path.abspath(_FILE_URL.sub("", path))
+
+    def list(self, folder: str) -> list[Listed]:
+        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
+        listed = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                about = entry.stat(follow_symlinks=False)
+                regular = stat.S_ISREG(about.st_mode)
+                state = self.reader.state_of(about) if regular else None
+                listed.append(Listed(entry.name, state))
+        return sorted(listed)
+
+    def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
+        """All below a folder; see OutputStorage.walk."""
+        if os.path.islink(folder):
+            raise StoreError(f"{folder}: is a link; give the folder that it leads to")
+        for name, state in self.list(folder):
+            path = f"{folder}/{name}"
+            if state is not None or not stat.S_ISDIR(os.lstat(path).st_mode):
+                yield Listed(f"{below}{name}", state)
+                continue
+            yield Listed(f"{below}{name}/", None)
+            yield from self.walk(path, f"{below}{name}/")
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        return on_this_machine(path)
+
+    def open(self, path: str, state: FileState | None = None) -> "LocalReader":
+        """Open for reading. state: from an earlier listing. Raises StoreError."""
+        return self.reader(path, state)
+
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
+        """A new file. Raises FileExistsError."""
+        if digest or published:
+            return PublishedWriter(path, self.file_mode, self.sync_files, digest)
+        return LocalWriter(path, self.file_mode)
+
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        """See StagingStorage.place. The file is as `create` makes it, at half the cost.
+
+        Not for tasks on other machines: they would have to make their folders durable.
+        """
+        if self.sync_files:
+            return False
+        below = path.rpartition("/")[0]
+        self._make_below(folder, below)
+        try:
+            descriptor = open_new(f"{folder}/{path}", self.file_mode)
+        except FileExistsError:
+            return False
+        try:
+            at = 0
+            while at < len(content):
+                at += os.pwrite(descriptor, content[at:], at)
+            os.ftruncate(descriptor, length)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _make_below(self, folder: str, below: str) -> None:
+        """Make folders below `folder`, which is not made anew if it is gone."""
+        try:
+            os.mkdir(f"{folder}/{below}", self.folder_mode)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            above = below.rpartition("/")[0]
+            if not above:
+                raise
+            self._make_below(folder, above)
+            self._make_below(folder, below)
+
+    def read_bytes(self, path: str) -> bytes:
+        """A small file, whole. Raises FileNotFoundError, StoreError."""
+        descriptor = _open_regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+    def has_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_folders(self, path: str) -> None:
+        """Make the folder and the missing ones above it, all with `folder_mode`."""
+        if not os.path.isdir(path):
+            self.make_folders(os.path.dirname(os.path.abspath(path)))
+            with suppress(FileExistsError):
+                os.mkdir(path, self.folder_mode)
+
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        self.make_folders(os.path.dirname(folder))
+        return claim_folder(folder)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return is_abandoned(folder)
+
+    def lock_holder(self, store: str) -> int | None:
+        """By the store's file `lock`. Raises OSError."""
+        return lock_holder(f"{store}/{LOCK}")
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            os.rename(path, to)
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder with all in it; what cannot be removed stays.
+
+        The folder is renamed first, so that a task still running makes no new files in it.
+        """
+        gone = folder if folder.endswith(_GONE) else folder + _GONE
+        with suppress(OSError):
+            os.rename(folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
+        """Make a new folder in staging, which `publish` renames as a whole."""
+        may_go(to)
+        self.make_folders(folder)
+        return folder
+
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
+        """Add the manifest, make all of `folder` durable, then give it the name `to`.
+
+        An old `to`, if may_go allows its removal, has the name `folder` afterwards. Raises OSError,
+        or as may_go does, if nothing was changed; NotDurable if `to` was replaced.
+        """
+        name, content = manifest
+        output = self.create(f"{folder}/{name}")
+        output.write(content)
+        output.finish(len(content))
+        self.make_folders(os.path.dirname(os.path.abspath(to)))
+        # rename takes no slash at the end, and DiskFiles("") takes none in front
+        folder, to = (os.path.abspath(path).lstrip("/") for path in (folder, to))
+        replaces = bool(may_go(f"/{to}"))
+        put_in_place(DiskFiles(""), folder, to, replaces, lambda path: may_go(f"/{path}"))
+
+
+def _open_regular(path: str) -> int:
+    # O_NONBLOCK: opening a FIFO must not wait for a writer
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "is a link" if os.path.islink(path) else (error.strerror or str(error))
+        raise StoreError(f"{path}: cannot be opened: {reason}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError(f"{path}: is not a regular file")
+    return descriptor
+
+
+class LocalReader:
+    """Reads ranges with pread: a mapped file that shrinks would kill the process."""
+
+    def __init__(self, path: str, state: FileState | None = None) -> None:
+        self.path = path
+        self._descriptor = _open_regular(path)
+        self.state = self.state_of(os.fstat(self._descriptor))
+        if state is not None and not state.admits(self.state):
+            os.close(self._descriptor)
+            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
+        self._wanted = state or self.state
+        self._past_cache = 0  # preadv2's flags
+
+    @staticmethod
+    def state_of(about: os.stat_result) -> FileState:
+        return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        if self._past_cache:
+            self._read_past_cache(offset, buffer)
+            return
+        fill_from(self._descriptor, self.path, offset, buffer)
+        self._fetch(offset + buffer.nbytes, buffer.nbytes)
+
+    def go_past_cache(self, begin: int, end: int) -> bool:
+        """Bypass the page cache from now on if it holds less than half of the bytes [begin, end).
+
+        Reads then add nothing to the page cache. Returns whether they bypass it.
+        """
+        cached = cached_bytes(self._descriptor, begin, end - begin)
+        if cached is not None and cached < (end - begin) // 2:
+            self._past_cache = uncached_flags(os.uname().release)
+        return bool(self._past_cache)
+
+    def _read_past_cache(self, offset: int, buffer: Bytes) -> None:
+        try:
+            fill_from(self._descriptor, self.path, offset, buffer, self._past_cache)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            self._past_cache = 0  # this file system lacks the flag
+            fill_from(self._descriptor, self.path, offset, buffer)
+
+    def fileno(self) -> int:
+        """The open file's descriptor, for sendfile."""
+        return self._descriptor
+
+    def _fetch(self, offset: int, length: int) -> None:
+        """After a large read, ask the kernel to read the next bytes while these are processed.
+
+        It asks in pieces: one large request takes the kernel much longer, even if all is cached.
+        """
+        if length >= _FETCH_BYTES:
+            end = offset + max(length, _AHEAD_BYTES)
+            for at in range(end - length, end, _FETCH_BYTES):
+                os.posix_fadvise(self._descriptor, at, _FETCH_BYTES, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        now = self.state_of(os.fstat(self._descriptor))
+        os.close(self._descriptor)
+        if not self._wanted.admits(now):
+            raise StoreChanged(f"{self.path}: changed while it was read: {self.state} is now {now}")
+
+
+LocalStorage.reader = LocalReader
+
+
+# ---
+# Databricks volumes, `/Volumes/...`: an object store that looks like a folder.
+#
+# Files are written from start to end and never opened again for writing. No file is renamed,
+# linked, synced or made with holes. Other machines may see other inodes than the driver.
+
+_DBFS = re.compile(r"^(dbfs|file):/+", re.IGNORECASE)
+_MOUNTS = ("Volumes", "dbfs")
+
+
+class VolumeReader(LocalReader):
+    @staticmethod
+    def state_of(about: os.stat_result) -> FileState:
+        return FileState(about.st_size, about.st_mtime_ns, 0)
+
+
+class VolumeWriter(SequentialWriter):
+    """The file appears whole when it is closed, because the mount uploads it then."""
+
+    def __init__(self, path: str, mode: int, digest: bool) -> None:
+        super().__init__(path, digest)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+    def _send(self, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            done += os.write(self._descriptor, view[done:])
+
+    def _close(self) -> None:
+        os.close(self._descriptor)
+
+    def abandon(self) -> None:
+        os.close(self._descriptor)
+        os.unlink(self.path)
+
+
+class VolumeStorage(ManifestLast, LocalStorage):
+    """A mounted object store: sequential writes, and publishing by a manifest."""
+
+    reader = VolumeReader
+
+    @staticmethod
+    def is_for(path: str) -> bool:
+        """Whether a path is on a Databricks mount."""
+        return _plain(path).split("/")[1] in _MOUNTS
+
+    def resolve(self, path: str) -> str:
+        """The mounted path: /Volumes/x for dbfs:/Volumes/x, /dbfs/x for dbfs:/x."""
+        return _plain(path)
+
+    def create(self, path: str, digest: bool = False, published: bool = False) -> VolumeWriter:
+        return VolumeWriter(path, self.file_mode, digest)
+
+    def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
+        return LocalStorage.walk(self, folder, below)
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        """By copy and removal, which every mount can do."""
+        for path, to in moves:
+            with open(path, "rb") as source, open(to, "xb") as target:
+                shutil.copyfileobj(source, target, 1 << 22)
+            os.unlink(path)
+
+    def remove_tree(self, folder: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plain(path: str) -> str:
+    found = _DBFS.match(path)
+    if found and found[1].lower() == "dbfs":
+        rest = path[found.end() :]
+        path = f"/{rest}" if rest.split("/")[0] in _MOUNTS else f"/dbfs/{rest}"
+    elif found:
+        path = "/" + path[found.end() :]
+    return os.path.abspath(path)

@@ -1,0 +1,414 @@
+"""`Storage`: what jobs need of any file system, in three parts: to read, to stage, to publish.
+
+Each file system has its own module in `reput.store_format.files.by_url`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from reput.store_format.faults import StoreError
+from reput.store_format.files.overlap import Whereabouts
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # a string: numpy is not imported for it
+
+# Called with a folder. Returns what is in it (paths below it, folders with a slash at the end) if
+# all of that may be removed; raises StoreError if any of it must stay.
+MayGo = Callable[[str], list[str]]
+
+ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not replaced
+
+
+class FileState(NamedTuple):
+    """A file's state, by which to see whether it changed. mtime: in nanoseconds.
+
+    tag: the file system's own mark of a file or of its version, such as an inode or an ETag.
+    """
+
+    size: int
+    mtime: int
+    tag: int | str
+
+    def admits(self, now: "FileState") -> bool:
+        """Whether a file in the state `now` is still the same file."""
+        return self == (now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now)
+
+
+class Listed(NamedTuple):
+    """One name in a folder; its state is None if it is no regular file."""
+
+    name: str
+    state: FileState | None
+
+
+class Written(NamedTuple):
+    """A finished file: its length in bytes and, if asked for, its SHA-256 in hex."""
+
+    length: int
+    sha256: str
+
+
+class Reader(Protocol):
+    """An open input file."""
+
+    @property
+    def state(self) -> FileState:
+        """The file's state. Raises FileNotFoundError if `open` did not."""
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        """Fill the buffer from `offset`. Raises StoreChanged if the file is too short."""
+
+    def close(self) -> None:
+        """Close the file. Raises StoreChanged if it has changed since it was opened."""
+
+
+class Writer(Protocol):
+    """A new file, written from start to end."""
+
+    def write(self, data: Any) -> None:
+        """Append bytes (any contiguous buffer)."""
+
+    def finish(self, length: int) -> Written:
+        """Fill up with zeros to `length`, and close the file."""
+
+    def abandon(self) -> None:
+        """Close and remove the file."""
+
+
+class InputStorage(Protocol):
+    """Files to list and read, such as those of a store. Paths are joined with '/'."""
+
+    window_bytes: int  # best size of a scan's reads
+    reads_ahead: int  # best number of reads under way at once; 0: one, when needed
+
+    def list(self, folder: str) -> list[Listed]: ...
+
+    def open(self, path: str, state: FileState | None = None) -> Reader: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+
+class StagingStorage(InputStorage, Protocol):
+    """Files that a job makes, reads again, and moves or removes."""
+
+    def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
+        """A new file. digest: it will be published, and its SHA-256 is wanted. published: it will
+        be published without a digest. Until then, nobody reads it.
+        """
+
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        """Make a whole file at `path` below an existing folder, with the folders between.
+
+        content: its first bytes, zeros follow up to `length`. Returns False, with nothing done, if
+        that file exists already or this file system cannot move a folder to its place.
+        """
+
+    def has_folder(self, path: str) -> bool:
+        """Whether files can be made in this folder without `make_folders`."""
+
+    def make_folders(self, path: str) -> None: ...
+
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        """Make a folder that this process holds while it lives; returns what releases it.
+
+        None if another job takes the folder for a leftover and removes it: then use another name.
+        """
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        """Whether the process that claimed the folder is gone. None if that is unknown: then only
+        one job at a time may work for an output.
+        """
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Rename files to names in existing folders on this file system."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file if it exists."""
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder and all in it, as far as possible."""
+
+
+class OutputStorage(Protocol):
+    """Folders where a set of files is published, whole or not at all."""
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All that is below a folder, by paths relative to it; no link is followed. Files have a
+        state; folders (with a slash at the end) and other kinds have None. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
+        """
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """The names by which to see whether two paths overlap (overlap.relation)."""
+
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
+        """Begin a set of files that `publish` will put at `to`; returns the folder for its files.
+
+        folder: the set's name in the job's own staging; `publish` gets the same.
+        may_go: asked about what is at `to` before any of it is removed. Raises OSError,
+        and as may_go does.
+        """
+
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
+        """Write the manifest (name, content), the set's last file, and put the set at `to`."""
+
+
+class Storage(StagingStorage, OutputStorage, Protocol):
+    """A whole file system, as `storage_for` gives it: a store's files, staging and outputs."""
+
+    def resolve(self, path: str) -> str:
+        """The path in a form that holds for every machine and working folder."""
+
+    def lock_holder(self, store: str) -> int | None:
+        """The id of the process that holds a store's lock, such as a broker; 0 if it runs on
+        another machine, None if there is none or it is unknown.
+        """
+
+
+def is_back_to_back(storage: InputStorage) -> bool:
+    """Whether a log's segments may have any sizes and end with their last record, as in a tiered
+    queue. All other segments have one size and end in a BLANK.
+    """
+    return bool(getattr(storage, "back_to_back", False))
+
+
+def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
+    """`OutputStorage.walk` that lists folder after folder."""
+    for name, state in storage.list(folder):
+        if state is not None:
+            yield Listed(f"{below}{name}", state)
+            continue
+        try:
+            inside = list(walk_lists(storage, f"{folder}/{name}", f"{below}{name}/"))
+        except (FileNotFoundError, NotADirectoryError):
+            yield Listed(f"{below}{name}", None)
+            continue
+        yield Listed(f"{below}{name}/", None)
+        yield from inside
+
+
+# ---
+# `Files`: the operations on files that the writer, recovery, install and publishing use.
+#
+# They are passed a `Files` (`disk.py` has this machine's), so that tests can pass one in
+# which an operation fails, or which shows what a crash would have left.
+#
+# What they assume of a disk (docs/writer.md has more):
+#
+# - Of bytes that were written and not synced, any part may be on the disk after a power cut, in any
+# order. A write within one aligned sector of 512 bytes is there as a whole or not at all. What was
+# never written reads as zeros. - `OpenFile.sync` makes a file's bytes and length durable, but not
+# its name. - `sync_folder` makes names durable: those created, renamed and removed in that folder.
+# - A killed process loses nothing that was written.
+
+# What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
+Data = Any
+
+SECTOR_BYTES = 512
+
+
+class StoreInUse(StoreError):
+    """Another process (or another writer in this one) holds the store's lock."""
+
+
+class OpenFile(Protocol):
+    """An open file; places and lengths in bytes. Methods raise OSError if the disk refuses."""
+
+    def write_at(self, at: int, data: Data) -> None:
+        """Write all of data at a place."""
+
+    def read_at(self, at: int, buffer: Bytes) -> None:
+        """Fill the buffer from a place. Raises StoreChanged if the file is too short."""
+
+    def sync(self) -> None:
+        """Return when all bytes written, and the length, are durable."""
+
+    def set_length(self, length: int) -> None:
+        """Cut, or extend with zeros."""
+
+    def length(self) -> int: ...
+
+    def lock_pages(self, length: int) -> Callable[[], None]:
+        """Keep the first `length` bytes in memory, if allowed. Returns a function that ends it."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
+
+    def open(self, path: str) -> OpenFile:
+        """Open for reading and writing. Raises FileNotFoundError; StoreError for another kind."""
+
+    def open_read(self, path: str) -> OpenFile:
+        """Open for reading only. Raises FileNotFoundError; StoreError for another kind of file."""
+
+    def create(self, path: str) -> OpenFile:
+        """A new, empty file. Raises FileExistsError."""
+
+    def create_zeros(self, path: str, length: int) -> OpenFile:
+        """A new file of zeros. Raises FileExistsError.
+
+        A killed process leaves it with its length or not at all, if the file system can do that;
+        else it may leave an empty file, which RocketMQ before 5.1.3 refuses.
+        """
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+
+    def is_folder(self, path: str) -> bool:
+        """True for a folder, False for a regular file. Raises StoreError for anything else: a link,
+        a device, or a folder on which another file system is mounted.
+        """
+
+    def is_ours(self, path: str) -> bool:
+        """Whether a file (no link) belongs to this user, and nobody else may write to it."""
+
+    def inode(self, path: str) -> int:
+        """The inode number, by which one sees whether another file has taken the name."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; empty if there is no such folder."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and the missing ones above it; their names are made durable."""
+
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        """Make a folder with mode and owner of `like`, not durable yet. Raises FileExistsError."""
+
+    def add_own_folder(self, path: str) -> None:
+        """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""
+
+    def create_own(self, path: str) -> OpenFile:
+        """A new, empty file that is this user's alone. Raises FileExistsError."""
+
+    def rename(self, path: str, to: str) -> None:
+        """Rename a file or folder; replaces a file or empty folder of the new name."""
+
+    def exchange(self, path: str, to: str) -> None:
+        """Swap two names in one atomic step."""
+
+    def link(self, path: str, to: str) -> None:
+        """Give a file a second name."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or an empty folder."""
+
+    def sync_folder(self, path: str) -> None: ...
+
+    def used_share(self) -> float:
+        """The used share of the disk: 0 to 1; 0 if unknown."""
+
+    def sync_all(self, path: str) -> None:
+        """Return when all bytes and names of the file system that holds `path` are durable."""
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Lock as RocketMQ does; returns a function that unlocks. Raises StoreInUse."""
+
+
+# ---
+# Listing a folder that may be missing.
+
+
+def listed(storage: InputStorage, folder: str) -> list[Listed]:
+    """What is in a folder; nothing if there is no folder. Raises OSError if it cannot be listed: an
+    empty list would tell the caller that it is empty.
+    """
+    try:
+        return storage.list(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+# ---
+# Parts of files read at once: opened, read, closed.
+
+
+def read_part(
+    storage: InputStorage, path: str, at: int, length: int, state: FileState | None = None
+) -> Bytes:
+    """`length` bytes of a file, from byte `at` on.
+
+    state: from an earlier listing. Raises as `open`, `read_into` and `close` do.
+    """
+    raw = np.empty(length, np.uint8)
+    with closing(storage.open(path, state)) as reader:
+        reader.read_into(at, raw)
+    return raw
+
+
+def read_head(storage: InputStorage, path: str, most: int) -> bytes | None:
+    """A file's first bytes, at most `most`; None if there is no file."""
+    try:
+        with closing(storage.open(path)) as reader:
+            raw = np.empty(min(reader.state.size, most), np.uint8)
+            if len(raw):
+                reader.read_into(0, raw)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return raw.tobytes()
+
+
+# ---
+# Small files read and written as a whole.
+
+PART = ".part"  # the end of a new file's name until the file is complete
+
+
+def read_small(files: Files, path: str, most: int) -> bytes:
+    """A file's bytes, or its first `most`. Raises FileNotFoundError, OSError."""
+    with closing(files.open_read(path)) as file:
+        raw = np.empty(min(file.length(), most), np.uint8)
+        file.read_at(0, raw)
+    return raw.tobytes()
+
+
+def write_small(files: Files, path: str, content: bytes) -> None:
+    """Make a file; its content is durable, its name not yet. Raises FileExistsError, OSError."""
+    with closing(files.create(path)) as file:
+        if content:
+            file.write_at(0, content)
+        file.sync()
+
+
+def add_folders(files: Files, root: str, folder: str) -> None:
+    """Make a folder below `root`, and the missing ones between. No name is durable yet."""
+    parts = folder.split("/") if folder else []
+    for depth in range(1, len(parts) + 1):
+        path = "/".join([*([root] if root else []), *parts[:depth]])
+        if not files.exists(path):
+            files.add_folder(path)
+
+
+def check_small(files: Files, path: str) -> None:
+    """Raise StoreError if `replace_small` would find something other than a file of this name."""
+    if files.exists(path) and files.is_folder(path):  # is_folder raises for a link
+        raise StoreError(f"{path}: is a folder; it is left as it is")
+
+
+def replace_small(
+    files: Files, path: str, content: bytes, *, own: bool = False, length: int | None = None,
+    beside: str = PART,
+) -> None:  # fmt: skip
+    """Give a file this content in one step: a crash leaves the old content or the new.
+
+    The content is durable then; the name is once its folder is synced. own: nobody else may read
+    it.
+    length: bytes of the file, with zeros after the content; by default the content's.
+    beside: the end of the new file's name until then; an older file of that name is removed.
+    Raises OSError.
+    """
+    new = path + beside
+    if files.exists(new):
+        files.remove(new)
+    with closing(files.create_own(new) if own else files.create(new)) as file:
+        file.write_at(0, content)
+        if length is not None:
+            file.set_length(length)
+        file.sync()
+    files.rename(new, path)

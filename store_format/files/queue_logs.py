@@ -1,0 +1,273 @@
+"""Logs of one queue, which RocketMQ keeps beside its CommitLog, read as if each were a store.
+
+`compacted:FOLDER` is a queue of a compacted topic: FOLDER is `compaction/compactionLog/TOPIC/QUEUE`
+of a store. `tiered:FOLDER` is one of a tiered store (PosixFileSegment): FOLDER holds COMMIT_LOG.
+Both have records like the CommitLog's, but their physicalOffset is the place in the queue's own
+log. So whatever reads a log can read these: a command sees a store's root with `commitlog/`, and
+the store's `config/` if that is known. Nothing can be written there.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import ReaderOf
+from reput.store_format.files.overlap import Whereabouts
+from reput.store_format.files.protocol import Bytes, FileState, Listed, Reader, Storage
+from reput.store_format.layouts import (
+    BATCH_QUEUE_ENTRY,
+    BATCH_QUEUE_ENTRY_BYTES,
+    BLANK,
+    BLANK_BYTES,
+    MAGIC_BLANK,
+)
+from reput.store_format.names import (
+    COMMIT_LOG,
+    COMPACTION_LOG,
+    COMPACTION_QUEUE,
+    CONFIG,
+    TIERED_LOG,
+    TIERED_QUEUE,
+    parse_segment_name,
+    segment_name,
+    segment_start,
+    tiered_name,
+    tiered_start,
+)
+
+COMPACTED, TIERED = "compacted", "tiered"
+Segments = list[Listed]
+Files = list[tuple[str, int, int]]  # path, first byte in the queue, length
+_HOLE = "hole"  # the tag of a missing segment
+
+
+class QueueLog:
+    """A queue's own log on another storage, as a store of this log alone."""
+
+    scheme: str
+    back_to_back = False  # segments are as long as their records, without a BLANK
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.window_bytes, self.reads_ahead = storage.window_bytes, storage.reads_ahead
+
+    def resolve(self, path: str) -> str:
+        """As for a Storage; the scheme stays, so that the path leads back here."""
+        return f"{self.scheme}:{self.storage.resolve(self._inner(path)).rstrip('/')}"
+
+    def list(self, folder: str) -> Segments:
+        root, _, name = folder.rpartition("/")
+        if name == COMMIT_LOG:
+            return self._segments(self._inner(root))
+        if name == CONFIG:
+            return self.storage.list(f"{self._store(self._inner(root))}/{CONFIG}")
+        inner = self._inner(folder)
+        self._segments(inner)  # raises if there is no such log
+        return [Listed(COMMIT_LOG, None)]
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        raise NotImplementedError
+
+    def read_bytes(self, path: str) -> bytes:
+        """As for a Storage; only files of config/ exist."""
+        root, _, name = path.rpartition("/")
+        root, _, folder = root.rpartition("/")
+        if folder != CONFIG:
+            raise FileNotFoundError(path)
+        return self.storage.read_bytes(f"{self._store(self._inner(root))}/{CONFIG}/{name}")
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """The whereabouts of the queue's folder, for any path in it."""
+        root = self._inner(path)
+        for name in (COMMIT_LOG, CONFIG):
+            root = root.partition(f"/{name}/")[0].removesuffix(f"/{name}")
+        return self.storage.whereabouts(root)
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        yield from self.list(folder)
+
+    def lock_holder(self, store: str) -> int | None:
+        """As for a Storage, of the store that the queue belongs to."""
+        root = self._store(self._inner(store))
+        return self.storage.lock_holder(root) if root else None
+
+    def has_folder(self, path: str) -> bool:
+        return self.storage.has_folder(self._inner(path))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "storage":
+            raise AttributeError(name)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise StoreError(f"{self.scheme}: a queue's log is only read; give another place")
+
+        return refuse
+
+    def _inner(self, path: str) -> str:
+        return path.removeprefix(f"{self.scheme}:")
+
+    def _segments(self, folder: str) -> Segments:
+        raise NotImplementedError
+
+    def _store(self, folder: str) -> str:
+        """The store that the queue belongs to; '' if unknown."""
+        raise NotImplementedError
+
+
+class CompactedLog(QueueLog):
+    """A queue of a compacted topic (CompactionLog).
+
+    A compacted file ends with zeros, and files that were compacted away are missing. Here each file
+    but the last has a BLANK after its last record, and a missing file is a BLANK alone. As for a
+    broker (TopicPartitionLog.recover), the file of that name in compactionCq tells where they end.
+    """
+
+    scheme = COMPACTED
+
+    def _store(self, folder: str) -> str:
+        store, separator, _ = folder.rpartition(f"/{COMPACTION_LOG}/")
+        return store if separator else ""
+
+    def _segments(self, folder: str) -> Segments:
+        there = {name: state for name, state in self.storage.list(folder)
+                 if segment_start(name) is not None and state is not None}  # fmt: skip
+        starts = sorted(map(parse_segment_name, there))
+        found: Segments = []
+        for number, start in enumerate(starts):
+            name = segment_name(start)
+            state = there[name]
+            found.append(Listed(name, state))
+            after = starts[number + 1] if number + 1 < len(starts) else 0
+            hole = start + state.size
+            while state.size and hole + state.size <= after:
+                found.append(Listed(segment_name(hole), FileState(state.size, 0, _HOLE)))
+                hole += state.size
+        return found
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        root, _, name = path.rpartition("/")
+        root = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
+        segments = dict(self._segments(root))
+        there = segments.get(name) if state is None else state
+        if there is not None and there.tag == _HOLE:
+            return _Blank(there)
+        reader = self.storage.open(f"{root}/{name}", state)
+        if name == max(segments, default=""):
+            return reader
+        return _WithBlank(reader, self._end_of(root, name))
+
+    @staticmethod
+    def is_there(state: FileState) -> bool:
+        """Whether a segment of this state has a file."""
+        return state.tag != _HOLE
+
+    def queue_file(self, path: str) -> tuple[str, bytes | None]:
+        """(path, content) of a segment's queue file; the content is None without such a file."""
+        root, _, name = self._inner(path).rpartition("/")
+        log, _, queue = root.removesuffix(f"/{COMMIT_LOG}").rpartition(f"/{COMPACTION_LOG}/")
+        path = f"{log}/{COMPACTION_QUEUE}/{queue}/{name}"
+        try:
+            return path, self.storage.read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return path, None
+
+    def _end_of(self, root: str, name: str) -> int | None:
+        """Where the records of a file end, in bytes from its start; None without a queue file."""
+        _, raw = self.queue_file(f"{root}/{name}")
+        if raw is None:
+            return None
+        whole = len(raw) // BATCH_QUEUE_ENTRY_BYTES * BATCH_QUEUE_ENTRY_BYTES
+        entries = np.frombuffer(raw[:whole], BATCH_QUEUE_ENTRY)
+        used = np.flatnonzero((entries["size"] > 0) & (entries["batchSize"] > 0))
+        if not len(used):
+            return 0
+        last = entries[used[-1]]
+        return int(last["physicalOffset"]) + int(last["size"]) - parse_segment_name(name)
+
+
+class TieredLog(QueueLog):
+    """A queue of a tiered store: FlatCommitLogFile, whose segments are as long as their records."""
+
+    scheme = TIERED
+    back_to_back = True
+
+    def _store(self, folder: str) -> str:
+        return ""
+
+    def _segments(self, folder: str) -> Segments:
+        found = []
+        for name, state in self.storage.list(f"{folder}/{TIERED_LOG}"):
+            start = tiered_start(name)
+            if start is not None and state is not None and state.size:
+                found.append(Listed(segment_name(start), state))
+        return sorted(found)
+
+    def queue_files(self, store: str) -> Files:
+        """The queue's ConsumeQueue files in order."""
+        folder = f"{self._inner(store)}/{TIERED_QUEUE}"
+        try:
+            there = self.storage.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        starts = ((tiered_start(name), name, state) for name, state in there)
+        found = [(start, name, state.size) for start, name, state in starts
+                 if start is not None and state is not None and state.size]  # fmt: skip
+        return [(f"{folder}/{name}", start, size) for start, name, size in sorted(found)]
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        root, _, name = path.rpartition("/")
+        folder = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
+        return self.storage.open(f"{folder}/{TIERED_LOG}/{tiered_name(int(name))}", state)
+
+
+def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
+    """The storage of a `compacted:` or `tiered:` path, else None. inner: for the path after it."""
+    for kind in (CompactedLog, TieredLog):
+        if url.startswith(f"{kind.scheme}:"):
+            return kind(inner(url.removeprefix(f"{kind.scheme}:")))
+    return None
+
+
+class _Blank:
+    """A missing segment: a BLANK, then zeros."""
+
+    def __init__(self, state: FileState) -> None:
+        self.state = state
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        buffer[:] = 0
+        _put_blank(buffer, -offset, self.state.size)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _WithBlank(ReaderOf):
+    """A segment whose records end in zeros, with a BLANK in their place."""
+
+    def __init__(self, reader: Reader, end: int | None) -> None:
+        super().__init__(reader)
+        self._end = end
+        size = reader.state.size
+        if end is None or not 0 <= end <= size - BLANK_BYTES:
+            self._end = None
+        else:  # bytes that are there already stay, right or wrong
+            head = np.zeros(BLANK_BYTES, np.uint8)
+            reader.read_into(end, head)
+            if head.any():
+                self._end = None
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        self._reader.read_into(offset, buffer)
+        if self._end is not None:
+            _put_blank(buffer, self._end - offset, self.state.size - self._end)
+
+
+def _put_blank(buffer: Bytes, at: int, size: int) -> None:
+    """Put the part of a BLANK that overlaps the buffer into it. at: its start, may be negative."""
+    blank = np.array([(size, MAGIC_BLANK)], BLANK).view(np.uint8)
+    first, stop = max(at, 0), min(at + BLANK_BYTES, len(buffer))
+    if first < stop:
+        buffer[first:stop] = blank[first - at : stop - at]

@@ -1,0 +1,93 @@
+"""Whether two paths lead to one folder, or one into the other."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.files.overlap import (
+    by_key,
+    by_parts,
+    on_this_machine,
+    relation,
+    where_mounted,
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ("a/b", "a/b", "is"),
+        ("a", "a/b", "holds"),
+        ("a/b/c", "a", "lies inside"),
+        ("a/b", "a/bc", None),
+        ("a//b/", "a/b", "is"),
+        ("a/x/../b", "a/b", "is"),
+        ("../a", "a", "is"),
+        ("", "a", "holds"),
+        ("a/./b", "a/b/c", "holds"),
+    ],
+)
+def test_keys_that_are_mere_text(one: str, other: str, wanted: str | None) -> None:
+    assert relation(by_key(("s3",), one), by_key(("s3",), other)) == wanted
+    back = {"holds": "lies inside", "lies inside": "holds"}
+    assert relation(by_key(("s3",), other), by_key(("s3",), one)) == back.get(wanted or "", wanted)
+    assert relation(by_key(("s3",), one), by_key(("gs",), other)) is None
+
+
+def test_a_place_has_one_name_and_all_names_above() -> None:
+    found = by_parts(("root",), ["a", "b"])
+    assert found.itself == {("root", "a", "b")}
+    assert found.above == {("root",), ("root", "a")}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "link").symlink_to("a/b")
+    (tmp_path / "dangling").symlink_to("a/new")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ("a", "a/b", "holds"),
+        ("link", "a/b", "is"),
+        ("link", "a", "lies inside"),
+        ("a/../a/b/.", "a/b", "is"),
+        ("c/../link", "link", "is"),
+        ("a", "c", None),
+        ("dangling", "a/new", "is"),  # nothing is there yet
+        ("a/new/x", "a/NEW", "lies inside"),  # a file system may ignore case
+        ("a/new", "a/newer", None),
+        ("c/new", "a/new", None),
+    ],
+)
+def test_paths_of_this_machine(root: Path, one: str, other: str, wanted: str | None) -> None:
+    found = relation(on_this_machine(f"{root}/{one}"), on_this_machine(f"{root}/{other}"))
+    assert found == wanted
+
+
+MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 8:2 / /data rw shared:1 - ext4 /dev/sdb1 rw
+23 21 8:2 /inner /mnt/a\040b rw - ext4 /dev/sdb1 rw
+24 22 0:40 / /data/top rw - tmpfs tmpfs rw
+25 22 8:3 / /data/top rw - ext4 /dev/sdc1 rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "device", "inside"),
+    [
+        ("/", "8:1", "/"),
+        ("/database", "8:1", "/database"),
+        ("/data", "8:2", "/"),
+        ("/data/x/y", "8:2", "/x/y"),
+        ("/mnt/a b/x", "8:2", "/inner/x"),  # a bind mount
+        ("/mnt/a b", "8:2", "/inner/"),
+        ("/data/top/x", "8:3", "/x"),  # the last of two at one point is seen
+    ],
+)
+def test_a_paths_place_on_its_file_system(path: str, device: str, inside: str) -> None:
+    assert where_mounted(path, MOUNTS) == (device, inside)

@@ -1,0 +1,79 @@
+"""A folder that may not be listed is named: it is not one without files, which means something."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.console.store_there import check_store
+from reput.jobs.serve.own_queues import has_queues
+from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.discover.store import discover
+from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from tests.store_format.query.stores import whole_store
+
+NOBODY = 65534
+PARTS = ("consumequeue", "index", "commitlog", "config")
+
+
+@contextmanager
+def as_another_user() -> Iterator[None]:
+    """Whom a folder's mode keeps out: root may list them all."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+@pytest.fixture
+def store() -> Iterator[Path]:
+    """A store that every user may read, below folders that every user may enter."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        store, _ = whole_store("tiny_5.3.3", folder)
+        (store / "config").mkdir(exist_ok=True)
+        for path in (folder, store, *store.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        yield store
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_store_tells_is_not_reported_without_a_folder_of_it(store: Path, part: str) -> None:
+    discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
+    (store / part).chmod(0)
+    with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/{part}'"):
+        discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
+
+
+def test_unreadable_queues_are_not_derived_anew(store: Path) -> None:
+    assert has_queues(str(store))
+    (store / "consumequeue").chmod(0)
+    with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/consumequeue'"):
+        has_queues(str(store))
+
+
+def test_a_store_that_may_not_be_listed_is_not_called_missing(store: Path) -> None:
+    store.chmod(0)
+    with as_another_user(), pytest.raises(PermissionError, match=f"'{store}'"):
+        check_store(str(store), {})
+
+
+def test_what_lies_beside_a_store_keeps_nobody_from_it(store: Path) -> None:
+    """The folder above may be entered, not listed, as others' homes mostly are."""
+    (store.parent / "storm").mkdir(mode=0o700)
+    with as_another_user(), pytest.raises(StoreError, match="no such folder; did you mean"):
+        check_store(str(store.parent / "stor"), {})
+    store.parent.chmod(0o711)
+    with as_another_user():
+        assert found_conf(LocalStorage(), str(store)) is None

@@ -96,7 +96,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     from reput.store_format.fate import delays
     from reput.store_format.fate.fate_rows import gathered_delays
     from reput.store_format.names import STORE_DB
-    from reput.store_format.release.writer_settings import writer_settings_from
+    from reput.store_format.release.settings import writer_settings_from
 
     now = time.time_ns() // 1_000_000
     given = settings or {}

@@ -106,7 +106,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.databases import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.fate_rows import gathered_transactions
-    from reput.store_format.release.writer_settings import writer_settings_from
+    from reput.store_format.release.settings import writer_settings_from
 
     given = settings or {}
     decisions = _decisions(decide)

@@ -1,4 +1,4 @@
-"""docs/settings.md from the one declaration, store_format/release/setting_names.py.
+"""docs/settings.md from the one declaration, store_format/release/setting_table.py.
 
 The page in docs/ names the settings that a command obeys, warns of or refuses; the site (`make
 docs`) shows tables of all settings below it, with type, releases and default.

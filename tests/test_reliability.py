@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests.broker.writer.crashes import open_memory
 from tests.broker.writer.stores import Clock
 from tests.faults.memory_files import MemoryFiles

@@ -24,9 +24,8 @@ from reput.store_format.names import (
     is_queue_folder,
     parse_segment_name,
 )
-from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.profiles import Profile
-from reput.store_format.release.settings import Settings
+from reput.store_format.release.settings import ExpirySettings, Settings
 
 _HOUR_MS = 3_600_000
 

@@ -11,7 +11,7 @@ from reput.broker.writer.appender import Appender
 from reput.store_format.files.protocol import Files
 from reput.store_format.message.refusals import DiskFull, PageCacheBusy
 from reput.store_format.message.unique_ids import Clock
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 
 _NO_APPEND_MS = 10_000_000  # DefaultMessageStore.isOSPageCacheBusy: no append takes longer
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from reput.broker.writer.appender import Request
 from reput.store_format.message.refusals import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
-from reput.store_format.release.writer_settings import OS_PAGE_BYTES
+from reput.store_format.release.settings import OS_PAGE_BYTES
 
 # How long the group commit thread waits, at most, until the callers of a group have been woken.
 _TURN_SECONDS = 0.002

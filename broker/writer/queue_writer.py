@@ -29,8 +29,7 @@ from reput.store_format.names import (
     parse_segment_name,
     segment_name,
 )
-from reput.store_format.release.settings import Settings
-from reput.store_format.release.writer_settings import OS_PAGE_BYTES
+from reput.store_format.release.settings import OS_PAGE_BYTES, Settings
 
 _OPEN_FILES = 256
 _NO_OFFSETS = np.empty(0, np.int64)

@@ -23,8 +23,12 @@ from reput.store_format.message.refusals import PUT_OK, BatchIllegal
 from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import SettingError, refuse_unsupported
-from reput.store_format.release.writer_settings import WriterSettings, refuse_other_folders
+from reput.store_format.release.settings import (
+    SettingError,
+    WriterSettings,
+    refuse_other_folders,
+    refuse_unsupported,
+)
 
 DEFAULT_RELEASE = "5.3.3"
 DEFAULT_HOST = "127.0.0.1:10911"

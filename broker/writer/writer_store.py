@@ -28,7 +28,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from reput.store_format.release.profiles import Profile
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 Spawn = Callable[[Callable[[], None]], Callable[[], None]]

@@ -28,8 +28,7 @@ CHANGES = (
 
 
 def text() -> str:
-    from reput.store_format.release.candidates import Has, groups, span
-    from reput.store_format.release.profiles import RELEASES
+    from reput.store_format.release.profiles import RELEASES, Has, groups, span
 
     rows = [f"  {since:<7}{what:<74}{where}" for since, what, where in CHANGES]
     alike = ", ".join(map(span, groups(RELEASES, Has(multi_dispatch=False))))

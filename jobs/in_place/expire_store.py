@@ -29,8 +29,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
 from reput.store_format.notes import Done, Progress
-from reput.store_format.release.expiry_settings import ExpirySettings
-from reput.store_format.release.settings import parse_settings
+from reput.store_format.release.settings import ExpirySettings, parse_settings
 
 _MILLION = 1_000_000
 _SHOWN = 20

@@ -18,8 +18,7 @@ from reput.store_format.discover.clues import clues_of
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.files.protocol import Storage
-from reput.store_format.release.candidates import Has, groups, left_by, same_files
-from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
 from reput.store_format.rocksdb.queues import queues_folder
 
 

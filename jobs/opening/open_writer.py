@@ -16,8 +16,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
-from reput.store_format.release.setting_warnings import setting_warnings
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import setting_warnings, writer_settings_from
 
 
 def local_store(path: str) -> str:

@@ -33,13 +33,12 @@ from reput.store_format.names import (
     refuse_foreign,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.release.eras import Era
-from reput.store_format.release.profiles import Profile, profile
-from reput.store_format.release.setting_warnings import setting_warnings
+from reput.store_format.release.profiles import Era, Profile, profile
 from reput.store_format.release.settings import (
     SettingError,
     Settings,
     refuse_unsupported,
+    setting_warnings,
     settings_from,
 )
 

@@ -45,8 +45,7 @@ from reput.store_format.query.inventory import (
 )
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.put_times import PutTimes, put_times
-from reput.store_format.release.candidates import span
-from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.profiles import UnknownRelease, span
 from reput.store_format.release.settings import SettingError
 
 FATES_MOST = 2000  # messages listed that have not arrived

@@ -21,7 +21,7 @@ from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
 from reput.store_format.notes import Progress
-from reput.store_format.release.eras import every_put_counts_up_to
+from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
 from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined

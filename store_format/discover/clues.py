@@ -30,9 +30,15 @@ from reput.store_format.names import (
     STORE_DB,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.release.candidates import Clue, left_by
-from reput.store_format.release.eras import Period, merged
-from reput.store_format.release.profiles import RELEASES, profile, release_key
+from reput.store_format.release.profiles import (
+    RELEASES,
+    Clue,
+    Period,
+    left_by,
+    merged,
+    profile,
+    release_key,
+)
 from reput.store_format.release.settings import Settings
 
 _TOPICS = f"{CONFIG}/topics.json"

@@ -19,8 +19,7 @@ from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSAC
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import INDEX
-from reput.store_format.release.candidates import Clue
-from reput.store_format.release.eras import NEVER, Period
+from reput.store_format.release.profiles import NEVER, Clue, Period
 from reput.store_format.release.settings import Settings
 
 _EVERY_KEY = Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", "", "4.7.0")

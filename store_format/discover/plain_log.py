@@ -18,8 +18,7 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.release.candidates import Has, differing
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.profiles import RELEASES, Has, differing, profile
 from reput.store_format.release.settings import Settings
 
 _READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12

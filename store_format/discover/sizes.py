@@ -24,8 +24,7 @@ from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import Files, InputStorage
 from reput.store_format.log.dledger import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
-from reput.store_format.release.settings import Settings, settings_from
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import Settings, WriterSettings, settings_from
 
 
 def agreed_pair(

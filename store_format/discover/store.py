@@ -35,9 +35,18 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     MANIFEST,
 )
-from reput.store_format.release.candidates import Clue, Has, left_by, span
-from reput.store_format.release.eras import Era, eras_of, eras_text
-from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
+from reput.store_format.release.profiles import (
+    RELEASES,
+    Clue,
+    Era,
+    Has,
+    UnknownRelease,
+    eras_of,
+    eras_text,
+    left_by,
+    release_named,
+    span,
+)
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
 

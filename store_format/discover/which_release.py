@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reput.store_format.release.candidates import Clue, Has, groups, left_by, span
-from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.profiles import Clue, Has, UnknownRelease, groups, left_by, span
 
 _WHICH = "Which RocketMQ release should this store follow?"
 _LISTED = 4  # groups of releases, in a question

@@ -55,7 +55,7 @@ from reput.store_format.message.refusals import (
 )
 from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.release.profiles import Profile
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 
 _CODES = {">i4": "i", ">i8": "q"}
 

@@ -20,7 +20,7 @@ from reput.store_format.names import (
     check_topic,
 )
 from reput.store_format.release.profiles import Profile
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 
 NAMED = "INNER_MULTI_DISPATCH"
 NUMBERED = "INNER_MULTI_QUEUE_OFFSET"

@@ -5,8 +5,11 @@
 see a version.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from itertools import pairwise
+from typing import NamedTuple
 
 RELEASES = (
     "4.1.0-incubating", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2",
@@ -175,3 +178,167 @@ def differences() -> list[tuple[str, list[object]]]:
         for field in fields(Profile)
         if field.name != "release"
     ]
+
+
+# ---
+# Which releases may have written a store's files, if nobody says which one did.
+#
+# Clues are rules that only some releases follow, seen in the store. If all remaining releases
+# derive the same files, any of them will do. Otherwise the user is asked, and sees what differs.
+
+# The rules that decide bytes of queues and index of a sound log. The other rules do not: a broker
+# writes its checkpoint anew at its next flush; only logs of new releases have IPv6 hosts and long
+# topics at all; and most rules only matter to a store that has what they are about.
+_ALWAYS = ("count_every_put", "index_tags")
+_ODD_POSITIONS = ("skip_lower_offsets", "skip_by_end")
+_MALFORMED = ("split_properties",)
+_NO_KEYS = ("empty_index_count",)
+_MULTI_DISPATCH = (
+    "multi_dispatch", "multi_dispatch_skips_retry", "multi_dispatch_skips_slash",
+    "multi_dispatch_skips_delays", "multi_dispatch_skips_system",
+)  # fmt: skip
+# The rules that decide the content of a new record, and which records a service makes. The last 02
+# of a property text and the form of config/ do not matter, as all releases read both forms, nor
+# does `__CRC32#`, which nobody writes unless asked to.
+_NEW_RECORDS = (
+    "half_topic", "timer_messages", "commit_keeps_place", "op_message_lists",
+    "property_map_capacity", "batch_queues",
+)  # fmt: skip
+
+
+class Clue(NamedTuple):
+    """What was seen, and the first and last release that does this; '' for no limit."""
+
+    seen: str
+    since: str = ""
+    until: str = ""
+
+
+def left_by(clues: Sequence[Clue]) -> list[str]:
+    """The releases that all clues allow, oldest first; none if clues contradict each other."""
+    first = max((release_key(clue.since) for clue in clues if clue.since), default=(0,))
+    last = min((release_key(clue.until) for clue in clues if clue.until), default=(99,))
+    return [release for release in RELEASES if first <= release_key(release) <= last]
+
+
+class Has(NamedTuple):
+    """Which content a store has that releases treat differently."""
+
+    multi_dispatch: bool = True
+    index_without_keys: bool = True
+    new_records: bool = False  # new records are to be written by the release's rules
+    odd_positions: bool = True  # queueOffsets that do not go on by one
+    malformed: bool = True  # properties not of the form `name 01 value 02`
+
+
+def _rules(has: Has) -> list[str]:
+    """The rules that matter for a store with this content."""
+    of_each = (
+        (True, _ALWAYS), (has.odd_positions, _ODD_POSITIONS), (has.malformed, _MALFORMED),
+        (has.multi_dispatch, _MULTI_DISPATCH), (has.index_without_keys, _NO_KEYS),
+        (has.new_records, _NEW_RECORDS),
+    )  # fmt: skip
+    return [rule for counts, rules in of_each if counts for rule in rules]
+
+
+def groups(releases: Sequence[str], has: Has) -> list[list[str]]:
+    """The releases, grouped with those that derive the same files."""
+    rules = _rules(has)
+    found: list[list[str]] = []
+    values: list[tuple[object, ...]] = []
+    for release in releases:
+        value = tuple(getattr(profile(release), rule) for rule in rules)
+        if not values or values[-1] != value:
+            values.append(value)
+            found.append([])
+        found[-1].append(release)
+    return found
+
+
+def same_files(one: str, other: str, has: Has) -> bool:
+    """Whether two releases derive the same files from a sound log."""
+    return len(groups([one, other], has)) == 1
+
+
+def differing(releases: Sequence[str], has: Has) -> set[str]:
+    """The rules that matter and in which the first and the last of these releases differ."""
+    old, new = profile(releases[0]), profile(releases[-1])
+    return {rule for rule in _rules(has) if getattr(old, rule) != getattr(new, rule)}
+
+
+def span(releases: Sequence[str]) -> str:
+    """Neighbouring releases as a text."""
+    if len(releases) == 1:
+        return releases[0]
+    return f"{releases[0]} to {releases[-1]}"
+
+
+# ---
+# The releases that a store's broker has had, one after the other (decision 0024).
+#
+# An era is the part of the log that was dispatched by one release, or by several with the same
+# rules. An upgraded broker goes on with the files that it finds, so a file may have entries of
+# several.
+
+NEVER = (1 << 63) - 1  # no physical offset is as great
+
+
+class Era(NamedTuple):
+    """The log from physical offset `start` on, and the releases that the files allow."""
+
+    start: int
+    release: str  # of `left`, the release whose rules are taken
+    left: tuple[str, ...]
+
+
+class Period(NamedTuple):
+    """A part of the log, from physical offset `start` on, and the clues in its derived files."""
+
+    start: int
+    clues: tuple[Clue, ...]
+
+
+def merged(*lists: Sequence[Period]) -> list[Period]:
+    """Periods of several kinds of clues as one list: each start of any kind begins a period."""
+    starts = sorted({period.start for each in lists for period in each})
+    found = []
+    for start in starts:
+        clues: list[Clue] = []
+        for each in lists:
+            before = [period for period in each if period.start <= start]
+            clues += before[-1].clues if before else ()
+        found.append(Period(start, tuple(clues)))
+    return found
+
+
+def eras_of(periods: Sequence[Period], newest: str, left: Sequence[str]) -> tuple[Era, ...]:
+    """The eras that periods show; each period has to allow a release.
+
+    newest, left: `release` and `left` of the last era. An older era gets its newest release.
+    """
+    older = ((period.start, left_by(period.clues)) for period in periods[:-1])
+    eras = [Era(start, releases[-1], tuple(releases)) for start, releases in older]
+    return (*eras, Era(periods[-1].start, newest, tuple(left)))
+
+
+def every_put_counts_up_to(eras: Sequence[Era]) -> int:
+    """The physical offset below which hashSlotCount grew with every key (up to 4.7.0)."""
+    stop = 0
+    for era, after in pairwise([*eras, None]):
+        if era is not None and profile(era.release).count_every_put:
+            stop = NEVER if after is None else after.start
+    return stop
+
+
+def eras_text(eras: Sequence[Era]) -> str:
+    """The eras for people, in a line; "" for a single era."""
+    if len(eras) < 2:
+        return ""
+    parts = [f"{_span(era.left)} up to offset {after.start:,}" for era, after in pairwise(eras)]
+    return ", ".join([*parts, f"then {_span(eras[-1].left)}"])
+
+
+def _span(left: Sequence[str]) -> str:
+    if len(left) > 1 and left[-1] == RELEASES[-1]:
+        return f"{left[0]} or later"
+    return f"{left[-1]} or older" if left[0] == RELEASES[0] and len(left) > 1 else span(left)

@@ -4,15 +4,17 @@ A single override (`--set`) wins over the broker's properties file, which wins o
 """
 
 import difflib
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import Field, InitVar, dataclass, field, fields, replace
+from ipaddress import ip_address
+from typing import Any, Literal, TypeVar
 
-from reput.store_format.release.setting_table import BY_NAME, Status
-from reput.store_format.release.setting_table import (
-    SettingError as SettingError,  # other modules import it from here
-)
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.profiles import release_key
+from reput.store_format.release.setting_table import BY_NAME, KnownSetting, Status, parse_number
+from reput.store_format.release.setting_table import SettingError as SettingError
 
 _INT_MAX = 0x7FFFFFFF  # Integer.MAX_VALUE
 # A name ends at the first =, : or blank that is not escaped; the rest of the line is its value.
@@ -242,3 +244,248 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, str]:
             raise SettingError(f"{pair!r} is not NAME=VALUE")
         values[name.strip()] = value.strip()
     return values
+
+
+# ---
+# The broker's settings for writing and flushing a log, which the writer obeys.
+
+SYNC_FLUSH = "SYNC_FLUSH"
+ASYNC_FLUSH = "ASYNC_FLUSH"
+_PORT_MAX = 65_535
+OS_PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE, whatever the machine's pages are
+
+
+@dataclass(frozen=True)
+class WriterSettings(Settings):
+    """Defaults are RocketMQ's; times in milliseconds, sizes in bytes.
+
+    given_names: RocketMQ's names of the settings that the user gave; if that is unknown, of all
+    that differ from their defaults. The writer may take the others from the store's files.
+    """
+
+    given: InitVar[frozenset[str] | None] = None
+
+    max_topic_length: int = setting("maxTopicLength", least=1)
+    auto_message_version_on_topic_len: bool = setting("autoMessageVersionOnTopicLen")
+    sync_flush_timeout: int = setting("syncFlushTimeout", least=1)
+    flush_interval_commit_log: int = setting("flushIntervalCommitLog", least=1)
+    flush_commit_log_least_pages: int = setting("flushCommitLogLeastPages", least=0)
+    flush_commit_log_thorough_interval: int = setting("flushCommitLogThoroughInterval", least=0)
+    transient_store_pool_enable: bool = setting("transientStorePoolEnable")
+    commit_interval_commit_log: int = setting("commitIntervalCommitLog", least=1)
+    commit_commit_log_least_pages: int = setting("commitCommitLogLeastPages", least=0)
+    commit_commit_log_thorough_interval: int = setting("commitCommitLogThoroughInterval", least=0)
+    flush_consume_queue_thorough_interval: int = setting(
+        "flushConsumeQueueThoroughInterval", least=0
+    )
+    flush_interval_consume_queue: int = setting("flushIntervalConsumeQueue", least=1)
+    flush_consume_queue_least_pages: int = setting("flushConsumeQueueLeastPages", least=0)
+    transient_store_pool_size: int = setting("transientStorePoolSize", least=1)
+    fast_fail_if_no_buffer_in_store_pool: bool = setting("fastFailIfNoBufferInStorePool")
+    os_page_cache_busy_timeout_mills: int = setting("osPageCacheBusyTimeOutMills", least=1)
+    disk_space_warning_level_ratio: int = setting("diskSpaceWarningLevelRatio", least=1)
+    clean_resource_interval: int = setting("cleanResourceInterval", least=1)
+    warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    timer_wheel_enable: bool = setting("timerWheelEnable")
+    timer_precision_ms: int = setting("timerPrecisionMs", least=1)
+    timer_max_delay_sec: int = setting("timerMaxDelaySec", least=0)
+    mapped_file_size_timer_log: int = setting("mappedFileSizeTimerLog", least=128)
+    transaction_check_max: int = setting("transactionCheckMax", least=1)
+    transaction_op_msg_max_size: int = setting("transactionOpMsgMaxSize", least=1)
+    broker_ip1: str = setting("brokerIP1", "127.0.0.1")
+    listen_port: int = setting("listenPort", 10911, 1)
+
+    @property
+    def store_host(self) -> str:
+        """The broker's own address, the storeHost of its records (BrokerController.getStoreHost).
+
+        Raises SettingError if brokerIP1 is a host name: reput does not look names up.
+        """
+        try:
+            address = ip_address(self.broker_ip1)
+        except ValueError:
+            raise SettingError(f"brokerIP1={self.broker_ip1}: an IP address is wanted") from None
+        if self.listen_port > _PORT_MAX:
+            raise SettingError(f"listenPort={self.listen_port}: out of range 1..{_PORT_MAX}")
+        name = f"[{address}]" if address.version == 6 else str(address)
+        return f"{name}:{self.listen_port}"
+
+    def __post_init__(self, given: frozenset[str] | None) -> None:
+        if given is None:
+            mine = (f for f in fields(self) if getattr(self, f.name) != f.default)
+            given = frozenset(f.metadata["name"] for f in mine)
+        object.__setattr__(self, "_given", given)
+
+    @property
+    def given_names(self) -> frozenset[str]:
+        names: frozenset[str] = self.__dict__["_given"]
+        return names
+
+    @property
+    def sync_flush(self) -> bool:
+        return self.flush_disk_type == SYNC_FLUSH
+
+
+def writer_settings_from(*layers: Mapping[str, str], release: str | None = None) -> WriterSettings:
+    """As `settings_from`, with the writer's settings too. Raises SettingError."""
+    settings = parse_settings(WriterSettings, *layers, release=release)
+    given = frozenset(BY_NAME[name].name for layer in layers for name in layer)
+    return replace(settings, given=given)
+
+
+def refuse_other_folders(settings: Settings, store: str) -> None:
+    """Raise SettingError if by the settings the log is not in STORE/commitlog.
+
+    The writer would begin a second log in STORE/commitlog, which the broker would never read.
+    """
+    own = os.path.realpath(os.path.join(store, COMMIT_LOG))
+    for name, folder in (
+        ("storePathCommitLog", settings.store_path_commit_log),
+        ("readOnlyCommitLogStorePaths", settings.read_only_commit_log_store_paths),
+    ):
+        if folder and os.path.realpath(folder) != own:
+            raise SettingError(
+                f"{name}={folder}: append writes to {os.path.join(store, COMMIT_LOG)} alone; "
+                f"give the store whose log this is"
+            )
+
+
+# ---
+# The broker's settings that decide what it deletes; `expire` obeys them.
+
+_HOURS = 24
+# Bounds within which a broker keeps each ratio, whatever its file says.
+_USED_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio, in all releases
+_FORCIBLY = 30, 85  # CleanCommitLogService.getDiskSpaceCleanForciblyRatio, as the next from 5.0.0
+_WARNING = 35, 90  # getDiskSpaceWarningLevelRatio; before 5.0.0 no file could set these two
+
+
+@dataclass(frozen=True)
+class ExpirySettings(Settings):
+    """Defaults are RocketMQ's; file_reserved_time in hours, ratios in percent of the disk."""
+
+    file_reserved_time: int = setting("fileReservedTime", least=0)
+    delete_when: str = setting("deleteWhen")
+    delete_file_batch_max: int = setting("deleteFileBatchMax", least=1)
+    clean_file_forcibly_enable: bool = setting("cleanFileForciblyEnable")
+    disk_max_used_space_ratio: int = setting("diskMaxUsedSpaceRatio")
+    disk_space_clean_forcibly_ratio: int = setting("diskSpaceCleanForciblyRatio")
+    disk_space_warning_level_ratio: int = setting("diskSpaceWarningLevelRatio")
+
+    @property
+    def hours(self) -> tuple[int, ...]:
+        """The hours of the day for deleting files (UtilAll.isItTimeToDo). Raises SettingError."""
+        parts = self.delete_when.rstrip(";").split(";")  # as String.split drops empty ones
+        try:
+            found = tuple(parse_number(part) for part in parts if parts != [""])
+        except ValueError:
+            found = (_HOURS,)
+        if any(not 0 <= hour < _HOURS for hour in found):
+            raise SettingError(f"deleteWhen={self.delete_when}: hours as 04 or 04;05 are wanted")
+        return found
+
+    @property
+    def used_most(self) -> int:
+        """Used percent of the disk above which expired files are deleted at any hour."""
+        return _within(self.disk_max_used_space_ratio, _USED_MOST)
+
+    @property
+    def forced(self) -> tuple[int, str]:
+        """Used percent above which files of any age are deleted; the name of its setting.
+
+        A broker does so too above the ratio from which it takes no message (isSpaceToDelete).
+        """
+        forcibly = _within(self.disk_space_clean_forcibly_ratio, _FORCIBLY)
+        warning = _within(self.disk_space_warning_level_ratio, _WARNING)
+        return min(
+            (forcibly, "diskSpaceCleanForciblyRatio"), (warning, "diskSpaceWarningLevelRatio")
+        )
+
+
+def _within(ratio: int, bounds: tuple[int, int]) -> int:
+    least, most = bounds
+    return min(max(ratio, least), most)
+
+
+# ---
+# Warnings about settings that a command does not obey as RocketMQ would, by `setting_table`.
+
+Doing = Literal["derive", "append"]
+
+
+def setting_warnings(given: Mapping[str, str], release: str, doing: Doing) -> list[str]:
+    """A line for each given setting that RocketMQ would obey and this command does not.
+
+    given: name -> text, for known names.
+    doing: "derive" for every command that derives files from a log, "append" for the writer. A
+    setting with its default value changes nothing and gets no line. Raises SettingError for a
+    malformed value, and for a setting that the command refuses.
+    """
+    return [
+        line
+        for name, text in given.items()
+        for line in _SAID[_status(name, doing)](BY_NAME[name], name, text, release, doing)
+    ]
+
+
+def _status(name: str, doing: Doing) -> Status:
+    return BY_NAME[name].derive if doing == "derive" else BY_NAME[name].append
+
+
+def _obeyed(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    if ignored_by(name, release):
+        if not known.differs(text, name):
+            return []
+        return [
+            f"{name}={text}: RocketMQ {release} has no such setting (since {known.since}) and "
+            f"takes no notice of it: nor is it done here"
+        ]
+    spelling = next(each for each in known.in_any if each.name == name)
+    newer = name != known.name and not spelling.known_to(release)
+    if newer and release_key(release) >= release_key(known.since):
+        return [
+            f"{name}={text}: RocketMQ {release} calls it {known.name} and takes no notice of "
+            f"{name}; here it counts as {known.name}"
+        ]
+    return []
+
+
+def _warned(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    there = any(spelling.known_to(release) for spelling in known.in_any)
+    if not there or not known.differs(text, name):
+        return []
+    return [f"{name}={text}: not done: {known.reason}"]
+
+
+def _refused(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    if known.name == "brokerRole":
+        return _role(known, name, text)
+    # `refuse_unsupported` refuses others; a command refuses folders as it compares them
+    return []
+
+
+def _role(known: KnownSetting, name: str, text: str) -> list[str]:
+    """HookUtils.checkBeforePutMessage: a slave answers SERVICE_NOT_AVAILABLE to every put."""
+    role = known.value(text, name)
+    if role == "SLAVE":
+        raise SettingError(
+            f"{name}=SLAVE: a slave's log is a copy of its master's, and takes no messages: append "
+            f"to the master's store"
+        )
+    if role == "SYNC_MASTER":
+        return [
+            f"{name}=SYNC_MASTER: not done: nothing is replicated: PUT_OK speaks of this disk alone"
+        ]
+    return []
+
+
+def _harmless(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    return []
+
+
+_SAID: dict[Status, Callable[[KnownSetting, str, str, str, Doing], list[str]]] = {
+    Status.OBEYED: _obeyed,
+    Status.HARMLESS: _harmless,
+    Status.WARNED: _warned,
+    Status.REFUSED: _refused,
+}

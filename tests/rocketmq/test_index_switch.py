@@ -11,7 +11,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.check import check
 from reput.jobs.verify import verify
 from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests.rocketmq.driver import remove_derived
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference

@@ -12,7 +12,7 @@ from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.names import ABORT, CHECKPOINT
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests.against_reference import GREATEST_FIRST_OFFSET, first_offsets
 from tests.broker.change.catching import (
     catch_up,

@@ -18,9 +18,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
-from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import SettingError
+from reput.store_format.release.settings import ExpirySettings, SettingError
 from tests import golden_stores
 from tests.broker.change.expiring import HOUR, NOW, a_store, run
 from tests.broker.services.stores import T0, disk, half, writing

@@ -18,7 +18,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 from tests.broker.writer.rocketmq_load import Load, keys_of
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reput.store_format.layouts import INDEX_PUT
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 from tests.broker.writer.stores import settings
 from tests.faults.memory_files import MemoryFiles
 from tests.logs.index_bytes import pack_index

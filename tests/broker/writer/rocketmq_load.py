@@ -13,7 +13,7 @@ import numpy as np
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.layouts import CHECKPOINT, INDEX_ENTRY, INDEX_HEADER, INDEX_HEADER_BYTES
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 
 Keys = Counter[tuple[int, int]]  # how often (keyHash, physicalOffset) is found
 

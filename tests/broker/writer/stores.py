@@ -12,7 +12,7 @@ from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import WriterSettings, writer_settings_from
+from reput.store_format.release.settings import WriterSettings, writer_settings_from
 
 RULES = RecordRules(True, True)
 TINY = {

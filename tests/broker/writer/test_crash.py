@@ -138,7 +138,7 @@ _WORKER = """
 import os, sys, threading, time
 sys.path.insert(0, sys.argv[3])
 from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from reput.broker.writer.writer import CommitLogWriter
 given = writer_settings_from({
     "flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommitLog": "65536", "maxHashSlotNum": "50",

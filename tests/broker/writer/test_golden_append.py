@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, as_message, stored_records
 

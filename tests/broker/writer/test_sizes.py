@@ -8,8 +8,7 @@ import pytest
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.discover.index_sizes import SizeDisagrees
 from reput.store_format.message.message import Message
-from reput.store_format.release.settings import SettingError
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import SettingError, writer_settings_from
 from tests.broker.writer.stores import TINY, Clock, tree
 
 OTHER = {

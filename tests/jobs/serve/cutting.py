@@ -12,7 +12,7 @@ from reput.broker.serving.handlers import answer, reply
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests.jobs.serve.broker_answers import NAME, reported
 from tests.jobs.serve.comparing import CALLER, plain, whole
 from tests.jobs.serve.serving import SIZES

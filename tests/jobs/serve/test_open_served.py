@@ -20,7 +20,7 @@ from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.jobs.serve.server import Limits, Server
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests import golden_stores
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
 from tests.jobs.serve.broker_answers import prepared, recorded, reported

@@ -6,8 +6,7 @@ import pytest
 
 from reput.store_format.derive import scan as scan_module
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.release.eras import Era
-from reput.store_format.release.profiles import profile
+from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
 from tests.store_format.derive import scanned
 from tests.store_format.derive.scanned import log_of, outcome

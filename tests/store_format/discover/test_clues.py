@@ -8,7 +8,7 @@ from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.discover.clues import Clues, clues_of
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.release.eras import Period
+from reput.store_format.release.profiles import Period
 from reput.store_format.release.settings import Settings
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties

@@ -10,7 +10,7 @@ from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import Segment
-from reput.store_format.release.eras import NEVER, Period
+from reput.store_format.release.profiles import NEVER, Period
 from reput.store_format.release.settings import Settings
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties

@@ -7,7 +7,7 @@ import pytest
 from reput.store_format.discover.plain_log import looked_at, open_all
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.release.candidates import Has
+from reput.store_format.release.profiles import Has
 from reput.store_format.release.settings import Settings
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage

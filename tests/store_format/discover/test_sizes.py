@@ -9,7 +9,7 @@ from reput.store_format.discover.file_sizes import IndexShown
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.discover.sizes import agreed_pair, settings_to_continue, settings_to_read
 from reput.store_format.files.disk import FixedFiles
-from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
 

@@ -23,8 +23,13 @@ from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.release.candidates import Has, same_files
-from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
+from reput.store_format.release.profiles import (
+    RELEASES,
+    Has,
+    UnknownRelease,
+    release_named,
+    same_files,
+)
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.golden_stores import as_left

@@ -3,8 +3,7 @@
 import pytest
 
 from reput.store_format.discover.which_release import ReleaseFound, release_found
-from reput.store_format.release.candidates import Clue, Has
-from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.profiles import Clue, Has, UnknownRelease
 
 PLAIN = Has(False, False, odd_positions=False, malformed=False)
 # Has as a store is read before its log is looked at

@@ -22,7 +22,7 @@ from reput.store_format.message.refusals import (
 )
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 from tests import logs
 
 NOW = 1_700_000_000_000

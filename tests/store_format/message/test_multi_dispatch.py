@@ -8,7 +8,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_P
 from reput.store_format.message.multi_dispatch import Further, Numbering
 from reput.store_format.message.refusals import TopicUnsafe
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 
 BOTH = {"enableMultiDispatch": "true", "enableLmq": "true"}
 

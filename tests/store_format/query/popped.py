@@ -8,7 +8,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.open_store import open_store
 from reput.store_format.message.message import TIMER_TOPIC, Message
 from reput.store_format.query.pop_leftovers import InFlightRow
-from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.release.settings import writer_settings_from
 
 REVIVE = "rmq_sys_REVIVE_LOG_C"
 POPPED = 1_795_000_000_000

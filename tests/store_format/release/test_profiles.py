@@ -5,11 +5,12 @@ from dataclasses import fields
 import pytest
 
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.release.candidates import Has, _rules
 from reput.store_format.release.profiles import (
     RELEASES,
+    Has,
     Profile,
     UnknownRelease,
+    _rules,
     differences,
     profile,
 )

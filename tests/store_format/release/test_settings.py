@@ -10,19 +10,17 @@ from hypothesis import strategies as st
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.release.profiles import RELEASES, release_key
 from reput.store_format.release.setting_table import BY_NAME, SETTINGS, Status
-from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (
     SettingError,
     Settings,
+    WriterSettings,
     merge_layers,
     parse_assignments,
     parse_properties,
-    refuse_unsupported,
-    settings_from,
-)
-from reput.store_format.release.writer_settings import (
-    WriterSettings,
     refuse_other_folders,
+    refuse_unsupported,
+    setting_warnings,
+    settings_from,
     writer_settings_from,
 )
 from scripts.settings_page import PAGE, page

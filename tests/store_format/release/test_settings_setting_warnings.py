@@ -2,8 +2,7 @@
 
 import pytest
 
-from reput.store_format.release.setting_warnings import Doing, setting_warnings
-from reput.store_format.release.settings import SettingError
+from reput.store_format.release.settings import Doing, SettingError, setting_warnings
 
 
 def warned(name: str, text: str, release: str, doing: Doing = "append") -> str:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reput.store_format.release.expiry_settings import ExpirySettings
-from reput.store_format.release.settings import SettingError, parse_settings
+from reput.store_format.release.settings import ExpirySettings, SettingError, parse_settings
 
 
 def given(**values: str) -> ExpirySettings:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reput.store_format.release.candidates import Clue
-from reput.store_format.release.eras import (
+from reput.store_format.release.profiles import (
     NEVER,
+    Clue,
     Era,
     Period,
     eras_of,

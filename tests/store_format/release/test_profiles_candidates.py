@@ -2,7 +2,8 @@
 
 import pytest
 
-from reput.store_format.release.candidates import (
+from reput.store_format.release.profiles import (
+    RELEASES,
     Clue,
     Has,
     differing,
@@ -11,7 +12,6 @@ from reput.store_format.release.candidates import (
     same_files,
     span,
 )
-from reput.store_format.release.profiles import RELEASES
 
 NOTHING_ODD = Has(False, False, False, False, False)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.release.settings import SettingError
-from reput.store_format.release.writer_settings import (
+from reput.store_format.release.settings import (
+    SettingError,
     WriterSettings,
     refuse_other_folders,
     writer_settings_from,

@@ -37,7 +37,7 @@ from benchmarks.stores import (
 )
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 

@@ -88,7 +88,7 @@ def _to_output(
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
     from reput.store_format.files.protocol import StoreInUse, listed
-    from reput.store_format.log.dledger import refuse_heads
+    from reput.store_format.log.groups import refuse_heads
 
     storage, store = source.storage, source.path
     refuse_rocksdb(storage, store)

@@ -40,7 +40,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
-from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_start
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile

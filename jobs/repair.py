@@ -83,7 +83,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.jobs.salvaging.restoration import restorations, restored
     from reput.store_format.discover.store_at import store_at
-    from reput.store_format.log.dledger import refuse_heads
+    from reput.store_format.log.groups import refuse_heads
 
     found = find_store(
         engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,

@@ -16,7 +16,7 @@ from reput.broker.replication.switch_frames import (
     encode_master_hello,
     encode_transfer,
 )
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 TRANSFER_BYTES = 32 << 10  # haTransferBatchSize
 

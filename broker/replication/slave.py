@@ -23,7 +23,7 @@ from reput.broker.replication.switch_frames import (
     encode_slave_hello,
     encode_slave_report,
 )
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 HEARTBEAT_SECONDS = 5.0  # haSendHeartbeatInterval
 HOUSEKEEPING_SECONDS = 20.0  # haHousekeepingInterval

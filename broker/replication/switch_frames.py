@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 from reput.broker.replication.ha_frames import FRAME_MOST, LogChunk, ProtocolError
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 HANDSHAKE, TRANSFER = 1, 2  # HAConnectionState's ordinals
 SLAVE_HANDSHAKE_BYTES = 16

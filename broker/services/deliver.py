@@ -26,7 +26,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.timer_units import timer_log_names, write_times
 from reput.store_format.faults import StoreError
 from reput.store_format.java import hash_text
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, QUEUE_ID_MAX, SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
 from reput.store_format.names import CONFIG

@@ -21,8 +21,8 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
-from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record import Record
 from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable

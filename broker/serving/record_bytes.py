@@ -17,9 +17,9 @@ from reput.broker.serving.queue import ServedQueue
 from reput.store_format.derived.queue_slices import Numbers, Slice
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import MIDDLE_AT, RECORD_MIDDLE_BYTES
-from reput.store_format.log.many_records import look
-from reput.store_format.log.one_record import Record, record_from
+from reput.store_format.log.columns import look
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.log.record import Record, record_from
 from reput.store_format.log.records import RECORD_ROW
 
 LONG = 1 << 15  # bytes; from this size on a record's body is not read, as sendfile costs less

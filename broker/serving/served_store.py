@@ -11,7 +11,7 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import head_bytes
+from reput.store_format.log.rules import head_bytes
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.rocksdb import RocksDBError

@@ -11,8 +11,8 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import allocating
 from reput.store_format.layouts import CRC_PROPERTY_BYTES
-from reput.store_format.log.one_record import Record, read_body
 from reput.store_format.log.reader import record_of
+from reput.store_format.log.record import Record, read_body
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Step, Walk
 

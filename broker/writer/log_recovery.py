@@ -13,8 +13,7 @@ from reput.store_format.derived.after_crash import vouched_for, was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.protocol import Bytes, Files
-from reput.store_format.log.property_crc import first_bad_property_crc
-from reput.store_format.log.records import RECORD_ROW, Rows
+from reput.store_format.log.records import RECORD_ROW, Rows, first_bad_property_crc
 from reput.store_format.log.walk import Step, Walk, most_rows
 from reput.store_format.names import COMMIT_LOG, parse_segment_name
 

@@ -2,9 +2,9 @@
 
 from reput.store_format.derive.scan import Read
 from reput.store_format.layouts import RECORD_HEAD_BYTES
-from reput.store_format.log.one_record import Record, read_body, read_one
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.record import Record, read_body, read_one
+from reput.store_format.log.rules import RecordRules
 
 
 def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:

@@ -16,7 +16,7 @@ from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
-from reput.store_format.log.dledger import refuse_dledger
+from reput.store_format.log.groups import refuse_dledger
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.names import (
     ABORT,

@@ -9,7 +9,7 @@ from reput.jobs.comparing.messages import Found
 from reput.jobs.comparing.parting import Parting
 from reput.jobs.comparing.place import There
 from reput.jobs.comparing.side import Side
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 SAME, BEHIND, AHEAD, PARTED, DAMAGED = "same", "behind", "ahead", "parted", "damaged"
 

@@ -18,7 +18,7 @@ from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage
-from reput.store_format.log.epochs import BadEpochs, Epoch, consistent_point, read_epochs
+from reput.store_format.log.groups import BadEpochs, Epoch, consistent_point, read_epochs
 from reput.store_format.notes import Progress
 from reput.udfs.staging import Staging, pieces_of
 

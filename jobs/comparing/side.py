@@ -13,8 +13,8 @@ from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import SALVAGE
-from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.rules import NO_CHECKS
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.table.log_parts import LogParts, new_walk
 

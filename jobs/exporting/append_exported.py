@@ -14,7 +14,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.file_set import export_manifest
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError

@@ -13,7 +13,6 @@ from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there
-from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.output import Output
@@ -38,6 +37,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
+from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.names import CHECKPOINT, INDEX, is_queue_folder
 from reput.store_format.notes import Done, Progress
 from reput.udfs.staging import Staging, queue_file_name

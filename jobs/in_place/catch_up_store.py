@@ -11,13 +11,13 @@ from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.opening.change_refusals import refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.held_store import HeldStore
-from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.protocol import Files
+from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
 from reput.store_format.notes import Done, Notes, Progress
 

@@ -12,7 +12,6 @@ from reput.jobs.opening.change_refusals import (
     refuse_shared_files,
     refuse_what_is_no_store,
 )
-from reput.jobs.opening.log_files import SegmentFiles
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.spark.signals import Stopped, StopSignals
@@ -23,6 +22,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, StoreInUse
 from reput.store_format.files.system import holder_text
+from reput.store_format.log.reader import SegmentFiles
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.opened_store import OpenedStore

@@ -6,7 +6,7 @@ from typing import Any
 from reput.jobs.judging.differences import Difference
 from reput.jobs.opening.plan import Plan
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 
 

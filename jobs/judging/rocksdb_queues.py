@@ -29,7 +29,7 @@ from reput.store_format.derived.queue_entries import (
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.store_format.log.many_records import records_at
+from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name

@@ -10,7 +10,7 @@ from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.files.protocol import ANY_TIME, InputStorage
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
-from reput.store_format.log.record_rules import RecordRules, head_bytes, store_timestamp_at
+from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
 

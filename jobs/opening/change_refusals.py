@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
-from reput.store_format.log.dledger import refuse_dledger
+from reput.store_format.log.groups import refuse_dledger
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
     ABORT,

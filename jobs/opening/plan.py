@@ -13,9 +13,8 @@ from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.files.queue_logs import COMPACTED
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
-from reput.store_format.log.dledger import heads_from, log_folders
-from reput.store_format.log.proven_names import proven_names
-from reput.store_format.log.record_rules import RecordRules, record_rules
+from reput.store_format.log.groups import heads_from, log_folders
+from reput.store_format.log.rules import RecordRules, record_rules
 from reput.store_format.log.segments import (
     Finding,
     Segment,
@@ -24,6 +23,7 @@ from reput.store_format.log.segments import (
     list_segments,
     may_grow,
 )
+from reput.store_format.log.walk import proven_names
 from reput.store_format.names import (
     COMPACTION,
     COMPACTION_LOG,

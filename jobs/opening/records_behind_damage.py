@@ -6,7 +6,7 @@ from dataclasses import replace
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import SALVAGE
 from reput.store_format.files.protocol import InputStorage
-from reput.store_format.log.dledger import heads_from
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.segments import Segment, may_grow
 from reput.store_format.log.walk import Step
 from reput.store_format.release.profiles import Profile

@@ -18,7 +18,7 @@ from reput.jobs.replicating.source import (
 from reput.jobs.replicating.target import ReplicaTarget
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.files.protocol import FileState, InputStorage
-from reput.store_format.log.checks import Checks
+from reput.store_format.log.rules import Checks
 from reput.store_format.notes import Done, Progress
 
 _SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds

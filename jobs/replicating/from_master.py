@@ -25,8 +25,8 @@ from reput.jobs.replicating.replica_report import Replicated, behind_text
 from reput.jobs.replicating.source import ALL_WANTED, LogLimit
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
-from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.notes import Done, Progress
 

@@ -13,8 +13,8 @@ from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.checks import Checks
-from reput.store_format.log.dledger import refuse_heads
+from reput.store_format.log.groups import refuse_heads
+from reput.store_format.log.rules import Checks
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, segment_name
 

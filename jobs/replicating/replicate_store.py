@@ -21,9 +21,8 @@ from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.checks import NO_CHECKS
-from reput.store_format.log.dledger import refuse_heads
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.groups import refuse_heads
+from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.notes import Progress

@@ -12,9 +12,8 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Bytes, InputStorage
-from reput.store_format.log.checks import Checks
-from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
 

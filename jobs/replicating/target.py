@@ -25,14 +25,14 @@ from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.change_refusals import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.opening.held_store import HeldStore, held_store
-from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files
-from reput.store_format.log.checks import Checks
+from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Read, Walk, most_rows
 from reput.store_format.names import (
     ABORT,

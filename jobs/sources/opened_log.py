@@ -13,8 +13,8 @@ from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import StoreAt, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.dledger import log_folders
-from reput.store_format.log.record_rules import NO_HEADS
+from reput.store_format.log.groups import log_folders
+from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import find_segments, list_segments, may_grow
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.udfs.table.log_parts import LogPart, LogParts, PartReader

@@ -26,8 +26,8 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V2,
 )
 from reput.store_format.log.properties import find_named
-from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import Bytes, RecordRules, Rows, needs_v2, topic_length_bytes
+from reput.store_format.log.rules import reaches_queue
 
 _QUEUES, _NAME_BYTES = 1 << 16, 8 << 20
 NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name in a property

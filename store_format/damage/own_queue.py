@@ -8,8 +8,8 @@ from reput.store_format.derive.scan import ScanRules
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.properties import ValueSpans, find_properties, new_spans
-from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import Bytes
+from reput.store_format.log.rules import reaches_queue
 
 
 class OwnOffsets(NamedTuple):

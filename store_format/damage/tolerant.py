@@ -24,8 +24,8 @@ from reput.store_format.damage.strides import dispatch_fresh, stride
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import CRC_FAULTS, HEAD_FAULTS, Fault
 from reput.store_format.layouts import BLANK, BLANK_BYTES, DLEDGER_BLANK_LAYOUT
-from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import Bytes, Rows
+from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.walk import Marks, Read, Walk
 
 MOST_RANGES = 1_000_000  # in one segment; the rest of the segment counts as damaged

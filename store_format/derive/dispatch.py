@@ -45,7 +45,7 @@ from reput.store_format.log.properties import (
     ValueSpans,
     find_properties,
 )
-from reput.store_format.log.property_crc import property_crc_matches
+from reput.store_format.log.records import property_crc_matches
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]

@@ -7,8 +7,8 @@ from itertools import pairwise
 from reput.store_format.derive.dispatch import DispatchRules
 from reput.store_format.derive.queue_runs import PositionRules
 from reput.store_format.derive.scan import ScanRules
-from reput.store_format.log.record_rules import NO_HEADS
-from reput.store_format.log.record_rules import record_rules as record_rules
+from reput.store_format.log.rules import NO_HEADS
+from reput.store_format.log.rules import record_rules as record_rules
 from reput.store_format.release.profiles import Era, Profile, profile
 from reput.store_format.release.settings import Settings
 

@@ -16,9 +16,9 @@ from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
-from reput.store_format.log.dledger import heads_from
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC
 from reput.store_format.names import (

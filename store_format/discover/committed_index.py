@@ -21,8 +21,8 @@ from reput.store_format.layouts import (
     DLEDGER_INDEX_UNIT,
     DLEDGER_NORMAL,
 )
-from reput.store_format.log.dledger import heads_from
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.groups import heads_from
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import ABORT, CHECKPOINT, INDEX, segment_start
 from reput.store_format.release.profiles import RELEASES, profile

@@ -13,9 +13,9 @@ import numpy as np
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage
-from reput.store_format.log.dledger import heads_from
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import RELEASES, Has, differing, profile

@@ -22,7 +22,7 @@ from reput.store_format.discover.file_sizes import (
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import Files, InputStorage
-from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.groups import log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, WriterSettings, settings_from
 

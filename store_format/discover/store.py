@@ -26,7 +26,7 @@ from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.discover.which_release import release_found
 from reput.store_format.files.protocol import InputStorage, listed
-from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.groups import log_folders
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONFIG,

@@ -10,7 +10,7 @@ from reput.store_format.filter.evaluate import matches
 from reput.store_format.filter.program import Program, tags_program
 from reput.store_format.filter.rows import Match, Verdicts, judge, tables
 from reput.store_format.kernels.java_text import hash_text
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.log.walk import Step
 
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes

@@ -17,7 +17,7 @@ from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END, SYS_COMPRESSED
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Step
 from reput.store_format.message.bodies import BodyError, BodyPastCap, decompressed

@@ -12,7 +12,7 @@ from reput.store_format.files.protocol import (
     Reader,
     is_back_to_back,
 )
-from reput.store_format.log.oversize import Read
+from reput.store_format.log.record import Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
 from reput.store_format.release.settings import Settings
 
@@ -22,7 +22,7 @@ FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
 def is_dledger(parts: list[str]) -> bool:
-    """Whether the file with this path is in the log of a DLedger group (see log/dledger)."""
+    """Whether the file with this path is in the log of a DLedger group (see log/groups)."""
     return parts[-2:-1] == [DLEDGER_DATA] and "".join(parts[-3:-2]).startswith(DLEDGER)
 
 
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 
     @property
     def has_heads(self) -> bool:
-        """Whether it is of a DLedger group's log, in dledger-<id>/data (see log/dledger)."""
+        """Whether it is of a DLedger group's log, in dledger-<id>/data (see log/groups)."""
         return is_dledger(self.path.split("/"))
 
     @property

@@ -20,13 +20,13 @@ from reput.store_format.layouts import (
     RECORD_MIDDLE_BYTES,
     TIMESTAMP_BYTES,
 )
-from reput.store_format.log import record_rules
+from reput.store_format.log import rules
 
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
-_needs_v2 = inlined(record_rules.needs_v2)
+_needs_v2 = inlined(rules.needs_v2)
 
 _UNIQ, _KEYS, _TAGS = range(3)
 NAMES = (b"UNIQ_KEY", b"KEYS", b"TAGS")

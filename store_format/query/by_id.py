@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record import Record
 from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import by_key

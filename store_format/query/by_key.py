@@ -6,7 +6,7 @@ from heapq import merge
 
 from reput.store_format.derived.index_reader import BadIndex, key_hash
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.log.record_rules import reaches_index
+from reput.store_format.log.rules import reaches_index
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.log_scan import needle_of, scan

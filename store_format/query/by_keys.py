@@ -11,7 +11,7 @@ import numpy.typing as npt
 from reput.store_format.derived.index_reader import BadIndex, IndexReader, may_lie_within
 from reput.store_format.derived.index_sweep import sweep
 from reput.store_format.filter.rows import Match
-from reput.store_format.log.many_records import records_at
+from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import late_records_of
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import note_if_wrong, place_of, read, within

@@ -9,7 +9,7 @@ from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
-from reput.store_format.log.record_rules import reaches_index, reaches_queue
+from reput.store_format.log.rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import scan
 from reput.store_format.query.opened_store import OpenedStore

@@ -11,10 +11,10 @@ from reput.store_format.discover.file_sizes import FileSizes
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
-from reput.store_format.log.dledger import heads_from, log_folders
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.groups import heads_from, log_folders
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.record import Record
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import list_segments
 from reput.store_format.names import INDEX, STORE_DB
 from reput.store_format.notes import Notes

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.message.message import host_text
 from reput.store_format.message.property_text import parse_properties
 

@@ -12,10 +12,10 @@ from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.kernels.bytes import find_byte, same_bytes
 from reput.store_format.kernels.java_text import hash_code, hash_text
 from reput.store_format.kernels.jit import inlined, kernel
-from reput.store_format.log.one_record import Record
 from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, find_properties, new_spans
-from reput.store_format.log.record_rules import reaches_index
+from reput.store_format.log.record import Record
 from reput.store_format.log.records import Bytes, Rows
+from reput.store_format.log.rules import reaches_index
 from reput.store_format.log.walk import Step
 from reput.store_format.query import stored_message as stored
 

@@ -20,7 +20,7 @@ from reput.jobs.opening.held_store import held_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse
-from reput.store_format.log.record_rules import reaches_queue
+from reput.store_format.log.rules import reaches_queue
 from reput.store_format.notes import Progress
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records

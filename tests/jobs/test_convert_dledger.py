@@ -13,10 +13,10 @@ from reput.store_format.discover.committed_index import committed
 from reput.store_format.faults import DamageFound
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
-from reput.store_format.log.dledger import heads_from
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.record import Record
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.profiles import profile
 from tests.in_process import Session, as_text

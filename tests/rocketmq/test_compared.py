@@ -18,7 +18,7 @@ from reput.jobs.comparing.compare_report import BEHIND, PARTED, SAME, CompareRep
 from reput.jobs.convert import convert
 from reput.jobs.engines.local_engine import local_engine
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.epochs import read_epochs
+from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages

@@ -14,7 +14,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import EveryMessage, WrongTags, tag_filter
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.bodies import BodyError, compression, decompressed, inner_messages
 from reput.store_format.message.property_text import parse_properties

@@ -22,8 +22,8 @@ from reput.store_format.layouts import (
     RECORD_AT,
     RECORD_HEAD,
 )
-from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import RecordRules, topic_length_bytes
+from reput.store_format.log.rules import reaches_queue
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.udfs.damage.damaged_segments import padded

@@ -20,7 +20,7 @@ from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE

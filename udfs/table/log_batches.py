@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.store_format.filter.rows import Match
-from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import records_of
+from reput.store_format.log.record import Record
 from reput.store_format.log.walk import Step
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import SYSTEM_PREFIX, SYSTEM_TOPICS

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reput.store_format.log import columns as kernels
 from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, new_spans
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import host_text
 from reput.store_format.message.property_text import parse_properties

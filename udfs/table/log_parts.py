@@ -26,7 +26,7 @@ from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
 from reput.store_format.layouts import RECORD_HEAD_BYTES
-from reput.store_format.log.record_rules import head_bytes
+from reput.store_format.log.rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.udfs.damage.damaged_segments import padded

@@ -18,8 +18,8 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import NO_HEADS
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
+from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.walk import Step
 from reput.udfs.table import log_parts
 from reput.udfs.table.log_columns import StepRows

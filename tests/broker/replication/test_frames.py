@@ -35,7 +35,7 @@ from reput.broker.replication.switch_frames import (
     encode_transfer,
 )
 from reput.broker.replication.waits import is_replicated, is_slave_ok
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(0, 5000, 2048)
 

@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.replication.ha_frames import ProtocolError
 from reput.broker.replication.master import DefaultConnection, MasterLog, Send, SwitchConnection
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(1000, 3000, 1000)  # three segments of 1,000 bytes, the first of them expired
 

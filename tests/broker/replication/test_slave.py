@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.replication.ha_frames import LogChunk, ProtocolError
 from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 EPOCHS = (Epoch(1, 0), Epoch(2, 300))
 

@@ -17,7 +17,7 @@ from reput.broker.replication.switch_frames import (
     encode_slave_report,
     encode_transfer,
 )
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 
 EPOCHS = (Epoch(1, 0), Epoch(3, 700))
 

@@ -9,7 +9,7 @@ import numpy as np
 from reput.broker.writer.records_back import read_stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import WriterSettings, writer_settings_from

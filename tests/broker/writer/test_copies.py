@@ -8,7 +8,7 @@ import pytest
 
 from reput.broker.writer.copies import Copied, CopyChoice, SourceSegment, copy_messages
 from reput.store_format.faults import Fault
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.message.refusals import Refused, TopicTooLong, TopicUnsafe
 from tests.broker.writer.stores import RULES, open_writer, stored_records
 from tests.logs.encoder import Message, build_log, encode, properties

@@ -12,7 +12,7 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.faults import Fault
 from reput.store_format.files.disk import DiskFiles
-from reput.store_format.log import oversize
+from reput.store_format.log import record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
@@ -30,7 +30,7 @@ LOG = [Message(topic="S"), LONG, Message(topic="S"), LONG, LONG, Message(topic="
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_recovery, "_WINDOW_BYTES", WINDOW)
     monkeypatch.setattr(copies, "_WINDOW_BYTES", WINDOW)
-    monkeypatch.setattr(oversize, "_PIECE_BYTES", WINDOW)
+    monkeypatch.setattr(record, "_PIECE_BYTES", WINDOW)
 
 
 class Measured(DiskFiles):

@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from tests.broker.writer.stores import open_writer, stored_records
 
 V4, V6 = bytes((10, 0, 0, 1, 0, 0, 0x2A, 0x9F)), bytes(range(16)) + bytes((0, 0, 0x2A, 0x9F))

@@ -20,7 +20,7 @@ from reput.jobs.comparing.parting import Parting
 from reput.jobs.comparing.place import There
 from reput.jobs.comparing.side import Side, open_side
 from reput.store_format.discover.store_at import store_at
-from reput.store_format.log.epochs import Epoch
+from reput.store_format.log.groups import Epoch
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, store
 from tests.memory_storage import MemoryStorage
 

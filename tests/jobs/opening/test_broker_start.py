@@ -9,7 +9,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from tests.jobs.opening.writing import SETTINGS

@@ -19,8 +19,8 @@ from reput.jobs.replicating.source import (
     wanted_up_to,
 )
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW, RecordRules
+from reput.store_format.log.rules import Checks
 from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage
 

@@ -17,8 +17,8 @@ from reput.store_format.convert.record_rewrite import (
     stamp,
 )
 from reput.store_format.convert.selection import Looks
-from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.records import RecordRules
+from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
 from tests.logs import Message, encode, properties
 

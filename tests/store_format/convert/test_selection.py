@@ -8,8 +8,8 @@ import pytest
 from reput.store_format.convert.changes import Changes
 from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.faults import StoreError
-from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.records import RecordRules
+from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
 from tests.logs import Message, encode, properties
 

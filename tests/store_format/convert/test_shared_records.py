@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.convert.shared_records import EarlierLog, SharedRecords
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.release.profiles import profile

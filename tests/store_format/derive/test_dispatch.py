@@ -12,8 +12,8 @@ from reput.store_format.derive.queue_table import batch_topics, new_table, queue
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
-from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.properties import new_spans
+from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from

@@ -14,7 +14,7 @@ from reput.store_format.describe.record import (
     fields_at,
 )
 from reput.store_format.layouts import BLANK
-from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings

@@ -8,7 +8,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import NEVER, Period
 from reput.store_format.release.settings import Settings

@@ -9,7 +9,7 @@ from reput.store_format.fate.gather import Gathered, Skipped, gather, named_by_o
 from reput.store_format.fate.marks import HALF, OP
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import SEGMENT, T0, SmallLog

@@ -16,7 +16,7 @@ from reput.store_format.filter.grep import GrepFilter, WrongPattern
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile

@@ -17,7 +17,7 @@ import numpy as np
 
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_HEAD, DLEDGER_HEAD_BYTES
-from reput.store_format.log.dledger import log_folders
+from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.settings import settings_from
 from tests.in_process import as_text

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from reput.store_format.faults import Fault
-from reput.store_format.log.checks import Checks
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog, late_records_of
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import Checks, RecordRules
 from tests.logs import Message, build_log
 from tests.logs.damage import record_places
 from tests.store_format.log.windows import RULES, reader_of, window_of

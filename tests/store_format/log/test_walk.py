@@ -7,7 +7,7 @@ import pytest
 
 from reput.broker.writer.torn_records import first_torn
 from reput.store_format.faults import Fault
-from reput.store_format.log import oversize
+from reput.store_format.log import record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
 from tests.logs import Message, encode, properties
@@ -59,7 +59,7 @@ MIXED = (SMALL, LONG, SMALL, SMALL, LONG, LONG, *[SMALL] * 30)
 
 
 def test_each_record_comes_once_in_steps_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oversize, "_PIECE_BYTES", WINDOW)
+    monkeypatch.setattr(record, "_PIECE_BYTES", WINDOW)
     log = Log(*MIXED)
     assert walked(log.walk(ALL)) == (log.at, log.end, Fault.ZEROS)
     assert log.longest <= WINDOW < len(BODY)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.rules import NO_CHECKS, Checks
 from reput.store_format.log.segments import find_segments
 from reput.store_format.log.walk import Walk
 from reput.store_format.names import segment_name

@@ -15,7 +15,7 @@ import pytest
 
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader, NoRecord
-from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
 from reput.store_format.log.walk import Step
 from reput.store_format.query.all_cores import judged_steps

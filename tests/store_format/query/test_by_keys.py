@@ -17,7 +17,7 @@ from reput.store_format.derived import index_sweep
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_HEADER
-from reput.store_format.log.many_records import records_at
+from reput.store_format.log.columns import records_at
 from tests.logs import Message, build_log, properties
 from tests.store_format.query.asked import Asked, places
 from tests.store_format.query.bad_files import ENTRY, MOST, SLOTS, edited, entry_at, index_files

@@ -7,7 +7,7 @@ import pytest
 
 from reput.store_format.convert.changes import Changes
 from reput.store_format.files.protocol import FileState
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.udfs.convert.measure_splits import MEASURED_RECORD
 from reput.udfs.convert.placed_records import OldLog, Piece, PlacedRecords, placed

@@ -12,7 +12,7 @@ import pytest
 from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.udfs.damage.segment_repair import RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import RecordRules
 from reput.udfs.damage import torn_search
 from reput.udfs.damage.torn_search import FindNewest, FindTorn
 from tests.damaged import START, Damaged, damaged, messages

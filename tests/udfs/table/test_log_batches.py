@@ -9,7 +9,7 @@ import pytest
 
 from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
-from reput.store_format.log.one_record import Record
+from reput.store_format.log.record import Record
 from reput.store_format.log.walk import Step
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import EVERYTHING, Choice

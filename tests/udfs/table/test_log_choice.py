@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.log.checks import NO_CHECKS
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Walk
 from reput.udfs.table.log_choice import EVERYTHING, Choice, Condition, whole_matches
 from reput.udfs.table.log_columns import StepRows

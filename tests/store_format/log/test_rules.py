@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.faults import Fault
-from reput.store_format.log.record_rules import (
+from reput.store_format.log.rules import (
     RecordRules,
     Row,
     entry,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from reput.jobs.opening.log_files import LogBytes, SegmentFiles
 from reput.store_format.files.protocol import FileState
+from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.segments import Segment
 from tests.memory_storage import WatchedStorage
 

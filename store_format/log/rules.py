@@ -1,15 +1,7 @@
-"""The rules by which bytes of a CommitLog are a record, as plain functions.
-
-They are those of CommitLog.checkMessageAndReturnSize. One is reput's own: a record that does not
-start at its physicalOffset is a fault. RocketMQ never compares the two.
-
-`records` compiles them for whole windows of a log. To read a single message they run as they
-stand (`one_record`): loading numba takes longer than that by far. So this module must not import
-a kernel; it reads numbers by the `get_` functions, which `records` replaces by kernels.
-"""
+"""By which bytes are a record."""
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +34,16 @@ from reput.store_format.layouts import (
     V1_TOPIC_MAX,
 )
 from reput.store_format.release.profiles import Profile
+
+# ---
+# The rules by which bytes of a CommitLog are a record, as plain functions.
+#
+# They are those of CommitLog.checkMessageAndReturnSize. One is reput's own: a record that does not
+# start at its physicalOffset is a fault. RocketMQ never compares the two.
+#
+# `records` compiles them for whole windows of a log. To read a single message they run as they
+# stand (`one_record`): loading numba takes longer than that by far. So this module must not import
+# a kernel; it reads numbers by the `get_` functions, which `records` replaces by kernels.
 
 NO_HEADS = 1 << 62  # RecordRules.heads_from of a log without any
 
@@ -322,3 +324,21 @@ def read_record(
     row.propertiesLength = properties_length
     row.bodyElided = 1 if elided > 0 else 0
     return _NONE
+
+
+# ---
+# Which CRCs a reader of a log compares.
+
+
+class Checks(NamedTuple):
+    """What a walk compares besides lengths and physicalOffsets."""
+
+    body: bool = False  # each body with its bodyCRC
+    property: bool = False  # a `__CRC32#` with its record, where a record has one
+    split_properties: bool = False  # properties are separated as up to 4.9.0 (Profile)
+    # The row of a record longer than a window gets, as its bodyCRC, the CRC of all but the record's
+    # last 20 bytes. A caller that compares each `__CRC32#` itself (property_crc) needs this.
+    seal: bool = False
+
+
+NO_CHECKS = Checks()

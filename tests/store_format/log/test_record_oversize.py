@@ -10,7 +10,7 @@ from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, IndexPuts, Runs, Stretch, scan
 from reput.store_format.faults import Fault
-from reput.store_format.log import oversize
+from reput.store_format.log import record
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests.logs import Message, encode, properties
@@ -61,7 +61,7 @@ def outcome(segment: Segment, **settings: str) -> tuple[list[Any], End]:
 @pytest.fixture
 def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_module, "WINDOW_BYTES", SMALL_WINDOW)
-    monkeypatch.setattr(oversize, "_PIECE_BYTES", 300)
+    monkeypatch.setattr(record, "_PIECE_BYTES", 300)
 
 
 LOGS = {
@@ -92,7 +92,7 @@ def test_an_oversize_record_gives_what_it_gives_in_one_window(
 ) -> None:
     expected_puts, expected = outcome(Segment(*LOGS[name]))
     monkeypatch.setattr(scan_module, "WINDOW_BYTES", SMALL_WINDOW)
-    monkeypatch.setattr(oversize, "_PIECE_BYTES", 300)
+    monkeypatch.setattr(record, "_PIECE_BYTES", 300)
     segment = Segment(*LOGS[name])
     puts, end = outcome(segment)
     assert (puts, end) == (expected_puts, expected)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.log.epochs import (
+from reput.store_format.log.groups import (
     BadEpochs,
     Epoch,
     consistent_point,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.log.properties import new_spans
-from reput.store_format.log.property_crc import bad_property_crcs, first_bad_property_crc
+from reput.store_format.log.records import bad_property_crcs, first_bad_property_crc
 from tests.logs import Message, encode, properties
 from tests.store_format.log.windows import window_of
 

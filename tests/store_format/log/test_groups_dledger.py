@@ -14,9 +14,9 @@ from reput.store_format.discover.store_at import store_at
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
-from reput.store_format.log.dledger import heads_from, log_folders
+from reput.store_format.log.groups import heads_from, log_folders
 from reput.store_format.log.reader import LogReader
-from reput.store_format.log.record_rules import NO_HEADS, record_rules
+from reput.store_format.log.rules import NO_HEADS, record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.log.many_records import records_at
+from reput.store_format.log.columns import records_at
 from tests.logs import Message, build_log
 from tests.logs.damage import record_places
 from tests.store_format.log.windows import reader_of

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from reput.store_format.faults import Fault
-from reput.store_format.log.checks import NO_CHECKS
-from reput.store_format.log.one_record import read_one
 from reput.store_format.log.reader import record_of
-from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.record import read_one
+from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Walk
 from tests.logs import Message, build_log
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.jobs.console.voice import CSV, add_output, csv_text
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.describe.file_kinds import (
     FileKind,
@@ -36,6 +35,7 @@ from reput.store_format.discover.databases import has_database
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Reader

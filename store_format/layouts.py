@@ -329,6 +329,6 @@ INDEX_PUT = np.dtype(
 )
 assert INDEX_PUT.itemsize == 20
 
-# The fields that the puts of one message have in common (reput.store_format.derive.packed_puts).
+# The fields that the puts of one message have in common (reput.store_format.dispatch.dispatch).
 INDEX_MESSAGE = np.dtype([("physicalOffset", "<i8"), ("storeTimestamp", "<i8")])
 assert INDEX_MESSAGE.itemsize == 16

@@ -32,7 +32,7 @@ from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
 SELECTED = 29  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
 
 # A wrong queueOffset or queueId that nothing covers may move its queue's next position above
-# the offsets that follow, which are then skipped: RocketMQ's rule (derive/queue_runs.number_run).
+# the offsets that follow, which are then skipped: RocketMQ's rule (dispatch/runs.number_run).
 # It is said, queue by queue.
 MOVES_OTHERS = ("queueId", "queueOffset")
 # A wrong topic takes its message alone to another queue. Its own queue then has a hole.

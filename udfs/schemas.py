@@ -40,7 +40,7 @@ def ids_of(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column("id").to_pylist()
 
 
-# One row for each scanned stretch; see reput.store_format.derive.scan.End.
+# One row for each scanned stretch; see reput.store_format.dispatch.scan.End.
 SCANNED = schema(
     split=pa.int64(),
     run=pa.string(),  # the name of its run files in staging

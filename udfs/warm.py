@@ -6,11 +6,10 @@ numba loads a kernel's machine code at the first call, so each kernel is called 
 
 import numpy as np
 
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_runs import begin, group_by_queue, number_run
-from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.index_file import chain, fill_entries
+from reput.store_format.dispatch.dispatch import unpacked
+from reput.store_format.dispatch.runs import begin, group_by_queue, number_run
+from reput.store_format.dispatch.scan import End, place_rules, scan, scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_ENTRY_BYTES, QUEUE_PUT
 from reput.store_format.log.records import prefix_bytes, store_timestamp_at, topic_length_bytes

@@ -9,8 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reput.store_format.derive.packed_puts import key_hashes
-from reput.store_format.derive.scan import (
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
+from reput.store_format.derived.queue_entries import Entries, decode_entries
+from reput.store_format.derived.queue_files import BadQueue, queue_folder
+from reput.store_format.derived.tail import IndexTail, QueueTail, tail
+from reput.store_format.dispatch.dispatch import key_hashes
+from reput.store_format.dispatch.scan import (
     Buffers,
     End,
     IndexPuts,
@@ -20,11 +25,6 @@ from reput.store_format.derive.scan import (
     ScanRules,
     scan,
 )
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
-from reput.store_format.derived.queue_entries import Entries, decode_entries
-from reput.store_format.derived.queue_files import BadQueue, queue_folder
-from reput.store_format.derived.tail import IndexTail, QueueTail, tail
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Stretch

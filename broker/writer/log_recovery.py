@@ -8,9 +8,9 @@ import numpy as np
 
 from reput.broker.writer.log_cutter import LogCutter, segment_path
 from reput.broker.writer.torn_records import first_torn
-from reput.store_format.derive.scan import ScanRules
 from reput.store_format.derived.after_crash import vouched_for, was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.protocol import Bytes, Files
 from reput.store_format.log.records import RECORD_ROW, Rows, first_bad_property_crc

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_runs import (
+from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.dispatch.runs import (
     NO_POSITION,
     REPEATED,
     PositionRules,
@@ -15,9 +17,7 @@ from reput.store_format.derive.queue_runs import (
     number_run,
     start_position,
 )
-from reput.store_format.derive.scan import NamedQueue
-from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.dispatch.scan import NamedQueue
 from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.names import (

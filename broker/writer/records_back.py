@@ -1,6 +1,6 @@
 """Reads records back with their bodies: a half message to be ended, messages to be copied."""
 
-from reput.store_format.derive.scan import Read
+from reput.store_format.dispatch.scan import Read
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record import Record, read_body, read_one

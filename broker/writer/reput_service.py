@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.queue_writer import QueueWriter
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, scan
+from reput.store_format.dispatch.dispatch import unpacked
+from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.segments import Stretch
 from reput.store_format.names import COMMIT_LOG, segment_name

@@ -10,10 +10,10 @@ from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.reput_service import Reput
-from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
+from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger

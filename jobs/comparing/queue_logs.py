@@ -15,10 +15,9 @@ from reput.jobs.judging.differences import MISSING, MISSING_AT_END, ONE_TOO_MANY
 from reput.jobs.judging.verify_report import Report
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.opened_log import discover_for_reading
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import End, Runs, ScanRules, scan
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.dispatch.scan import End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.files.queue_logs import CompactedLog, QueueLog, TieredLog
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY_BYTES

@@ -41,10 +41,9 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
 from reput.store_format.convert.changes import Changes, Fate
 from reput.store_format.convert.fits import Seen, misfits
-from reput.store_format.derive.rules import rocksdb_rules, scan_rules
-from reput.store_format.derive.scan import ScanRules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name

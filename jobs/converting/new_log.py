@@ -7,7 +7,7 @@ from reput.jobs.converting.measured_log import MeasuredLog
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.convert.changes import Changes
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.udfs.convert.measure_splits import measured_records

@@ -7,7 +7,7 @@ those after it may change while the job runs.
 import time
 from typing import NamedTuple
 
-from reput.store_format.derive.scan import End, ScanRules, scan
+from reput.store_format.dispatch.scan import End, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import ANY_TIME, InputStorage, Reader, read_part
 from reput.store_format.log.segments import Segment, Stretch

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import SALVAGE
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.groups import heads_from

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.convert.changes import TOPIC_PROPERTIES, Changes, Decision, Fate
-from reput.store_format.derive.queue_table import clear, find_queue, new_table, queues
+from reput.store_format.dispatch.queue_table import clear, find_queue, new_table, queues
 from reput.store_format.faults import StoreError
 from reput.store_format.kernels.bytes import get_i32
 from reput.store_format.kernels.java_text import decode, hash_code

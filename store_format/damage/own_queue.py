@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from reput.store_format.damage.evidence import Queue
-from reput.store_format.derive.dispatch import batch_numbers
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.dispatch.dispatch import batch_numbers
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.properties import ValueSpans, find_properties, new_spans

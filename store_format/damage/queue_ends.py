@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_runs import QueueRuns
-from reput.store_format.derive.scan import Buffers
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import Bytes, decode_entries
+from reput.store_format.dispatch.runs import QueueRuns
+from reput.store_format.dispatch.scan import Buffers
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.kernels.jit import inlined, kernel
 

@@ -10,7 +10,7 @@ import numpy as np
 from reput.store_format.damage.evidence import Queue, QueueSpan
 from reput.store_format.damage.own_queue import OwnQueues
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Read, Walk

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.damage.queue_ends import NEVER, QueueEndArrays, follow
-from reput.store_format.derive.dispatch import Dispatching, dispatch
-from reput.store_format.derive.queue_table import find_queue
+from reput.store_format.dispatch.dispatch import Dispatching, dispatch
+from reput.store_format.dispatch.queue_table import find_queue
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.bytes import get_i32, get_i64
 from reput.store_format.kernels.java_text import hash_code

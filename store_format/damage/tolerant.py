@@ -21,7 +21,7 @@ from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.strides import dispatch_fresh, stride
-from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
+from reput.store_format.dispatch.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import CRC_FAULTS, HEAD_FAULTS, Fault
 from reput.store_format.layouts import BLANK, BLANK_BYTES, DLEDGER_BLANK_LAYOUT
 from reput.store_format.log.records import Bytes, Rows

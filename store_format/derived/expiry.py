@@ -30,7 +30,7 @@ _MILLISECONDS = 1000
 class ExpiredPuts(NamedTuple):
     """The entries of expired messages at the start of an index file, as puts.
 
-    hashes and messages: as in derive/packed_puts, with one message for each put. Its time is
+    hashes and messages: as in dispatch/dispatch, with one message for each put. Its time is
     computed from the entry's timeDiff, so that a file built from these puts has the same timeDiffs.
     """
 

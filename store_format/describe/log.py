@@ -9,10 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derive.dispatch import Dispatching, Puts, dispatch
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_table import batch_topics, clear, new_table
-from reput.store_format.derive.scan import ScanRules
 from reput.store_format.describe.record import (
     Item,
     describe_body,
@@ -20,6 +16,9 @@ from reput.store_format.describe.record import (
     describe_record,
     fields_at,
 )
+from reput.store_format.dispatch.dispatch import Dispatching, Puts, dispatch, unpacked
+from reput.store_format.dispatch.queue_table import batch_topics, clear, new_table
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import HEAD_FIELDS, REASONS, Fault
 from reput.store_format.layouts import (
     BLANK,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
     MAGIC_V2,

@@ -74,8 +74,7 @@ def _has_malformed(log: LogReader) -> bool:
 
 def _has_odd_positions(log: LogReader, settings: Settings) -> bool:
     """Whether a queueOffset does not go on from the one before it in its queue."""
-    from reput.store_format.derive.rules import scan_rules
-    from reput.store_format.derive.scan import Runs
+    from reput.store_format.dispatch.scan import Runs, scan_rules
 
     heads = heads_from(log.segments)
     rules = scan_rules(profile(RELEASES[-1]), settings, (), heads_from=heads)
@@ -93,7 +92,7 @@ def _has_odd_positions(log: LogReader, settings: Settings) -> bool:
 
 
 def _scanned(log: LogReader, rules: Any) -> Iterator[Any]:
-    from reput.store_format.derive.scan import Buffers, End, scan
+    from reput.store_format.dispatch.scan import Buffers, End, scan
 
     buffers = Buffers(_STRETCH_BYTES)
     for segment in log.segments:

@@ -6,10 +6,10 @@ Each answer walks the log once and then reads again the records that it shows.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
+from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather

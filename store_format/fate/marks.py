@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_table import SCHEDULE_NAME, TIMER_NAME
+from reput.store_format.dispatch.queue_table import SCHEDULE_NAME, TIMER_NAME
 from reput.store_format.kernels.bytes import get_i32, get_i64, same_bytes
 from reput.store_format.kernels.java_text import parse_integer
 from reput.store_format.kernels.jit import inlined, kernel

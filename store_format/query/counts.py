@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_table import (
+from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
     RETRY_PREFIX,
     batch_topics,

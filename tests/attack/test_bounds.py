@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.log.segments import Splits, find_segments
 from reput.store_format.release.profiles import profile

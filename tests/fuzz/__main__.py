@@ -22,8 +22,8 @@ import atheris
 # numba cannot compile what atheris has instrumented: what has kernels is imported before
 with atheris.instrument_imports(include=["reput.store_format.names"]):
     import reput.store_format.names
-import reput.store_format.derive.scan
 import reput.store_format.derived.index_file
+import reput.store_format.dispatch.scan
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
     import reput.broker.remoting.frames

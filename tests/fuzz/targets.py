@@ -16,11 +16,10 @@ import numpy as np
 
 from reput.broker.remoting.command import BadFrame, Command, Serialization
 from reput.broker.remoting.frames import Frames, frame
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
 from reput.store_format.describe.file_kinds import describe_checkpoint, describe_queue
 from reput.store_format.describe.index import IndexFileView, index_sizes
+from reput.store_format.dispatch.dispatch import unpacked
+from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Stretch, scan, scan_rules
 from reput.store_format.faults import DamageFound, Fault
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.names import UnsafeName, check_topic, parse_index_name, parse_segment_name

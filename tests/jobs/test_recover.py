@@ -11,8 +11,8 @@ from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
 from reput.jobs.recover import recover
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.damage.queue_gaps import GAP_COUNT
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
 from reput.udfs.schemas import RUN

@@ -15,7 +15,7 @@ import pyarrow as pa
 from reput.store_format.convert.changes import WHOLE, Changes
 from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.convert.shared_records import EarlierLog, Marks, SharedRecords
-from reput.store_format.derive.scan import End, Scan, ScanRules
+from reput.store_format.dispatch.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import Storage
 from reput.store_format.files.read_ahead import open_ahead

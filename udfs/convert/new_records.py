@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derive.scan import End, IndexPuts, Outputs, Runs, ScanRules
+from reput.store_format.dispatch.scan import End, IndexPuts, Outputs, Runs, ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW, Bytes, walk
 from reput.store_format.log.walk import most_rows

@@ -18,7 +18,7 @@ from reput.store_format.convert.record_rewrite import (
     stamp,
 )
 from reput.store_format.convert.selection import Looked, Looks
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import Writer
 from reput.store_format.files.read_ahead import open_ahead

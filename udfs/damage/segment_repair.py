@@ -11,7 +11,7 @@ import pyarrow as pa
 from reput.store_format.damage.filler import LostPositions, Stamp, fill, own_least_bytes
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Prover
-from reput.store_format.derive.scan import Read
+from reput.store_format.dispatch.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.kernels.java_text import decode

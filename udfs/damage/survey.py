@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.derive.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import FIND_FIRST, Splits, Stretch

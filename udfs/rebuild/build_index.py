@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
 from reput.store_format.derived.index_file import (
     NO_MESSAGE,
     IndexedMessage,
@@ -27,6 +26,7 @@ from reput.store_format.derived.index_file import (
     header,
     slot_range,
 )
+from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
 from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from reput.store_format.names import INDEX

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
+from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.segments import Splits

@@ -22,7 +22,7 @@ from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.tolerant import scan_past_damage
-from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
+from reput.store_format.dispatch.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
 from reput.store_format.layouts import RECORD_HEAD_BYTES

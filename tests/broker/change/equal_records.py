@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reput.broker.change.position import DispatchedLog
-from reput.store_format.derive.scan import NamedQueue
+from reput.store_format.dispatch.scan import NamedQueue
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, properties
 from tests.reference import derive

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from reput.broker.change.position import Position, QueueEnd, find_position, look_ahead
-from reput.store_format.derive.scan import Runs
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.dispatch.scan import Runs
 from reput.store_format.faults import Fault
 from tests.broker.change.catching import rules_of
 from tests.broker.change.equal_records import (

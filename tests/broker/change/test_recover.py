@@ -4,7 +4,7 @@ import pytest
 
 from reput.broker.change.recover import CUT, StagedFile, apply
 from reput.broker.writer.log_recovery import LogRecovery
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.faults.memory_files import MemoryFiles, Op

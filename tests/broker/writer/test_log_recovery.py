@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import settings

@@ -8,8 +8,8 @@ import pytest
 
 from reput.broker.writer import copies, log_recovery
 from reput.broker.writer.copies import CopyChoice, SourceSegment, copy_messages
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.log import record

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from reput.broker.writer.queue_writer import QueueState, QueueWriter
-from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
-from reput.store_format.derive.rules import place_rules
-from reput.store_format.derive.scan import NamedQueue
+from reput.store_format.dispatch.runs import QueueRuns, group_by_queue
+from reput.store_format.dispatch.scan import NamedQueue, place_rules
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import QUEUE_PUT

@@ -7,7 +7,7 @@ import numpy as np
 
 from reput.store_format.damage.losses import Losses, LossReader, SegmentLoss, lost_places
 from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage, Run
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
 from reput.udfs.staged_runs import StagedRuns

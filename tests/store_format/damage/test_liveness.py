@@ -11,7 +11,7 @@ from reput.store_format.damage.liveness import Before, Live
 from reput.store_format.damage.queue_ends import QueueEnds
 from reput.store_format.damage.resync import Prover
 from reput.store_format.damage.stretches import Stretches
-from reput.store_format.derive.scan import Buffers, End, Outputs
+from reput.store_format.dispatch.scan import Buffers, End, Outputs
 from tests.logs.batches import batch
 from tests.logs.encoder import Message
 from tests.store_format.damage.walked import RULES, SCAN_RULES, reader, walked

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reput.store_format.damage.own_queue import OwnOffsets, OwnQueues
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.logs.batches import batch

@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.damage.queue_ends import NEVER, QueueEnds, last_of, last_of_run
-from reput.store_format.derive.scan import Buffers, End, Outputs, Runs
+from reput.store_format.dispatch.scan import Buffers, End, Outputs, Runs
 from tests.logs.batches import batch
 from tests.logs.encoder import Message
 from tests.store_format.damage.walked import SCAN_RULES, walked

@@ -9,8 +9,7 @@ import pytest
 
 from reput.store_format.damage.queue_ends import QueueEnds
 from reput.store_format.damage.strides import dispatch_fresh, stride
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Buffers, End, Outputs
+from reput.store_format.dispatch.scan import Buffers, End, Outputs, scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.release.profiles import profile

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.log.records import RECORD_ROW, Bytes, walk
 from reput.store_format.log.walk import Read
 from reput.store_format.release.profiles import profile

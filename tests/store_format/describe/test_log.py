@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.describe.log import ShownContent, describe_segment
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.damaged import START, damaged, messages

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.describe.record import (
     describe_body,
     describe_properties,
     describe_record,
     fields_at,
 )
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.layouts import BLANK
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from reput.store_format.derive.rules import record_rules
+from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.fate.gather import Gathered, Keep, gather
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.segments import find_segments

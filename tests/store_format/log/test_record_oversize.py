@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.derive import scan as scan_module
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import End, IndexPuts, Runs, Stretch, scan
+from reput.store_format.dispatch import scan as scan_module
+from reput.store_format.dispatch.dispatch import unpacked
+from reput.store_format.dispatch.scan import End, IndexPuts, Runs, Stretch, scan, scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.log import record
 from reput.store_format.release.profiles import profile

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import FIND_FIRST, End, Stretch, scan
+from reput.store_format.dispatch.scan import FIND_FIRST, End, Stretch, scan, scan_rules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.log import records
 from reput.store_format.log.records import (

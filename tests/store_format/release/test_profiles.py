@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import (
     RELEASES,
     Has,

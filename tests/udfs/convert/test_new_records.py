@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.damage.ranges import DamageKind
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment

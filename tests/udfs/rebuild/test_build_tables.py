@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild.build_tables import TABLE, BuildTables
 from reput.udfs.rebuild.table_ranges import SHARED, RangeStart

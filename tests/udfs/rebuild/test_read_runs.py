@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild.read_runs import read_runs

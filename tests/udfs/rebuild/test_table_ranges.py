@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.keys import queue_key
 from reput.udfs.rebuild.table_ranges import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, StoreChanged
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment

@@ -4,9 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derive.packed_puts import firsts, unpacked
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Buffers, Bytes, End, IndexPuts, Runs, Stretch, scan
+from reput.store_format.dispatch.dispatch import firsts, unpacked
+from reput.store_format.dispatch.scan import (
+    Buffers,
+    Bytes,
+    End,
+    IndexPuts,
+    Runs,
+    Stretch,
+    scan,
+    scan_rules,
+)
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.logs import Message, build_log, properties

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.derive.queue_table import (
+from reput.store_format.dispatch.queue_table import (
     QueueTable,
     batch_topics,
     clear,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.derive.queue_runs import (
+from reput.store_format.dispatch.runs import (
     NO_POSITION,
     REPEATED,
     PositionRules,
@@ -19,7 +19,7 @@ from reput.store_format.derive.queue_runs import (
     number_run,
     start_position,
 )
-from reput.store_format.derive.rules import place_rules
+from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import QUEUE_PUT
 from reput.store_format.release.profiles import RELEASES, profile
 

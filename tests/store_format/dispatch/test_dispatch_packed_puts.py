@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
+from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
 from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT
 from reput.udfs.rebuild import build_index as index
 from reput.udfs.rebuild.build_index import IndexFiles

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Runs, Stretch, scan
+from reput.store_format.dispatch.scan import Runs, Stretch, scan, scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests.logs import Message, build_log, properties

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_table import (
+from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
     LMQ_PREFIX,
     RETRY_TOPIC,
@@ -29,6 +29,7 @@ from reput.store_format.kernels.bytes import find_byte
 from reput.store_format.kernels.java_text import add_unit, hash_code, parse_integer
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
+    INDEX_PUT,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
     SYS_TRANSACTION_ROLLBACK,
@@ -321,3 +322,42 @@ def dispatch(buf: Bytes, rows: Rows, dispatching: Dispatching) -> tuple[int, int
         if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
             _put_keys(buf, row, topic_hash, spans, rules, hashes, messages, used)
     return len(rows), _NONE
+
+
+# ---
+# Index puts, packed as a scan hands them to the builders of index files.
+#
+# A message may have many keys, so its offset and time are kept once and not once for each key.
+# hashes: int32, the keyHash of each put, in order; inverted (~hash), so negative, for a message's
+# first put. messages: INDEX_MESSAGE, one for each message with puts, in order.
+
+Int32s = npt.NDArray[np.int32]
+
+
+def unpacked(hashes: Int32s, messages: Any) -> Any:
+    """INDEX_PUT rows, one for each hash. messages: from that of the first hash on. Copies."""
+    puts = np.empty(len(hashes), INDEX_PUT)
+    _unpack(hashes, messages, puts)
+    return puts
+
+
+@kernel
+def _unpack(hashes: Int32s, messages: Any, puts: Any) -> None:
+    number = -1 if len(hashes) and hashes[0] < 0 else 0
+    for i in range(len(hashes)):
+        puts[i].keyHash = hashes[i]
+        if hashes[i] < 0:
+            puts[i].keyHash = ~hashes[i]
+            number += 1
+        puts[i].physicalOffset = messages[number].physicalOffset
+        puts[i].storeTimestamp = messages[number].storeTimestamp
+
+
+def key_hashes(hashes: Int32s) -> Int32s:
+    """Each put's keyHash. Copies."""
+    return hashes ^ (hashes >> 31)
+
+
+def firsts(hashes: Int32s) -> int:
+    """How many of the puts are the first put of their message."""
+    return int(np.count_nonzero(hashes < 0))

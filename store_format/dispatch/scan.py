@@ -5,16 +5,16 @@ physicalOffset. A stretch has the records that start in it. Whenever its buffers
 yields index puts and runs of queues in the log's order, and at last how the stretch ended.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.dispatch import Dispatching, DispatchRules, Puts, dispatch
-from reput.store_format.derive.queue_runs import QueueRuns, Room, group_by_queue
-from reput.store_format.derive.queue_table import (
+from reput.store_format.dispatch.dispatch import Dispatching, DispatchRules, Puts, dispatch
+from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
     MetQueue,
     batch_topics,
@@ -22,6 +22,7 @@ from reput.store_format.derive.queue_table import (
     new_table,
     queues,
 )
+from reput.store_format.dispatch.runs import PositionRules, QueueRuns, Room, group_by_queue
 from reput.store_format.faults import HEAD_FIELDS, Fault
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
@@ -34,8 +35,12 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import new_spans
 from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
+from reput.store_format.log.rules import NO_HEADS
+from reput.store_format.log.rules import record_rules as record_rules
 from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.log.walk import Checks, Read, Walk, most_rows
+from reput.store_format.release.profiles import Era, Profile, profile
+from reput.store_format.release.settings import Settings
 
 __all__ = ["Bytes", "Read", "Rows"]  # other modules import these from here
 
@@ -369,3 +374,68 @@ def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
     of_met = np.array([numbers[key] for key in keys], np.int64)
     batch = np.array([key.batch for key in in_order], np.bool_)
     return Runs(in_order, group_by_queue(puts, of_met, batch, room, times))
+
+
+# ---
+# Makes the rules that kernels take from a release's profile and a broker's settings.
+
+
+def scan_rules(
+    rules: Profile, settings: Settings, batch_topics: Iterable[str], eras: Sequence[Era] = (),
+    again: Iterable[tuple[int, int]] = (), heads_from: int = NO_HEADS,
+) -> ScanRules:  # fmt: skip
+    """What a scan does under these settings. batch_topics: topics with queue.type BatchCQ. eras:
+    the releases that the store's broker had; `rules` is the profile of the last. again: as in
+    ScanRules. heads_from: as in RecordRules.
+    """
+    newest = _dispatch_rules(rules, settings)
+    older = (
+        (after.start, _as_written(_dispatch_rules(profile(era.release), settings), newest))
+        for era, after in pairwise(eras)
+    )
+    return ScanRules(
+        records=record_rules(rules, heads_from),
+        dispatch=newest,
+        delays=settings.delays,
+        batch_topics=tuple(sorted(batch_topics)) if rules.batch_queues else (),
+        check_body_crc=settings.check_crc_on_recover,
+        older=tuple(older),
+        again=tuple(again),
+    )
+
+
+def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
+    """As `rules` for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
+    further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
+    return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
+
+
+def _as_written(rules: DispatchRules, newest: DispatchRules) -> DispatchRules:
+    """Rules of an older release, but with what the newest release demands of the records."""
+    return rules._replace(
+        property_crc=newest.property_crc, zero_property_crc=newest.zero_property_crc,
+        batch_queues=newest.batch_queues,
+    )  # fmt: skip
+
+
+def _dispatch_rules(rules: Profile, settings: Settings) -> DispatchRules:
+    return DispatchRules(
+        split_properties=rules.split_properties,
+        index=settings.builds_index,
+        index_tags=rules.index_tags,
+        batch_queues=rules.batch_queues,
+        multi_dispatch=rules.multi_dispatch and settings.builds_further_queues,
+        lmq=settings.enable_lmq,
+        skips_retry=rules.multi_dispatch_skips_retry,
+        skips_slash=rules.multi_dispatch_skips_slash,
+        skips_delays=rules.multi_dispatch_skips_delays,
+        skips_system=rules.multi_dispatch_skips_system,
+        property_crc=(
+            rules.property_crc and settings.force_verify_prop_crc and settings.check_crc_on_recover
+        ),
+        zero_property_crc=rules.zero_property_crc,
+    )
+
+
+def place_rules(rules: Profile) -> PositionRules:
+    return PositionRules(rules.skip_lower_offsets, rules.skip_by_end)

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import FIND_FIRST, NONE_FOUND, Bytes, End, Stretch, scan
+from reput.store_format.dispatch.scan import (
+    FIND_FIRST,
+    NONE_FOUND,
+    Bytes,
+    End,
+    Stretch,
+    scan,
+    scan_rules,
+)
 from reput.store_format.faults import Fault
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from reput.store_format.derive.dispatch import Dispatching, Puts, dispatch
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_table import batch_topics, new_table, queues
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch.dispatch import Dispatching, Puts, dispatch, unpacked
+from reput.store_format.dispatch.queue_table import batch_topics, new_table, queues
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
 from reput.store_format.log.properties import new_spans

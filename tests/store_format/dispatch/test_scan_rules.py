@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.derive import scan as scan_module
-from reput.store_format.derive.rules import scan_rules
+from reput.store_format.dispatch import scan as scan_module
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
-from tests.store_format.derive import scanned
-from tests.store_format.derive.scanned import log_of, outcome
+from tests.store_format.dispatch import scanned
+from tests.store_format.dispatch.scanned import log_of, outcome
 
 
 def puts_by(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.jobs.console.voice import CSV, add_output, csv_text
-from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_files import entry_bytes
 from reput.store_format.describe.file_kinds import (
     FileKind,
     describe_checkpoint,

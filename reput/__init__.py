@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.sources.register import register as register
     from reput.jobs.verify import verify as verify
+    from reput.store_format.derived.extent import tail as tail
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
-    from reput.store_format.derived.tail import tail as tail
     from reput.store_format.faults import DamageFound as DamageFound
     from reput.store_format.faults import StoreChanged as StoreChanged
     from reput.store_format.faults import StoreError as StoreError
@@ -82,7 +82,7 @@ _PUBLIC = {
     "LogReader": "reput.store_format.log.reader",
     "QueueReader": "reput.store_format.derived.queue_reader",
     "IndexReader": "reput.store_format.derived.index_reader",
-    "tail": "reput.store_format.derived.tail",
+    "tail": "reput.store_format.derived.extent",
     "StoreError": "reput.store_format.faults",
     "DamageFound": "reput.store_format.faults",
     "StoreChanged": "reput.store_format.faults",

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.derived.expiry import entries_at, index_entries
+from reput.store_format.derived.extent import entries_at, index_entries
 from reput.store_format.derived.file_difference import field_at, first_difference
 from reput.store_format.derived.index_file import chain
-from reput.store_format.derived.index_header import IndexHeader, read_header
-from reput.store_format.derived.queue_entries import (
+from reput.store_format.derived.index_reader import IndexHeader, read_header
+from reput.store_format.derived.queue_files import (
     decode_entries,
     is_batch,
     is_message,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from reput.store_format.damage.queue_gaps import GAP_COUNT, NO_GAPS
 from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
-from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
+from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
+from reput.store_format.derived.queue_files import decode_entries, is_pre_blank, layout_of
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import NotDurable, put_in_place
 from reput.store_format.files.protocol import Files, add_folders, read_small

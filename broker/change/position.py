@@ -9,11 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.extent import IndexTail, QueueTail, tail
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
-from reput.store_format.derived.queue_entries import Entries, decode_entries
-from reput.store_format.derived.queue_files import BadQueue, queue_folder
-from reput.store_format.derived.tail import IndexTail, QueueTail, tail
+from reput.store_format.derived.queue_files import (
+    BadQueue,
+    Entries,
+    decode_entries,
+    entry_bytes,
+    queue_folder,
+)
 from reput.store_format.dispatch.dispatch import key_hashes
 from reput.store_format.dispatch.scan import (
     Buffers,

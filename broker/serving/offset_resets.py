@@ -11,7 +11,7 @@ from reput.broker.serving.fields import flag, number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topic_facts import message_queue
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_reader import Boundary
 
 _NOWHERE = -1  # `offset` of a request that gives none
 

@@ -6,7 +6,7 @@ from reput.broker.serving.answer import Answer, Caller, found
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number, text
 from reput.broker.serving.queue import ServedQueue
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_reader import Boundary
 
 
 def max_offset(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -20,7 +20,7 @@ from reput.broker.serving.routes import MASTER_ID
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import PERM_READ, Topic
-from reput.store_format.derived.queue_slices import Numbers
+from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.parser import WrongExpression
 

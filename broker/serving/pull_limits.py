@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_slices import Numbers, Slice
+from reput.store_format.derived.queue_files import entry_bytes
+from reput.store_format.derived.queues import Numbers, Slice
 from reput.store_format.kernels.jit import kernel
 
 

@@ -1,8 +1,7 @@
 """One queue of a served store: its first and last position, and its entries."""
 
-from reput.store_format.derived.queue_slices import Slice
-from reput.store_format.derived.queue_times import Boundary
-from reput.store_format.derived.queues import Queue
+from reput.store_format.derived.queue_reader import Boundary
+from reput.store_format.derived.queues import Queue, Slice
 from reput.store_format.log.reader import LogReader
 from reput.store_format.release.profiles import Profile
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from reput.broker.serving.consumers import TAG, Subscription
-from reput.store_format.derived.queue_slices import Numbers
+from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags, tag_filter
 from reput.store_format.filter.parser import WrongExpression
 from reput.store_format.filter.sql import SqlFilter, sql_filter

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.derived.index_file import IndexedMessage
-from reput.store_format.derived.index_header import decode_header
+from reput.store_format.derived.index_reader import decode_header
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES

@@ -8,8 +8,7 @@ import numpy as np
 
 from reput.broker.writer.log_cutter import LogCutter, segment_path
 from reput.broker.writer.torn_records import first_torn
-from reput.store_format.derived.after_crash import vouched_for, was_durable
-from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.checkpoint import Checkpoint, vouched_for, was_durable
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.protocol import Bytes, Files
@@ -200,7 +199,7 @@ class LogRecovery:
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if the record that follows the fault cannot be left from a crash.
 
-        After a crash: a record that was durable before it (derived/after_crash). After a clean
+        After a crash: a record that was durable before it (derived/checkpoint). After a clean
         stop nothing was lost, so: a record as new as the last one. An older record is stale, from
         before the log was cut and written anew.
         """

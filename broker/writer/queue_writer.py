@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import (
+    decode_entries,
+    entry_bytes,
+    pre_blank,
+    segment_bytes,
+)
 from reput.store_format.dispatch.runs import (
     NO_POSITION,
     REPEATED,

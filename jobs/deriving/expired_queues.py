@@ -12,9 +12,7 @@ import numpy as np
 
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
-from reput.store_format.derived.consume_queue import pre_blank
-from reput.store_format.derived.queue_entries import QueueEntry
-from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_files import BadQueue, QueueEntry, pre_blank
 from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath

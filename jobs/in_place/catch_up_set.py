@@ -25,8 +25,8 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.outputs.summary import Summary, summary_of
-from reput.store_format.derived.index_header import decode_header
-from reput.store_format.derived.queue_entries import (
+from reput.store_format.derived.index_reader import decode_header
+from reput.store_format.derived.queue_files import (
     decode_entries,
     is_batch,
     is_message,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
-from reput.store_format.derived.queue_entries import decode_entries, is_message
+from reput.store_format.derived.queue_files import decode_entries, is_message
 from reput.store_format.files.protocol import InputStorage, read_part
 
 BatchEntryAt = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)

@@ -12,8 +12,8 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap, add_range
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_header import decode_header
-from reput.store_format.derived.queue_entries import decode_entries, is_message
+from reput.store_format.derived.index_reader import decode_header
+from reput.store_format.derived.queue_files import decode_entries, is_message
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage, read_head
 from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES

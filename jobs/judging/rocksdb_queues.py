@@ -20,13 +20,13 @@ from reput.jobs.judging.differences import Difference
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.derived.queue_entries import (
+from reput.store_format.derived.queue_files import (
+    BadQueue,
     Entries,
     decode_entries,
     is_message,
     is_pre_blank,
 )
-from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at

@@ -3,7 +3,7 @@
 All commands that judge a store use this module, so that their verdicts agree. Not wrong are
 
 - files that hold or begin with expired messages: RocketMQ deletes the log's first segments, and
-  derived files later and only whole (reput.store_format.derived.expiry);
+  derived files later and only whole (reput.store_format.derived.extent);
 - files that end before the log does, if the store's broker runs or was killed: it dispatches the
   rest while it runs, or when it starts (CommitLog.recoverAbnormally);
 - the next file of a queue, prepared but not yet written to;
@@ -34,9 +34,9 @@ from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
-from reput.store_format.derived.expiry import begins_expired, expired_puts
-from reput.store_format.derived.index_header import IndexHeader, read_header
-from reput.store_format.derived.queue_entries import decode_entries, is_batch, layout_of
+from reput.store_format.derived.extent import begins_expired, expired_puts
+from reput.store_format.derived.index_reader import IndexHeader, read_header
+from reput.store_format.derived.queue_files import decode_entries, is_batch, layout_of
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, read_part
 from reput.store_format.names import (

@@ -5,8 +5,7 @@ from contextlib import closing
 import numpy as np
 
 from reput.jobs.opening.plan import Plan
-from reput.store_format.derived.after_crash import vouched_for
-from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.derived.checkpoint import Checkpoint, decode, vouched_for
 from reput.store_format.files.protocol import ANY_TIME, InputStorage
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES

@@ -24,8 +24,7 @@ from reput.jobs.opening.records_behind_damage import live_behind
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.index_stats import IndexFileStats, index_stats
+from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, index_stats
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.discover.store_at import store_at

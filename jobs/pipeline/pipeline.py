@@ -15,10 +15,9 @@ from reput.jobs.pipeline.stages import Stages
 from reput.jobs.pipeline.task_sizes import guided
 from reput.store_format.damage.old_queue import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
-from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
-from reput.store_format.derived.index_shape import file_bytes
-from reput.store_format.derived.queue_entries import is_batch
+from reput.store_format.derived.index_reader import file_bytes
+from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import every_put_counts_up_to

@@ -10,7 +10,7 @@ from functools import partial
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan
 from reput.jobs.pipeline.link import Linked
-from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_files import entry_bytes
 from reput.store_format.files.protocol import Listed
 from reput.store_format.notes import Done, Progress
 from reput.udfs.staging import (

@@ -8,8 +8,7 @@ from reput.jobs.opening.broker_start import stored_at
 from reput.jobs.opening.plan import Plan
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.derived.after_crash import was_durable
-from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.checkpoint import Checkpoint, was_durable
 from reput.store_format.faults import CRC_FAULTS, HEAD_FIELDS, REASONS, REFUSE, DamageFound, Fault
 from reput.udfs.damage.survey import SURVEYED, SurveySplits
 from reput.udfs.staged_runs import QUEUE_KEY

@@ -22,7 +22,7 @@ from reput.store_format.damage.chain import (
 from reput.store_format.damage.losses import LossReader
 from reput.store_format.damage.openings import LOOKED_AT, opening
 from reput.store_format.damage.run_reader import Run, RunReader, all_entries, all_offsets, place_of
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import LMQ_PREFIX
 

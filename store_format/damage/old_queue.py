@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derived.queue_entries import (
-    Entries,
-    decode_entries,
-    is_message,
-    is_pre_blank,
-)
+from reput.store_format.derived.queue_files import Entries, decode_entries, is_message, is_pre_blank
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES

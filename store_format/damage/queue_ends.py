@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_entries import Bytes, decode_entries
+from reput.store_format.derived.queue_files import Bytes, decode_entries, entry_bytes
 from reput.store_format.dispatch.runs import QueueRuns
 from reput.store_format.dispatch.scan import Buffers
 from reput.store_format.kernels.java_text import decode

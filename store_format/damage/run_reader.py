@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from reput.store_format.derived.queue_entries import Entries, decode_entries
+from reput.store_format.derived.queue_files import Entries, decode_entries
 
 Run = dict[str, Any]  # a RUN row (udfs/schemas); offset_votes adds columns
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.queue_entries import is_batch, layout_of
+from reput.store_format.derived.queue_files import is_batch, layout_of
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_HEADER,

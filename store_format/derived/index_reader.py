@@ -10,19 +10,80 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_header import read_header
-from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader, listed
 from reput.store_format.java import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
+
+# ---
+# An index file's header as a value: the one place that decodes and encodes it (IndexHeader).
+
+
+class IndexHeader(NamedTuple):
+    """A file's first 40 bytes, in their order; times in milliseconds, offsets physical."""
+
+    begin_timestamp: int
+    end_timestamp: int
+    begin_offset: int
+    end_offset: int
+    slots_used: int  # hashSlotCount: slots in use; up to 4.7.0 the number of all entries
+    next_entry: int  # indexCount: the next entry's number; 0 or 1 in a file without entries
+
+    @property
+    def entries(self) -> int:
+        return max(self.next_entry - 1, 0)
+
+    def matches(self, begin: int, end: int) -> bool:
+        """Whether the file may hold messages of [begin, end] (IndexFile.isTimeMatched)."""
+        first, last = self.begin_timestamp, self.end_timestamp
+        return (begin < first and end > last) or first <= begin <= last or first <= end <= last
+
+
+NO_HEADER = IndexHeader(0, 0, 0, 0, 0, 0)
+
+
+def decode_header(raw: "bytes | Bytes") -> IndexHeader:
+    """The header that a file begins with; NO_HEADER where the bytes are too few for one."""
+    if len(raw) < INDEX_HEADER_BYTES:
+        return NO_HEADER
+    return IndexHeader(*np.frombuffer(raw, INDEX_HEADER, 1)[0].item())
+
+
+def encode_header(header: IndexHeader) -> bytes:
+    return np.array(tuple(header), INDEX_HEADER).tobytes()
+
+
+def read_header(file: Reader) -> IndexHeader:
+    """An open file's header; NO_HEADER where the file is shorter than a header."""
+    raw = np.empty(min(file.state.size, INDEX_HEADER_BYTES), np.uint8)
+    file.read_into(0, raw)
+    return decode_header(raw)
+
+
+# ---
+# How large an index file is, and how many entries it holds.
+
+
+def capacity(max_index_num: int) -> int:
+    """Entries that a file holds: entry 0 is never used."""
+    return max_index_num - 1
+
+
+def file_bytes(max_hash_slot_num: int, max_index_num: int) -> int:
+    return (
+        INDEX_HEADER_BYTES
+        + max_hash_slot_num * INDEX_SLOT_BYTES
+        + max_index_num * INDEX_ENTRY_BYTES
+    )
+
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 
@@ -294,3 +355,44 @@ class IndexReader:
                     time = file.timestamp(entry)
                     if may_lie_within(entry.number, time, begin, end):
                         yield Hit(entry.physical_offset, time, file.path)
+
+
+# ---
+# How full an index file is, and how long the chains of its slots are.
+#
+# A look-up reads a slot and then the entries of its chain one by one, each somewhere else in the
+# file (IndexFile.selectPhyOffset): long chains are what makes queries by key slow.
+
+_WINDOW = 1 << 16  # entries
+_SLOTS_MOST = 1 << 26  # with more slots chains are not counted: a store may be hostile
+
+
+class IndexFileStats(NamedTuple):
+    """One index file. Lengths are numbers of entries."""
+
+    path: str
+    header: IndexHeader
+    slots: int
+    room: int  # entries that the file can hold
+    chains: dict[int, int]  # power of two -> slots whose chain has that many entries up to the next
+    longest: int  # 0: not counted
+
+
+def index_stats(file: IndexFileReader) -> IndexFileStats:
+    """Read a file's entries once; holds 4 bytes a slot. Raises BadIndex, OSError."""
+    room = file.most - 1
+    entries = min(file.header.entries, room)
+    if not entries or file.slots > _SLOTS_MOST:
+        return IndexFileStats(file.path, file.header, file.slots, room, {}, 0)
+    lengths = np.zeros(file.slots, np.int32)
+    buffer = np.empty(_WINDOW * INDEX_ENTRY_BYTES, np.uint8)
+    for first in range(1, entries + 1, _WINDOW):
+        part = buffer[: min(_WINDOW, entries + 1 - first) * INDEX_ENTRY_BYTES]
+        file.read_entries(first, part)
+        hashes = part.view(INDEX_ENTRY)["keyHash"].astype(np.int64)
+        np.add.at(lengths, hashes % file.slots, 1)
+    used = lengths[lengths > 0]
+    # frexp's exponent is the number of bits: a length n is counted with those from 2**(bits - 1) on
+    bits = np.bincount(np.frexp(used.astype(np.float64))[1])
+    chains = {1 << (n - 1): int(many) for n, many in enumerate(bits) if many}
+    return IndexFileStats(file.path, file.header, file.slots, room, chains, int(used.max()))

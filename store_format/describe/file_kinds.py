@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format import names
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_entries import layout_of
+from reput.store_format.derived.queue_files import entry_bytes, layout_of
 from reput.store_format.describe.record import Item, fields_at
 from reput.store_format.layouts import (
     CHECKPOINT,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.tail import queue_tails
 from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, listed
 from reput.store_format.layouts import (
     DLEDGER_HEAD,

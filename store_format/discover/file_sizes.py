@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
+from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.files.protocol import InputStorage, Listed, is_back_to_back, listed
 from reput.store_format.layouts import INDEX_HEADER_BYTES

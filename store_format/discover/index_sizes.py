@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_header import decode_header
+from reput.store_format.derived.index_reader import decode_header
 from reput.store_format.files.protocol import Bytes
 from reput.store_format.layouts import (
     INDEX_ENTRY,

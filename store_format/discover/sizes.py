@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from itertools import chain
 
-from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.discover.file_sizes import (
     BATCH_QUEUE,
     QUEUE,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.discover.broker_conf import FoundConf, found_conf
 from reput.store_format.discover.clues import Clues, clues_of
 from reput.store_format.discover.file_sizes import (

@@ -8,8 +8,8 @@ from heapq import merge
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derived.index_file import sweep
 from reput.store_format.derived.index_reader import BadIndex, IndexReader, may_lie_within
-from reput.store_format.derived.index_sweep import sweep
 from reput.store_format.filter.rows import Match
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import late_records_of

@@ -5,7 +5,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC

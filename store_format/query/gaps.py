@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from reput.store_format.derived.index_header import IndexHeader
-from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.index_reader import BadIndex, IndexHeader
 from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog

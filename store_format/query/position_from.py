@@ -1,6 +1,6 @@
 """Finds where in a queue the messages from a time on begin, whatever of them the log still has.
 
-RocketMQ's own search (derived/queue_times.py) goes astray where a queue has entries for messages
+RocketMQ's own search (derived/queue_reader.py) goes astray where a queue has entries for messages
 that the log no longer has, as after a crash: it takes such a message for an old one.
 """
 

@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.derived.queue_entries import Entries, QueueEntry, is_used
-from reput.store_format.derived.queue_files import BadQueue, queue_folder, record_of
-from reput.store_format.derived.queue_reader import NoEntry
-from reput.store_format.derived.queue_slices import Slice, no_entries
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_files import (
+    BadQueue,
+    Entries,
+    QueueEntry,
+    is_used,
+    queue_folder,
+    record_of,
+)
+from reput.store_format.derived.queue_reader import Boundary, NoEntry
+from reput.store_format.derived.queues import Slice, no_entries
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader

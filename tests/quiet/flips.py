@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.queue_entries import decode_entries, is_used, layout_of
+from reput.store_format.derived.queue_files import decode_entries, is_used, layout_of
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_HEADER,

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
+from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.index_reader import IndexReader
-from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.derived.queue_times import Boundary
-from reput.store_format.derived.tail import queue_tails
+from reput.store_format.derived.queue_reader import Boundary, QueueReader
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader, Record

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
-from reput.store_format.derived.queue_entries import decode_entries, is_used
+from reput.store_format.derived.queue_files import decode_entries, is_used
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
 from tests.jobs.recovering import run

@@ -14,7 +14,7 @@ from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.queue_ends import last_of, last_of_batches
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
-from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_files import entry_bytes
 from reput.store_format.dispatch.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.log.segments import Segment

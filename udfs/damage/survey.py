@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import decode_entries, entry_bytes
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage

@@ -17,8 +17,7 @@ from reput.store_format.damage.losses import NO_LOSSES, Losses, LossReader
 from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
 from reput.store_format.damage.openings import can_be_first
 from reput.store_format.damage.queue_gaps import NO_GAPS, QueueGaps
-from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import decode_entries, entry_bytes, pre_blank
 from reput.store_format.dispatch.runs import NO_POSITION, Beginning, begin
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.files.protocol import Writer

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derived.index_reader import IndexFileReader
-from reput.store_format.derived.queue_entries import is_pre_blank
-from reput.store_format.derived.queue_files import QueueFiles
+from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
 from reput.store_format.files.protocol import FileState, InputStorage
 from reput.udfs.table.message_columns import MessageColumn, column
 

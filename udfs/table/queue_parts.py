@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.queue_entries import is_pre_blank
-from reput.store_format.derived.queue_files import QueueFiles
+from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reput.broker.serving.pull_limits import PullLimits, Taken
-from reput.store_format.derived.queue_slices import Slice
+from reput.store_format.derived.queues import Slice
 
 NONE = Taken(0, 0)
 END = 1 << 20

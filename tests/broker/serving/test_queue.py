@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.serving.queue import ServedQueue
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, STEP, T0, message, served
 from tests.jobs.serve.asked import Asked

@@ -10,7 +10,7 @@ import pytest
 from reput.broker.serving.log_ranges import LogRange
 from reput.broker.serving.queue import ServedQueue
 from reput.broker.serving.record_bytes import LONG, BodyPiece, RecordPieces, given_again, records_of
-from reput.store_format.derived.queue_slices import Slice
+from reput.store_format.derived.queues import Slice
 from reput.store_format.log.record import Record
 from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.serve.asked import Asked

@@ -16,7 +16,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import decode_entries
 from tests import golden_stores
 from tests.damaged import SEGMENT, START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import Rebuilt, as_text

@@ -10,7 +10,7 @@ from reput.store_format.damage.evidence import NextOffset
 from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.ranges import Damage, DamageKind, Ranges, damages
 from reput.store_format.damage.tolerant import scan_past_damage
-from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.dispatch.scan import End, Runs, scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.release.profiles import profile

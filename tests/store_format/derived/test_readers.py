@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reput.store_format.derived.extent import tail
 from reput.store_format.derived.index_reader import (
     BadIndex,
     IndexEntry,
@@ -19,7 +20,6 @@ from reput.store_format.derived.index_reader import (
 )
 from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.queue_reader import NoEntry, QueueReader
-from reput.store_format.derived.tail import tail
 from reput.store_format.faults import Fault
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalReader, LocalStorage

@@ -13,7 +13,7 @@ import pytest
 
 import reput
 from reput.jobs.opening.open_store import Store
-from reput.store_format.derived import index_sweep
+from reput.store_format.derived import index_file
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_HEADER
@@ -77,14 +77,14 @@ def test_small_blocks_and_hits_handed_over_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Asked("small_all_5.3.3", tmp_path)
-    monkeypatch.setattr(index_sweep, "_HITS", 1)
+    monkeypatch.setattr(index_file, "_HITS", 1)
     (file, *_) = index_files(store)
     with IndexFileReader(LocalStorage(), str(file), SLOTS, MOST) as reader:
         hashes = np.unique([reader.entry(n).key_hash for n in range(1, reader.header.entries + 1)])
         for block_bytes in (1, 20, 60, 1 << 20):
             found = sorted(
                 int(number)
-                for some in index_sweep.sweep(reader, hashes.astype(np.int32), block_bytes)
+                for some in index_file.sweep(reader, hashes.astype(np.int32), block_bytes)
                 for number in some["number"]
             )
             assert found == sorted(
@@ -125,7 +125,7 @@ def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
             try:
                 found = sorted(
                     (int(row["number"]), int(row["physicalOffset"]))
-                    for some in index_sweep.sweep(reader, hashes, 60) for row in some
+                    for some in index_file.sweep(reader, hashes, 60) for row in some
                 )  # fmt: skip
                 assert (found, said) == (sorted(alone), set())
             except BadIndex as error:

@@ -14,7 +14,7 @@ import pytest
 
 import reput
 from reput.broker.serving.served_store import ServedStore
-from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import store_at
 from reput.store_format.files.local import LocalStorage

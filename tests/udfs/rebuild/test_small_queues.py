@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.derived.consume_queue import pre_blank
+from reput.store_format.derived.queue_files import pre_blank
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.names import segment_name
 from reput.store_format.release.profiles import profile

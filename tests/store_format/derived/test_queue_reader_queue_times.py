@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.derived.queue_files import QueueFiles
-from reput.store_format.derived.queue_times import Boundary, position_at
+from reput.store_format.derived.queue_reader import Boundary, position_at
 from reput.store_format.files.protocol import FileState
 from reput.store_format.release.profiles import profile
 from tests.logs import Message, build_log

@@ -4,7 +4,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from reput.store_format.derived.queue_slices import QueueSlices
+from reput.store_format.derived.queues import QueueSlices
 from tests.memory_storage import WatchedStorage
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, queue_of
 

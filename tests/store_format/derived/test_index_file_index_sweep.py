@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from reput.store_format.derived.index_file import sweep
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
-from reput.store_format.derived.index_sweep import sweep
 from tests.memory_storage import MemoryStorage
 from tests.store_format.derived.made_files import index_of
 

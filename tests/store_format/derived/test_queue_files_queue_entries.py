@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.derived.queue_entries import (
+from reput.store_format.derived.queue_files import (
     QueueEntry,
     decode_entries,
     entry_of,

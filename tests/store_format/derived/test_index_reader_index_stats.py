@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reput.store_format.derived.index_reader import IndexFileReader
-from reput.store_format.derived.index_stats import index_stats
+from reput.store_format.derived.index_reader import IndexFileReader, index_stats
 from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.derived.index_shape import capacity, file_bytes
+from reput.store_format.derived.index_reader import capacity, file_bytes
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.derived.expiry import (
+from reput.store_format.derived.extent import (
     begins_expired,
     entries_at,
     expired_puts,

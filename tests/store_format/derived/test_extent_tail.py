@@ -2,8 +2,8 @@
 
 import pytest
 
+from reput.store_format.derived.extent import DerivedTail, QueueTail, index_tail, queue_tails, tail
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.tail import DerivedTail, QueueTail, index_tail, queue_tails, tail
 from reput.store_format.release.settings import settings_from
 from tests.memory_storage import MemoryStorage
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, index_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
+from reput.store_format.derived.queue_files import entry_bytes, pre_blank, segment_bytes
 
 
 def test_entries_have_20_bytes_and_those_of_batches_46() -> None:

@@ -26,11 +26,10 @@ import pyarrow.compute as pc
 
 from reput.broker.writer.bulk import BulkResult, Columns, Done, append_columns
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.message.bulk_records import Texts
+from reput.store_format.message.bulk import Texts
 from reput.store_format.message.hooks import DELAY, TIMERS
-from reput.store_format.message.message import Message, check_property
+from reput.store_format.message.message import Message, check_property, encode_properties
 from reput.store_format.message.multi_dispatch import NAMED
-from reput.store_format.message.property_text import encode_properties
 from reput.store_format.message.refusals import Refused
 
 FIELDS = (

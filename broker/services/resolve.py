@@ -23,8 +23,7 @@ from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
 from reput.store_format.query.opened_store import OpenedStore

@@ -16,7 +16,7 @@ from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import text
 from reput.broker.serving.messages import whole_record
 from reput.broker.serving.record_bytes import BodyPiece
-from reput.store_format.message.message_ids import BadMessageId, parse_message_id
+from reput.store_format.message.ids import BadMessageId, parse_message_id
 
 _WAIT, _STATUS_WAIT = 10_000, 5_000  # milliseconds
 _RUNNING_FIELDS = ("consumerGroup", "clientId", "jstackEnable")

@@ -11,7 +11,7 @@ from reput.store_format.filter.filters import WrongTags, tag_filter
 from reput.store_format.filter.parser import WrongExpression
 from reput.store_format.filter.sql import SqlFilter, sql_filter
 from reput.store_format.log.record import Record
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import Profile
 
 SQL92 = "SQL92"

@@ -9,8 +9,8 @@ store by hand may well want a disk's last room.
 
 from reput.broker.writer.appender import Appender
 from reput.store_format.files.protocol import Files
+from reput.store_format.message.ids import Clock
 from reput.store_format.message.refusals import DiskFull, PageCacheBusy
-from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.settings import WriterSettings
 
 _NO_APPEND_MS = 10_000_000  # DefaultMessageStore.isOSPageCacheBusy: no append takes longer

@@ -8,13 +8,13 @@ from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish
+from reput.store_format.message.ids import Clock
 from reput.store_format.message.refusals import (
     CreateFileFailed,
     MessageTooLarge,
     Refused,
     batch_queue_topic,
 )
-from reput.store_format.message.unique_ids import Clock
 
 
 class Request:

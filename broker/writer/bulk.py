@@ -22,7 +22,7 @@ from reput.store_format.layouts import (
     SYS_STORE_HOST_V6,
 )
 from reput.store_format.log.records import needs_v2, record_bytes
-from reput.store_format.message.bulk_records import (
+from reput.store_format.message.bulk import (
     NAMES,
     Alike,
     BulkRows,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from reput.broker.writer.appender import Appender, Request
 from reput.broker.writer.commit_log import CommitLog
 from reput.broker.writer.flush import FlushDue, GroupCommit, Periodic
+from reput.store_format.message.ids import Clock
 from reput.store_format.message.refusals import PUT_OK
-from reput.store_format.message.unique_ids import Clock
 from reput.store_format.release.settings import WriterSettings
 
 # What runs in the background: its thread's name, how often (seconds), and the function to call.

@@ -19,8 +19,8 @@ from reput.store_format.message.message import (
     Message,
     check_sendable,
     check_topic,
+    encode_properties,
 )
-from reput.store_format.message.property_text import encode_properties
 from reput.store_format.message.refusals import NotPrepared
 
 _OP_MAP_CAPACITY = 16  # of Message's own map: no client has sent an op message

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import Message
-from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.message import Message, encode_properties, parse_properties
 
 # Bits of a sysFlag that the encoder sets by itself, from the transaction type and the hosts.
 _OWN_BITS = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6

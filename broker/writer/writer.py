@@ -17,10 +17,9 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
 from reput.store_format.message.encode import Draft, Encoder, message_id
-from reput.store_format.message.message import Message, check_sendable
-from reput.store_format.message.message_types import check_types
+from reput.store_format.message.ids import Clock, UniqueIds
+from reput.store_format.message.message import Message, check_sendable, check_types
 from reput.store_format.message.refusals import PUT_OK, BatchIllegal
-from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import (

@@ -17,7 +17,7 @@ from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
-from reput.store_format.message.unique_ids import Clock
+from reput.store_format.message.ids import Clock
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,

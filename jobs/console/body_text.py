@@ -12,7 +12,7 @@ from reput.store_format.message.bodies import (
     inner_messages,
     is_batch,
 )
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.query.stored_message import StoredMessage
 
 

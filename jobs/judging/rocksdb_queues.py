@@ -31,7 +31,7 @@ from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
 from reput.store_format.rocksdb.keys import MIN
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder

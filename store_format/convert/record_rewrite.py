@@ -36,7 +36,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import CRC_PROPERTY_NAME
 from reput.store_format.log.records import Bytes, Rows, needs_v2
-from reput.store_format.message.bulk_records import put_crc_property
+from reput.store_format.message.bulk import put_crc_property
 
 Numbers = npt.NDArray[np.int64]
 

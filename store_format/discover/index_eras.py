@@ -17,7 +17,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.names import INDEX
 from reput.store_format.release.profiles import NEVER, Clue, Period
 from reput.store_format.release.settings import Settings

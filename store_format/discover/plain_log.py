@@ -17,7 +17,7 @@ from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import RELEASES, Has, differing, profile
 from reput.store_format.release.settings import Settings
 

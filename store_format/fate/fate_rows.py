@@ -19,7 +19,7 @@ from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gaps
 from reput.store_format.query.opened_store import OpenedStore

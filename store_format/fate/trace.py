@@ -33,7 +33,7 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_ROLLBACK,
 )
 from reput.store_format.log.reader import LogReader, Record
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
 from reput.store_format.rocksdb.services import HalfRows
 

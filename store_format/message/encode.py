@@ -34,26 +34,29 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.records import needs_v2
 from reput.store_format.message.hooks import DELAY, TIMERS, DelayRules, delay_level, place_delayed
+from reput.store_format.message.ids import Clock, UniqueIds
 from reput.store_format.message.message import (
     NAME_END,
     VALUE_END,
     Message,
     check_body,
+    check_keys,
     check_property,
     check_topic,
+    check_types,
     encode_host,
+    encode_properties,
     joined_keys,
+    parse_properties,
+    wrong_type,
 )
-from reput.store_format.message.message_types import check_keys, check_types, wrong_type
 from reput.store_format.message.multi_dispatch import NAMED, Further, Numbering
-from reput.store_format.message.property_text import encode_properties, parse_properties
 from reput.store_format.message.refusals import (
     HostFamily,
     MessageTooLarge,
     PropertiesTooLarge,
     TopicTooLong,
 )
-from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import WriterSettings
 

@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from reput.store_format.java import decode, hash_map_order
 from reput.store_format.message.refusals import (
     BodyMissing,
     BodyTooLarge,
@@ -181,3 +183,118 @@ def host_text(raw: bytes) -> str:
 def joined_keys(keys: str | Sequence[str]) -> str:
     """Message.setKeys: several keys joined by spaces."""
     return keys if isinstance(keys, str) else " ".join(keys)
+
+
+# ---
+# Finds the field of a message with a wrong type, after the encoder has failed on it.
+
+_WIDTHS = {
+    "queue_id": 32, "flag": 32, "sys_flag": 32, "reconsume_times": 32, "delay_level": 32,
+    "transaction": 32, "prepared_offset": 64, "born_timestamp": 64,
+}  # fmt: skip
+_NONE_ALLOWED = ("born_timestamp", "born_host", "store_host", "unique_key")
+
+
+def wrong_type(name: str, wanted: str, value: Any) -> FieldType:
+    """The error. It quotes the value's type but not the value, which may be a property's."""
+    return FieldType(f"{name}: {wanted} is wanted, not {type(value).__name__}")
+
+
+def check_types(message: Message) -> None:
+    """Raise FieldType or FieldRange for the first field with a wrong value."""
+    for name in ("topic", "tags", "unique_key", "born_host", "store_host"):
+        value = getattr(message, name)
+        if not isinstance(value, str) and not (value is None and name in _NONE_ALLOWED):
+            raise wrong_type(name, "text", value)
+    if message.body is not None and not isinstance(message.body, bytes | bytearray | memoryview):
+        raise wrong_type("body", "bytes", message.body)
+    for name, bits in _WIDTHS.items():
+        value = getattr(message, name)
+        if value is None and name in _NONE_ALLOWED:
+            continue
+        if not hasattr(value, "__index__"):
+            raise wrong_type(name, "a whole number", value)
+        check_range(name, value, bits)
+    check_keys(message.keys)
+    _check_properties(message.properties)
+
+
+def check_keys(keys: Any) -> None:
+    """Raise FieldType unless `keys` is a text or a sequence of texts."""
+    if isinstance(keys, str):
+        return
+    if isinstance(keys, bytes) or not isinstance(keys, Sequence):
+        raise wrong_type("keys", "text or several texts", keys)
+    for key in keys:
+        if not isinstance(key, str):
+            raise wrong_type("keys", "text or several texts", key)
+
+
+def _check_properties(properties: Any) -> None:
+    if properties is None or isinstance(properties, bytes):
+        return
+    if not isinstance(properties, Mapping):
+        raise wrong_type("properties", "a mapping or bytes", properties)
+    for pair in properties.items():
+        for text in pair:
+            if not isinstance(text, str):
+                raise wrong_type("properties", "text for each name and value", text)
+
+
+def check_range(name: str, value: int, bits: int) -> None:
+    """Raise FieldRange if a signed field of `bits` bits cannot hold the value."""
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise FieldRange(f"{name}={value} does not fit into {bits} bits")
+
+
+# ---
+# A message's properties as text, as the broker writes and reads it (MessageDecoder).
+
+
+def parse_properties(raw: bytes, split: bool = False) -> dict[str, str]:
+    """MessageDecoder.string2messageProperties: the properties as a broker reads them.
+
+    split: a pair is split by Java's `split`, and counts if that yields two parts, as up to 4.9.0
+    (Profile.split_properties); from 4.9.1 on it is split at its first 01.
+    """
+    found = {}
+    for pair in decode(raw).split(VALUE_END):
+        if split:
+            parts = pair.rstrip(NAME_END).split(NAME_END)
+            if len(parts) == 2:
+                found[parts[0]] = parts[1]
+        else:
+            name, _, value = pair.partition(NAME_END)
+            if name and value:
+                found[name] = value
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _template(names: tuple[str, ...], capacity: int, ended: bool) -> tuple[tuple[int, ...], str]:
+    """(the order of the values in the text, the text with `%s` for each value)."""
+    order = hash_map_order(names, capacity)
+    pairs = [names[i].replace("%", "%%") + NAME_END + "%s" for i in order]
+    return order, VALUE_END.join(pairs) + (VALUE_END if pairs and ended else "")
+
+
+def encode_properties(
+    properties: Mapping[str, str], capacity: int, ended: bool, checked: bool = True
+) -> bytes:
+    """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
+
+    ended: an 02 follows the last property too (Profile.property_text_ends).
+    checked: raises SeparatorInProperty. Blank texts are written: as in RocketMQ, only who puts a
+    property checks for them (check_property).
+    """
+    values = list(properties.values())
+    order, template = _template(tuple(properties), capacity, ended)
+    text = template % tuple([values[i] for i in order])
+    many = len(values)
+    ends = many if ended or not many else many - 1
+    wrong = text.count(NAME_END) != many or text.count(VALUE_END) != ends or "\0" in text
+    if checked and wrong:
+        for name, value in properties.items():
+            check_separators(name, value)
+    # like Java, this writes a lone surrogate as `?`
+    return text.encode("utf-8", "replace")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
-from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
+from reput.store_format.message.ids import BadMessageId, OffsetId, parse_message_id
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import by_key
 from reput.store_format.query.opened_store import OpenedStore

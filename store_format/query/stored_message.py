@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import host_text
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import host_text, parse_properties
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter

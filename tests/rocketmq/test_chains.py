@@ -20,7 +20,7 @@ from reput.jobs.catch_up import catch_up
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.record import Record
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from tests.broker.writer.stores import stored_records
 from tests.quiet.lives import Life
 from tests.quiet.said import run_check, run_recover, said

@@ -12,7 +12,7 @@ import pytest
 
 from reput.jobs.expire import expire
 from reput.jobs.in_place.expire_store import Expired
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.names import COMMIT_LOG
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text

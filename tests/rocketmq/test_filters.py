@@ -17,7 +17,7 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.bodies import BodyError, compression, decompressed, inner_messages
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import profile
 from tests.broker import allocation_cases as cases
 from tests.logs import encoder

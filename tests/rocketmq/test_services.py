@@ -13,8 +13,7 @@ import pytest
 import reput
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import HALF_TOPIC, Message
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.message.refusals import Unavailable
 from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq import build

@@ -13,7 +13,7 @@ from reput.store_format.filter.rows import Match
 from reput.store_format.log.reader import records_of
 from reput.store_format.log.record import Record
 from reput.store_format.log.walk import Step
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.names import SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.udfs.table.log_choice import Choice
 from reput.udfs.table.log_columns import StepRows, batch_of

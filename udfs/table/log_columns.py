@@ -16,8 +16,7 @@ from reput.store_format.log import columns as kernels
 from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, new_spans
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.walk import Step
-from reput.store_format.message.message import host_text
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import host_text, parse_properties
 from reput.udfs.table.message_columns import PAIRS, TEXTS, TIME
 
 Numbers = npt.NDArray[np.int64]

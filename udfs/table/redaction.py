@@ -30,7 +30,7 @@ from reput.store_format.message.bodies import (
     inner_messages,
     is_batch,
 )
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice

@@ -14,9 +14,8 @@ from reput.store_format.fate.fate_rows import gathered_delays
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Bytes, Files, FileState, Listed
-from reput.store_format.message.message import HALF_TOPIC, Message
-from reput.store_format.message.property_text import parse_properties
-from reput.store_format.message.unique_ids import UniqueIds
+from reput.store_format.message.ids import UniqueIds
+from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 from tests.broker.writer.stores import Clock, settings

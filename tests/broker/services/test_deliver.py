@@ -17,8 +17,12 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC, Message
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    Message,
+    parse_properties,
+)
 from tests.broker.services import stores
 from tests.broker.services.stores import (
     T0,

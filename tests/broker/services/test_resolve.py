@@ -26,8 +26,8 @@ from reput.store_format.message.message import (
     OP_TOPIC,
     ROCKSDB_HALF_TOPIC,
     Message,
+    parse_properties,
 )
-from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
 from tests.broker.services.stores import (
     T0,

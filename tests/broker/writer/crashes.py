@@ -14,9 +14,9 @@ from reput.broker.writer import writer_store as store_module
 from reput.broker.writer.appender import Request
 from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
-from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.release.settings import WriterSettings
 from tests.broker.writer.rocketmq_load import Load, keys_of

@@ -7,8 +7,13 @@ import pytest
 from reput.broker.writer.half_messages import Transactions
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    SCHEDULE_TOPIC,
+    Message,
+    parse_properties,
+)
 from reput.store_format.message.refusals import NotPrepared, TopicForbidden
 from tests import golden_stores
 from tests.broker.writer.stores import as_message, open_writer, stored_records

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from tests.broker.writer.rocketmq_load import Keys, entries
 from tests.broker.writer.stores import stored_records
 from tests.reference.javatext import hash_code

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from tests.logs import encoder
 from tests.store_format.filter.expressions import Expressions, properties
 

@@ -11,7 +11,7 @@ from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Step
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 
 
 def step_of(raw: list[bytes]) -> Step:

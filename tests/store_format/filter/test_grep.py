@@ -18,7 +18,7 @@ from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import find_segments
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import profile
 from tests.logs.encoder import Message, encode
 

@@ -13,6 +13,7 @@ from reput.store_format.message.encode import (
     finish,
     message_id,
 )
+from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
     HostFamily,
@@ -20,7 +21,6 @@ from reput.store_format.message.refusals import (
     PropertiesTooLarge,
     TopicTooLong,
 )
-from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import writer_settings_from
 from tests import logs

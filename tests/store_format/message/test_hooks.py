@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.message.message import TIMER_TOPIC, Message
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import TIMER_TOPIC, Message, parse_properties
 from reput.store_format.message.refusals import TimerDisabled, TimerIllegal
 from tests.broker.writer.stores import Clock, as_message, open_writer, stored_records
 from tests.store_format.fate.stores import unpack

@@ -7,8 +7,7 @@ import pytest
 from reput.store_format.java import hash_map_order
 from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.message import refusals as errors
-from reput.store_format.message.message import Message
-from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.message import Message, parse_properties
 from tests.broker.writer.stores import open_writer, stored_records
 
 REFUSALS = [

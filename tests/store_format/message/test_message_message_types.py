@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.message.message import Message
-from reput.store_format.message.message_types import (
+from reput.store_format.message.message import (
+    Message,
     check_keys,
     check_range,
     check_types,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reput.store_format.message.unique_ids import UniqueIds
+from reput.store_format.message.ids import UniqueIds
 
 DAY = 86_400_000
 FEBRUARY_2024 = 1_706_745_600_000  # 2024-02-01T00:00:00Z

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.message.bulk_records import (
+from reput.store_format.message.bulk import (
     Alike,
     BulkRows,
     Destination,

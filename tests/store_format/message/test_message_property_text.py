@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.message import encode_properties, parse_properties
 from reput.store_format.message.refusals import SeparatorInProperty
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.message.message_ids import BadMessageId, parse_message_id
+from reput.store_format.message.ids import BadMessageId, parse_message_id
 
 MARCH_2024 = 1_709_251_200_000  # 2024-03-01T00:00:00Z; that February had 29 days
 YEAR_1, YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # where datetime begins and ends

@@ -35,14 +35,14 @@ class Fault(IntEnum):
     STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
     TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
     KEPT_OUT = 21  # its transaction type keeps a record out of a queue that misses it
-    # fields that the records around and another witness contradict (damage/neighbours)
+    # fields that the records around and another witness contradict (damage/contradictions)
     TIME = 22
     HOST = 23
     UNSEALED = 24
-    # fields of a suspect log that the store's own ConsumeQueue contradicts (damage/old_queue)
+    # fields of a suspect log that the store's own ConsumeQueue contradicts (damage/contradictions)
     TAG = 25
     ELSEWHERE = 26
-    # and those that its own IndexFiles contradict (damage/old_index)
+    # and those that its own IndexFiles contradict (damage/contradictions)
     KEYS = 27
     STORED = 28
     # of the head that a DLedger group's log has before each record

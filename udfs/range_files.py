@@ -6,9 +6,8 @@ from itertools import islice
 
 import numpy as np
 
-from reput.store_format.damage.losses import Losses, LossReader, ReadPlaces, lost_places
-from reput.store_format.damage.range_totals import RangeTotals
-from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row, damages
+from reput.store_format.damage.queue_ends import Losses, LossReader, ReadPlaces, lost_places
+from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, RangeTotals, as_row, damages
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 

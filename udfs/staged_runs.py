@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.queue_gaps import GAP_COUNT, NO_GAPS
-from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
+from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage
+from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE

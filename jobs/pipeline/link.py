@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reput.store_format.damage.losses import NO_LOSSES, Losses
-from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
+from reput.store_format.damage.queue_ends import NO_LOSSES, NO_QUEUE_DAMAGE, Losses, QueueDamage
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.log.segments import Splits
 

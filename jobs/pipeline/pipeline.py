@@ -13,7 +13,7 @@ from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
 from reput.jobs.pipeline.stages import Stages
 from reput.jobs.pipeline.task_sizes import guided
-from reput.store_format.damage.old_queue import OldQueues
+from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_reader import file_bytes

@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 from reput.jobs.outputs.summary import range_text
 from reput.jobs.pipeline.link import Linked, Scanned
-from reput.store_format.damage.field_patches import Testimony
+from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.witnesses import heard
+from reput.store_format.damage.repair import Testimony
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
@@ -52,7 +52,7 @@ class DamageMap:
     gaps_unlisted: int = 0
     gap_lines: list[str] = field(default_factory=list)  # files of staging that list all gaps
     messages_missing: int = 0
-    renumberings: int = 0  # queueOffsets outvoted by their neighbours, see damage/openings, chain
+    renumberings: int = 0  # queueOffsets outvoted by their neighbours, see damage/queue_ends, chain
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:

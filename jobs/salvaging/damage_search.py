@@ -18,7 +18,7 @@ from reput.jobs.salvaging.damage_map import (
     count_ranges,
 )
 from reput.jobs.salvaging.queue_damage import add_queue_damage
-from reput.store_format.damage.losses import NO_LOSSES, Losses, SegmentLoss
+from reput.store_format.damage.queue_ends import NO_LOSSES, Losses, SegmentLoss
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import SALVAGE, Fault

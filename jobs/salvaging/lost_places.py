@@ -7,8 +7,8 @@ import numpy as np
 
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.repair_summary import RepairSummary
-from reput.store_format.damage.filler import LostPositions, least_bytes
 from reput.store_format.damage.queue_findings import Gap
+from reput.store_format.damage.repair import LostPositions, least_bytes
 from reput.store_format.layouts import BLANK_BYTES
 from reput.udfs.range_files import places_in
 from reput.udfs.staging import Staging

@@ -3,14 +3,9 @@
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, add_range, segment_of
-from reput.store_format.damage.field_patches import Testimony
-from reput.store_format.damage.losses import Losses, SegmentLoss
-from reput.store_format.damage.other_queues import (
-    ENTRIES_A_BREAK,
-    claimed_records,
-    displaced_records,
-)
+from reput.store_format.damage.queue_ends import Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import (
+    ENTRIES_A_BREAK,
     ContradictedRecord,
     Gap,
     QueueFindings,
@@ -18,8 +13,11 @@ from reput.store_format.damage.queue_findings import (
     StrayRecord,
     TwinRecord,
     UnexplainedGap,
+    claimed_records,
+    displaced_records,
 )
 from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.damage.repair import Testimony
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Finding
 from reput.udfs.damage.false_transactions import FindFalseTransactions, Missed

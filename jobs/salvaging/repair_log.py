@@ -10,7 +10,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, segment_of
 from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
-from reput.store_format.damage.filler import LostPositions
+from reput.store_format.damage.repair import LostPositions
 from reput.store_format.damage.resync import Prover
 from reput.store_format.discover.databases import has_database
 from reput.store_format.faults import Fault

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, segment_of
-from reput.store_format.damage.field_patches import (
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.damage.repair import (
     Patch,
     Testimony,
     by_checksum,
@@ -14,7 +15,6 @@ from reput.store_format.damage.field_patches import (
     own_place,
     plain,
 )
-from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.faults import Fault
 from reput.store_format.files.adapters import Overlay, Patched

@@ -7,10 +7,19 @@ report names them. One witness alone decides only where all others are silent.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import IntFlag
-from typing import NamedTuple
+from enum import IntFlag, StrEnum
+from typing import Any, NamedTuple
 
-from reput.store_format.damage.losses import most_messages
+from reput.store_format.damage.queue_ends import most_messages
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.dispatch.dispatch import batch_numbers
+from reput.store_format.dispatch.scan import ScanRules
+from reput.store_format.faults import Fault
+from reput.store_format.kernels.java_text import decode
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.log.properties import ValueSpans, find_properties, new_spans
+from reput.store_format.log.records import Bytes
+from reput.store_format.log.rules import reaches_queue
 
 Queue = tuple[str, int]
 
@@ -193,3 +202,148 @@ def votes_behind(
         yes += goes_on
         no += not goes_on and 0 <= without <= most_messages(lost_without, span.batch)
     return Votes(yes, no)
+
+
+# ---
+# Which witnesses say what a damaged range of the log is, and how sure that is.
+#
+# The words of a report, for people and for `--json`: one row for each fault, and for a stretch of
+# stale records the witnesses that were weighed (damage/evidence).
+
+
+class Sureness(StrEnum):
+    """How sure a finding is."""
+
+    CERTAIN = "certain"  # a checksum, the record's own frame, or a value that RocketMQ refuses
+    LIKELY = "likely"  # two witnesses or more, against one field
+    EVEN = "even"  # one against one: it is named, and nothing follows from it
+
+
+class Heard(NamedTuple):
+    """The witnesses that spoke for a finding, those that spoke against it, and how sure it is."""
+
+    witnesses: tuple[str, ...]
+    against: tuple[str, ...]
+    sureness: Sureness
+
+
+_FRAME = Heard(("the record's own lengths and magic number",), (), Sureness.CERTAIN)
+_ITS_QUEUE = "the queueOffsets before and behind it in the queue that it names"
+_QUEUE_MISSES = "a queue misses just this queueOffset there"
+_AROUND = "the records before and behind it"
+_BESIDE = "damage right beside it"
+
+
+def _of(sureness: Sureness, *witnesses: str) -> Heard:
+    return Heard(witnesses, (), sureness)
+
+
+_BY_FAULT = {
+    Fault.PLACE: _of(Sureness.CERTAIN, "physicalOffset against its place"),
+    Fault.BODY_CRC: _of(Sureness.CERTAIN, "bodyCRC"),
+    Fault.PROPERTY_CRC: _of(Sureness.CERTAIN, "__CRC32#"),
+    Fault.DELAY_LEVEL: _of(Sureness.CERTAIN, "its own DELAY"),
+    Fault.BATCH_NUMBERS: _of(Sureness.CERTAIN, "its own INNER_NUM and INNER_BASE"),
+    Fault.BLANK_SIZE: _of(Sureness.CERTAIN, "size against the segment's end"),
+    Fault.HEAD_MAGIC: _of(Sureness.CERTAIN, "the DLedger head's own magic number"),
+    Fault.HEAD_SIZE: _of(Sureness.CERTAIN, "the DLedger head's lengths and totalSize"),
+    Fault.HEAD_PLACE: _of(Sureness.CERTAIN, "pos against its place"),
+    Fault.HEAD_INDEX: _of(Sureness.CERTAIN, "index of the DLedger entry before it"),
+    Fault.HEAD_TERM: _of(Sureness.CERTAIN, "term of the DLedger entry before it"),
+    Fault.MISSING: _of(Sureness.CERTAIN, "the segments' names and lengths"),
+    Fault.TORN: _of(Sureness.LIKELY, "zeros up to a sector's end", "text has no NUL"),
+    Fault.TEXT: _of(Sureness.LIKELY, "damage right behind it", "text has no such bytes"),
+    Fault.STRAY: _of(Sureness.LIKELY, _ITS_QUEUE, _QUEUE_MISSES),
+    Fault.KEPT_OUT: _of(Sureness.LIKELY, _QUEUE_MISSES, "its topic, queueId and queueOffset"),
+    Fault.TIME: _of(
+        Sureness.LIKELY, f"storeTimestamp of {_AROUND}", f"its own bornTimestamp, or {_BESIDE}"
+    ),
+    Fault.HOST: _of(Sureness.LIKELY, f"storeHost of {_AROUND}", f"its own time, or {_BESIDE}"),
+    Fault.UNSEALED: _of(
+        Sureness.LIKELY, f"__CRC32# of {_AROUND}", f"what is left of its own, or {_BESIDE}"
+    ),
+    Fault.TAG: _of(Sureness.EVEN, "tagsCode of its ConsumeQueue entry"),
+    Fault.KEYS: _of(Sureness.EVEN, "keyHash of its IndexFile entry"),
+    Fault.STORED: _of(Sureness.EVEN, "timeDiff of its IndexFile entry"),
+    Fault.ELSEWHERE: _of(
+        Sureness.LIKELY, _QUEUE_MISSES, "that queue's ConsumeQueue entry with its place and size"
+    ),
+}  # fmt: skip
+
+_NAMES = {
+    Witness.TIME: "storeTimestamp of the live records before it",
+    Witness.TIME_BEHIND: "storeTimestamp of the records behind it",
+    Witness.OFFSETS: "queueOffsets of its queues before it",
+    Witness.OFFSETS_BEHIND: "queueOffsets of its queues behind it",
+    Witness.FRAME: "a record of the live log that began before it",
+}
+_AGAINST_BITS = 8
+
+
+def packed(verdict: StretchVerdict) -> int:
+    """A verdict's witnesses as a number, for a range's `value`."""
+    return int(verdict.spoke) | int(verdict.against) << _AGAINST_BITS
+
+
+def heard(damage: Damage) -> Heard:
+    """Who spoke of a range, and how sure it is."""
+    if damage.kind == DamageKind.STALE and damage.fault == Fault.NONE:
+        value = damage.value or 0
+        spoke, against = value & ((1 << _AGAINST_BITS) - 1), value >> _AGAINST_BITS
+        counts = spoke.bit_count(), against.bit_count()
+        sureness = Sureness.LIKELY if counts[0] > counts[1] else Sureness.EVEN
+        return Heard(_names(spoke), _names(against), sureness)
+    return _BY_FAULT.get(damage.fault, _FRAME)
+
+
+def _names(witnesses: int) -> tuple[str, ...]:
+    return tuple(name for witness, name in _NAMES.items() if witness & witnesses)
+
+
+# ---
+# The queue that a record goes to by itself, and which queueOffsets it takes there.
+
+
+class OwnOffsets(NamedTuple):
+    """The queueOffsets of a record's first and last message: in a batch queue it may have several.
+
+    batch: it is a batch queue.
+    """
+
+    queue: Queue
+    first: int
+    last: int
+    batch: bool = False
+
+
+class OwnQueues:
+    """Tells which queueOffsets a record takes, under the rules of a scan."""
+
+    def __init__(self, rules: ScanRules) -> None:
+        self._batch_topics = frozenset(rules.batch_topics)
+        self._split = rules.dispatch.split_properties
+        self._spans = new_spans()
+
+    def of(self, window: Bytes, row: Any) -> OwnOffsets | None:
+        """None where its transaction type or its batch's numbers keep the record out of a queue."""
+        if not reaches_queue(int(row["sysFlag"])):
+            return None
+        at = int(row["topicAt"])
+        topic = decode(window[at : at + int(row["topicLength"])].tobytes())
+        queue, first = (topic, int(row["queueId"])), int(row["queueOffset"])
+        if topic not in self._batch_topics:
+            return OwnOffsets(queue, first, first)
+        at = int(row["propertiesAt"])
+        end = at + int(row["propertiesLength"])
+        sound, first, messages = _numbers(window, at, end, first, self._split, self._spans)
+        if not sound or first < 0 or messages < 0:
+            return None
+        return OwnOffsets(queue, first, first + max(messages, 1) - 1, True)
+
+
+@kernel
+def _numbers(
+    buf: Bytes, at: int, end: int, queue_offset: int, split: bool, spans: ValueSpans
+) -> tuple[bool, int, int]:
+    find_properties(buf, at, end, split, spans)
+    return batch_numbers(buf, spans, queue_offset)

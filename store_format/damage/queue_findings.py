@@ -9,18 +9,135 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.offset_votes import runs_by_vote
-from reput.store_format.damage.old_queue import OldQueue, contradictions
-from reput.store_format.damage.queue_gaps import QueueGaps
-from reput.store_format.damage.run_reader import (
+from reput.store_format.damage.contradictions import OldQueue, contradictions
+from reput.store_format.damage.queue_ends import (
+    LossReader,
     Run,
     RunReader,
     all_entries,
     all_offsets,
     entry_at,
+    most_messages,
     place_of,
 )
+from reput.store_format.damage.repair import least_bytes
+from reput.store_format.damage.votes import runs_by_vote
+
+# ---
+# The positions that a queue lost where the log lost bytes.
+#
+# If two neighbouring entries of a queue do not have neighbouring queueOffsets, the queueOffsets
+# between may be lost. They count as lost only if the log lost enough bytes for all their messages
+# between the two records.
+
+# Before the run's entry number `index`, `count` positions are lost.
+GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
+NO_GAPS = np.empty(0, GAP_COUNT)
+
+_MOST_UNEXPLAINED = 2  # messages missing where the log lost too few bytes; more are a leap
+_CREDIBLE = 1 << 62  # a queueOffset from here on, or below 0, shows no gap
+
+
+@dataclass(frozen=True)
+class RunGaps:
+    """Gaps in one run and before it, as arrays with an item for each gap.
+
+    counts: GAP_COUNT; first: the gap's first position; after, before: the physical offsets of the
+    queue's records around it, -1 for none.
+    """
+
+    counts: Any
+    first: Any
+    after: Any
+    before: Any
+
+
+_NONE = np.empty(0, np.int64)
+_NO_RUN_GAPS = RunGaps(NO_GAPS, _NONE, _NONE, _NONE)
+
+
+class QueueGaps:
+    """Follows one queue's runs in the log's order."""
+
+    def __init__(self, files: RunReader, lost: LossReader) -> None:
+        self.files, self.lost = files, lost
+        self.expected: int | None = None  # the next queueOffset
+        # The last record's physical offset; None: it has to be read from the last run's entries.
+        self._place: int | None = -1
+        self._last: Run = {}
+
+    def __call__(self, run: Run) -> np.ndarray:
+        """GAP_COUNT rows for NumberRuns; none in a batch queue (positions are no queueOffsets)."""
+        counts: np.ndarray = self.of(run)[0].counts
+        return NO_GAPS if run["batch"] else counts
+
+    @property
+    def place(self) -> int:
+        """The physical offset of the queue's last record."""
+        if self._place is None:
+            self._place = place_of(self.files, self._last, self._last["count"] - 1)
+        return self._place
+
+    def of(self, run: Run) -> tuple[RunGaps, RunGaps]:
+        """(lost positions, gaps where the log lost too few bytes) of the queue's next run."""
+        if self._just_goes_on(run):
+            assert self.expected is not None
+            self.expected += run["count"]
+            self._place, self._last = None, run
+            return _NO_RUN_GAPS, _NO_RUN_GAPS
+        offsets, ends, places = self._asked_entries(run)
+        expected = self.expected
+        if expected is None:
+            expected = 0 if self.lost.from_start else int(offsets[0])
+        credible = (offsets >= 0) & (offsets < _CREDIBLE) & (ends < _CREDIBLE)
+        reached = np.maximum.accumulate(np.append(expected, np.where(credible, ends, 0)))
+        wanted, places_before = reached[:-1], np.append(self.place, places[:-1])
+        maybe = np.flatnonzero(credible & (offsets > wanted))
+        missing = offsets[maybe] - wanted[maybe]
+        lost = self.lost.between(places_before[maybe], places[maybe])
+        sure = missing <= most_messages(lost, run["batch"])
+        if self.files.damage.no_room:
+            key = run["topic"], run["queue_id"]
+            kept = [(*key, place) in self.files.damage.no_room for place in places[maybe].tolist()]
+            sure |= np.array(kept, np.bool_)
+        self.expected, self._place = int(reached[-1]), int(places[-1])
+
+        def gaps(these: Any) -> RunGaps:
+            at = maybe[these]
+            counts = np.zeros(len(at), GAP_COUNT)
+            counts["index"], counts["count"] = at, missing[these]
+            return RunGaps(counts, wanted[at], places_before[at], places[at])
+
+        return gaps(sure), gaps(~sure & (missing <= _MOST_UNEXPLAINED))
+
+    def _just_goes_on(self, run: Run) -> bool:
+        """Whether a run has no gap, as almost all have: then its entries are not even read."""
+        goes_on = run["offsets_at"] < 0 and run["first"] == self.expected
+        return bool(
+            goes_on and not run["batch"] and not run["decided"] and run["first"] >= 0
+            and run["greatest"] < _CREDIBLE
+        )  # fmt: skip
+
+    def _asked_entries(self, run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(queueOffsets, next queueOffsets, physicalOffsets) of entries that may follow a gap.
+
+        In a consecutive run only the first entry may; the last one is added for its offsets.
+        """
+        if run["batch"]:
+            entries = all_entries(self.files, run)
+            base = entries["baseOffset"].astype(np.int64)
+            return base, base + entries["batchSize"], entries["physicalOffset"].astype(np.int64)
+        offsets = self.files.offsets(run)
+        if len(offsets):
+            places = all_entries(self.files, run)["physicalOffset"].astype(np.int64)
+            return offsets, np.where(offsets < _CREDIBLE, offsets, 0) + 1, places
+        last = run["count"] - 1
+        asked = [(0, run["first"])] if last == 0 else [(0, run["first"]), (last, run["greatest"])]
+        ends = [run["greatest"]] if last else []
+        ends.append(min(run["greatest"], _CREDIBLE) + 1)
+        places = np.array([place_of(self.files, run, number) for number, _ in asked], np.int64)
+        return np.array([offset for _, offset in asked], np.int64), np.array(ends, np.int64), places
+
 
 _CLAIMS_A_GAP = 1000
 _MOST_TWINS = 16  # pairs in a run
@@ -61,7 +178,7 @@ class Renumbering:
     """The queueOffsets of `count` records, from the one at `place` on, count as first, first + 1...
 
     said: the first record's own queueOffset. opens: the records are the queue's first
-    (damage/openings); otherwise their neighbours outvote them (damage/chain).
+    (damage/queue_ends); otherwise their neighbours outvote them (damage/chain).
     """
 
     topic: str
@@ -269,3 +386,83 @@ class QueueSearch:
         columns = entries["physicalOffset"], entries["size"], all_offsets(self._files, run)
         for values in zip(*(each.tolist() for each in columns), strict=True):
             yield (run["topic"], run["queue_id"], *values)
+
+
+# ---
+# Finds records that name a wrong queue, by other queues and the store's own files.
+
+ENTRIES_A_BREAK = 32  # entries for each place where a credible queue does not go on
+_MOST_LOST_BESIDE = 64  # messages; longer gaps are not compared with other queues' records
+_UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
+
+Doubted = LoneRecord | OutvotedRecord | TwinRecord
+
+
+def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[Doubted, QueueGap]]:
+    """(record, gap) of each record whose queueOffset another queue misses at its place.
+
+    Three witnesses: the queue that the record names has no message beside it, outvotes it, or has
+    its queueOffset twice; the other queue misses just this queueOffset, between two places around
+    the record; and one flipped bit makes one queue's name the other's.
+    """
+    by_offset: dict[int, list[QueueGap]] = {}
+    short = [gap for gap in findings.of(Gap) if gap.count <= _MOST_LOST_BESIDE]
+    gaps: list[QueueGap] = [*short, *findings.of(UnexplainedGap)]
+    for gap in gaps:
+        for offset in range(gap.first, gap.first + gap.count):
+            by_offset.setdefault(offset, []).append(gap)
+    found: list[tuple[Doubted, QueueGap]] = []
+    doubted: list[Doubted] = [
+        *findings.of(LoneRecord), *findings.of(OutvotedRecord), *findings.of(TwinRecord)
+    ]  # fmt: skip
+    for record in doubted:
+        for gap in by_offset.get(record.queue_offset, ()):
+            if not gap.after < record.place < gap.before or bits_between(record, gap) != 1:
+                continue
+            # A record that may be of its named queue stays there, unless another surely misses it.
+            sure = isinstance(gap, UnexplainedGap) and gap.entries_a_break >= ENTRIES_A_BREAK
+            if sure or not _may_be_own(record, lost):
+                found.append((record, gap))
+                break
+    return found
+
+
+def _may_be_own(record: Doubted, lost: LossReader) -> bool:
+    """Whether a record may be of the queue that it names: it is a twin, or one bit away from the
+    queueOffset that its queue has for it, or its queue's only survivor.
+
+    A survivor's queue lost everything before it in one range: that many small ranges took just its
+    messages is too unlikely beside one flipped bit.
+    """
+    match record:
+        case TwinRecord():
+            return True
+        case OutvotedRecord():
+            return (record.counts_as ^ record.queue_offset).bit_count() <= 1
+    needs = record.queue_offset * least_bytes(record.topic, False)
+    return record.may_be_own and lost.may_take(needs, record.place)
+
+
+def bits_between(one: QueueRecord, other: QueueGap) -> int:
+    """How many bits of topic and queueId differ between two queues; 64 where the topics differ in
+    length. What is no UTF-8 differs from a letter in at least one bit, and counts as one.
+    """
+    if len(one.topic) != len(other.topic):
+        return 64
+    bits = ((one.queue_id ^ other.queue_id) & 0xFFFFFFFF).bit_count()
+    for mine, theirs in zip(one.topic, other.topic, strict=True):
+        unread = (mine == _UNREAD) != (theirs == _UNREAD)
+        bits += 1 if unread else (ord(mine) ^ ord(theirs)).bit_count()
+    return bits
+
+
+def claimed_records(findings: QueueFindings) -> list[tuple[QueueRecord, QueueClaim]]:
+    """(record, claim) of each record that the store's own queue files have at another position.
+
+    Two witnesses: the files have another record at the record's own position, or it is alone in its
+    queue; and an entry elsewhere points to just this record.
+    """
+    claims = {(claim.place, claim.size): claim for claim in findings.of(QueueClaim)}
+    others = [each for each in findings.of(ContradictedRecord) if not each.tag_only]
+    asked: list[QueueRecord] = [*others, *findings.of(LoneRecord)]
+    return [(r, claims[r.place, r.size]) for r in asked if (r.place, r.size) in claims]

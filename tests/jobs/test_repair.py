@@ -17,7 +17,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.jobs.verify import verify
-from reput.store_format.damage.filler import LostPositions, Stamp, fill, own
+from reput.store_format.damage.repair import LostPositions, Stamp, fill, own
 from reput.store_format.derived.queue_files import decode_entries
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of

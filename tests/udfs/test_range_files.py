@@ -17,7 +17,7 @@ from reput.jobs.rebuild import SALVAGE
 from reput.jobs.salvaging.damage_map import RANGES_LISTED
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
-from reput.store_format.damage import losses, tolerant
+from reput.store_format.damage import queue_ends, tolerant
 from reput.udfs import range_files
 from reput.udfs.damage import damaged_segments
 from reput.udfs.staging import past_of
@@ -126,7 +126,7 @@ def test_small_pieces_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of ranges are written and read in pieces, of few segments at a time."""
     whole = salvage(halved().log)
     monkeypatch.setattr(range_files, "_ROWS_A_PIECE", 3)
-    monkeypatch.setattr(losses, "_SEGMENTS_HELD", 1)
+    monkeypatch.setattr(queue_ends, "_SEGMENTS_HELD", 1)
     small = salvage(halved().log)
     assert small.files == whole.files
     assert small.summary.damage == whole.summary.damage

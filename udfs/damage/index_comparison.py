@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.damage.old_index import mark_contradictions
+from reput.store_format.damage.contradictions import mark_contradictions
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, IndexReader
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES

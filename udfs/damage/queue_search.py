@@ -7,8 +7,8 @@ from typing import Any, get_type_hints
 
 import pyarrow as pa
 
-from reput.store_format.damage.losses import Losses
-from reput.store_format.damage.old_queue import OldQueues
+from reput.store_format.damage.contradictions import OldQueues
+from reput.store_format.damage.queue_ends import Losses
 from reput.store_format.damage.queue_findings import (
     KINDS,
     Finding,

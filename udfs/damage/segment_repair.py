@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.filler import LostPositions, Stamp, fill, own_least_bytes
 from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.damage.repair import LostPositions, Stamp, fill, own_least_bytes
 from reput.store_format.damage.resync import Prover
 from reput.store_format.dispatch.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.losses import NO_LOSSES, Losses, LossReader
-from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
-from reput.store_format.damage.openings import can_be_first
-from reput.store_format.damage.queue_gaps import NO_GAPS, QueueGaps
+from reput.store_format.damage.queue_ends import NO_LOSSES, Losses, LossReader, can_be_first
+from reput.store_format.damage.queue_findings import NO_GAPS, QueueGaps
+from reput.store_format.damage.votes import AS_IT_IS, runs_by_vote
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, pre_blank
 from reput.store_format.dispatch.runs import NO_POSITION, Beginning, begin
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound

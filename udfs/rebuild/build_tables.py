@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.damage.losses import NO_LOSSES, Losses
-from reput.store_format.damage.offset_votes import runs_by_vote
+from reput.store_format.damage.queue_ends import NO_LOSSES, Losses
+from reput.store_format.damage.votes import runs_by_vote
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.faults import SALVAGE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY

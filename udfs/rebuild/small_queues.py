@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.store_format.damage.openings import LAST_FIRST_OFFSET
+from reput.store_format.damage.queue_ends import LAST_FIRST_OFFSET
 from reput.store_format.derived.queue_files import pre_blank
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, segment_name

@@ -19,8 +19,7 @@ from reput.store_format.damage.evidence import NextOffset
 from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
-from reput.store_format.damage.record_ends import lost_its_end
-from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
 from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.dispatch.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged

@@ -6,9 +6,9 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import RepairSummary
-from reput.store_format.damage.filler import LostPositions
-from reput.store_format.damage.losses import Losses, SegmentLoss
+from reput.store_format.damage.queue_ends import Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import Gap
+from reput.store_format.damage.repair import LostPositions
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
 

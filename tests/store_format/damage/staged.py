@@ -5,8 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.losses import Losses, LossReader, SegmentLoss, lost_places
-from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage, Run
+from reput.store_format.damage.queue_ends import (
+    NO_QUEUE_DAMAGE,
+    Losses,
+    LossReader,
+    QueueDamage,
+    Run,
+    SegmentLoss,
+    lost_places,
+)
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile

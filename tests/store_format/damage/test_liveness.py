@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from reput.store_format.damage.evidence import NextOffset
-from reput.store_format.damage.liveness import Before, Live
+from reput.store_format.damage.liveness import Before, Live, Stretches
 from reput.store_format.damage.queue_ends import QueueEnds
 from reput.store_format.damage.resync import Prover
-from reput.store_format.damage.stretches import Stretches
 from reput.store_format.dispatch.scan import Buffers, End, Outputs
 from tests.logs.batches import batch
 from tests.logs.encoder import Message

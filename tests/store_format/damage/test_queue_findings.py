@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.old_queue import OldQueue, OldQueues
+from reput.store_format.damage.contradictions import OldQueue, OldQueues
+from reput.store_format.damage.queue_ends import LossReader
 from reput.store_format.damage.queue_findings import (
     ContradictedRecord,
     Gap,

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.store_format.damage.losses import Losses, SegmentLoss
+from reput.store_format.damage.queue_ends import Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import Gap, Renumbering, UnexplainedGap
 from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
 from reput.udfs.schemas import RUN

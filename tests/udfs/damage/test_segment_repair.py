@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row
+from reput.store_format.damage.repair import LostPositions
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.rules import RecordRules
 from reput.udfs.damage.segment_repair import RepairSegments, SegmentRepair

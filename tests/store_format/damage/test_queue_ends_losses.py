@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.damage.losses import (
+from reput.store_format.damage.queue_ends import (
     Losses,
     LossReader,
     SegmentLoss,

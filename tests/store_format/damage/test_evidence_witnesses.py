@@ -2,9 +2,8 @@
 
 import pytest
 
-from reput.store_format.damage.evidence import StretchVerdict, Witness
+from reput.store_format.damage.evidence import StretchVerdict, Sureness, Witness, heard, packed
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.witnesses import Sureness, heard, packed
 from reput.store_format.faults import REASONS, Fault
 
 TIME, BEFORE, BEHIND = Witness.TIME, Witness.OFFSETS, Witness.OFFSETS_BEHIND

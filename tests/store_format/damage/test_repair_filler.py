@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from reput.store_format.damage.filler import (
+from reput.store_format.damage.repair import (
     FILLER_BYTES,
     LostPositions,
     Stamp,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reput.store_format.damage.evidence import QueueSpan
-from reput.store_format.damage.stretches import SoundStretch, Stretches
+from reput.store_format.damage.liveness import SoundStretch, Stretches
 from tests.logs.batches import batch
 from tests.logs.encoder import Message
 from tests.store_format.damage.walked import SCAN_RULES, reader, walked

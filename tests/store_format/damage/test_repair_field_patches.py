@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from reput.store_format.damage.field_patches import (
+from reput.store_format.damage.repair import (
     Patch,
     by_checksum,
     by_testimony,
@@ -13,7 +13,7 @@ from reput.store_format.damage.field_patches import (
     own_place,
     plain,
 )
-from reput.store_format.damage.field_patches import Testimony as Said
+from reput.store_format.damage.repair import Testimony as Said
 from tests.logs.encoder import Message, encode, properties
 
 PLACE = 5000

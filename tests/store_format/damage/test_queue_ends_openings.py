@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import REFUSE, TRUNCATE
-from reput.store_format.damage.openings import LAST_FIRST_OFFSET, Opening, opening
+from reput.store_format.damage.queue_ends import LAST_FIRST_OFFSET, Opening, opening
 from reput.store_format.faults import DamageFound
 from tests.against_reference import ANY, difference
 from tests.damaged import Damaged, damaged, entries, messages, salvage

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.damage.queue_ends import QueueEnds
-from reput.store_format.damage.strides import dispatch_fresh, stride
+from reput.store_format.damage.tolerant import dispatch_fresh, stride
 from reput.store_format.dispatch.scan import Buffers, End, Outputs, scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.damage.record_ends import lost_its_end
+from reput.store_format.damage.resync import lost_its_end
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW
 from tests.logs.encoder import properties

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from reput.store_format.damage.range_totals import RangeTotals
-from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row
+from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, RangeTotals, as_row
 from reput.store_format.faults import Fault
 
 BAD = (DamageKind.DAMAGED, Fault.BAD_MAGIC)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.damage.own_queue import OwnOffsets, OwnQueues
+from reput.store_format.damage.evidence import OwnOffsets, OwnQueues
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings

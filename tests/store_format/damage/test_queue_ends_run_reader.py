@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.damage.run_reader import (
+from reput.store_format.damage.queue_ends import (
     NO_QUEUE_DAMAGE,
     all_entries,
     all_offsets,

@@ -1,7 +1,7 @@
 """A queue's runs with the queueOffsets that count: the log's own, or those that neighbours prove.
 
 A run without outvoted entries is handed on as it is. Any other run is handed on in pieces: outvoted
-pieces get other queueOffsets or are left out (damage/openings and damage/chain).
+pieces get other queueOffsets or are left out (damage/queue_ends and damage/chain).
 """
 
 from collections import deque
@@ -19,9 +19,16 @@ from reput.store_format.damage.chain import (
     goes_on,
     judge,
 )
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.openings import LOOKED_AT, opening
-from reput.store_format.damage.run_reader import Run, RunReader, all_entries, all_offsets, place_of
+from reput.store_format.damage.queue_ends import (
+    LOOKED_AT,
+    LossReader,
+    Run,
+    RunReader,
+    all_entries,
+    all_offsets,
+    opening,
+    place_of,
+)
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import LMQ_PREFIX
@@ -55,7 +62,7 @@ def runs_by_vote(files: RunReader, rows: Iterator[Run], lost: LossReader) -> Ite
 
 
 def _by_opening(files: RunReader, rows: Iterator[Run]) -> Iterator[Run]:
-    """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
+    """A queue's runs, with corrected queueOffsets for its first entries (damage/queue_ends)."""
     head: list[Run] = []
     offsets: list[int] = []
     is_all = False

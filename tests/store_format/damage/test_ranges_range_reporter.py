@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.range_reporter import RangeReporter
-from reput.store_format.damage.ranges import Damage, DamageKind, Ranges, damages
+from reput.store_format.damage.ranges import Damage, DamageKind, RangeReporter, Ranges, damages
 from reput.store_format.damage.resync import Prover
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import DLEDGER_HEAD

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.offset_votes import runs_by_vote
-from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage, all_entries
+from reput.store_format.damage.queue_ends import (
+    NO_QUEUE_DAMAGE,
+    LossReader,
+    QueueDamage,
+    all_entries,
+)
+from reput.store_format.damage.votes import runs_by_vote
 from tests.store_format.damage.staged import lost, staged
 
 Pairs = list[tuple[int, int]]

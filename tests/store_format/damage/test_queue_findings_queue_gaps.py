@@ -2,9 +2,8 @@
 
 import pytest
 
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.queue_gaps import QueueGaps, RunGaps
-from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
+from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, LossReader, QueueDamage
+from reput.store_format.damage.queue_findings import QueueGaps, RunGaps
 from tests.store_format.damage.staged import lost, staged
 
 Found = list[tuple[int, int, int, int, int]]

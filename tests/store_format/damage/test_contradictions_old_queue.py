@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.damage.old_queue import OldQueues, contradictions
+from reput.store_format.damage.contradictions import OldQueues, contradictions
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.layouts import QUEUE_ENTRY
 from tests.damaged import ENTRY

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.damage.neighbours import Neighbours
+from reput.store_format.damage.contradictions import Neighbours
 from reput.store_format.faults import Fault
 from tests.logs.encoder import HOST, Message, properties
 from tests.store_format.damage.walked import RULES, walked

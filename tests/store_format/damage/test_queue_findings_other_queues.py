@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.damage.losses import LossReader
-from reput.store_format.damage.other_queues import bits_between, claimed_records, displaced_records
+from reput.store_format.damage.queue_ends import LossReader
 from reput.store_format.damage.queue_findings import (
     KINDS,
     ContradictedRecord,
@@ -17,6 +16,9 @@ from reput.store_format.damage.queue_findings import (
     StrayRecord,
     TwinRecord,
     UnexplainedGap,
+    bits_between,
+    claimed_records,
+    displaced_records,
 )
 from tests.store_format.damage.staged import lost
 

@@ -39,10 +39,10 @@ EXCEPTIONS = {
     "store_format/storage/rocksdb.py": {"rocksdict"},
     "store_format/storage/rocksdb_tables.py": {"rocksdict"},
     # what parses SQL92 expressions
-    "store_format/filter/parser.py": {"lark"},
-    "store_format/filter/expressions.py": {"lark"},
+    "store_format/filter/sql.py": {"lark"},
+    "store_format/filter/sql.py": {"lark"},
     # RE2
-    "store_format/filter/grep.py": {"pyarrow"},
+    "store_format/filter/texts.py": {"pyarrow"},
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
     # Delta tables

@@ -12,7 +12,7 @@ from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.consumers import TAG, Client, Group, Subscription, TooManyClients
 from reput.broker.serving.fields import text
 from reput.broker.serving.subscriptions import compiled, is_tags
-from reput.store_format.filter.parser import WrongExpression
+from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.names import RETRY_PREFIX
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit

@@ -32,7 +32,7 @@ from reput.broker.serving.record_bytes import BodyPiece, given_again
 from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import Topic
 from reput.store_format.filter.filters import WrongTags
-from reput.store_format.filter.parser import WrongExpression
+from reput.store_format.filter.sql import WrongExpression
 
 _MOST = 32  # messages of a pop
 _TOO_LATE = 500  # milliseconds (PopMessageRequestHeader.isTimeoutTooMuch)

@@ -22,7 +22,7 @@ from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscript
 from reput.broker.serving.topics import PERM_READ, Topic
 from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags
-from reput.store_format.filter.parser import WrongExpression
+from reput.store_format.filter.sql import WrongExpression
 
 _AT_ONCE = 1 << 10  # entries; a client may ask for any number of messages
 SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag

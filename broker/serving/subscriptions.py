@@ -8,8 +8,7 @@ import numpy as np
 from reput.broker.serving.consumers import TAG, Subscription
 from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags, tag_filter
-from reput.store_format.filter.parser import WrongExpression
-from reput.store_format.filter.sql import SqlFilter, sql_filter
+from reput.store_format.filter.sql import SqlFilter, WrongExpression, sql_filter
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import Profile

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from reput.jobs.outputs.count_text import counted
-from reput.store_format.filter.repeats import LEAST, Repeats
+from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import BODY, BODY_HASH, PROPERTY, Redaction
 

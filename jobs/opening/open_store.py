@@ -195,7 +195,7 @@ class Store:
                     f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
                 )
         if grep is not None:
-            from reput.store_format.filter.grep import GrepFilter
+            from reput.store_format.filter.texts import GrepFilter
 
             chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)

@@ -3,8 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reput.store_format.filter.java_values import Thrown, compare, compare_ordered, negated
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Op, Program, Value, ValueKind
+from reput.store_format.filter.program import (
+    FALSE,
+    NULL,
+    TRUE,
+    Op,
+    Program,
+    Thrown,
+    Value,
+    ValueKind,
+    compare,
+    compare_ordered,
+    negated,
+)
 
 
 def matches(program: Program, properties: Mapping[str, str]) -> bool:

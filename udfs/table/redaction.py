@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reput.store_format.filter.repeats import LEAST, Repeats
+from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.layouts import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_MASK,

@@ -16,7 +16,7 @@ from reput.broker.serving.subscriptions import (
     wanted_by,
 )
 from reput.store_format.filter.filters import WrongTags
-from reput.store_format.filter.parser import WrongExpression
+from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.log.record import Record
 from reput.store_format.release.profiles import profile
 from tests.logs.encoder import properties

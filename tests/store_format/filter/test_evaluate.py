@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from reput.store_format.filter.evaluate import evaluate, matches
-from reput.store_format.filter.java_values import Thrown
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Op, Program, Value, ValueKind
+from reput.store_format.filter.program import (
+    FALSE,
+    NULL,
+    TRUE,
+    Op,
+    Program,
+    Thrown,
+    Value,
+    ValueKind,
+)
 
 FIVE = Value(ValueKind.INTEGER, 5)
 A, B = (Op.PROPERTY, "a"), (Op.PROPERTY, "b")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reput.store_format.filter.filters import AllOf, EveryMessage, TagFilter, WrongTags, tag_filter
-from reput.store_format.filter.grep import GrepFilter
 from reput.store_format.filter.sql import sql_filter
+from reput.store_format.filter.texts import GrepFilter
 from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.release.profiles import profile
 from tests.store_format.filter.saying import says

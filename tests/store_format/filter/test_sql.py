@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.store_format.filter.filters import AllOf, tag_filter
-from reput.store_format.filter.parser import WrongExpression
 from reput.store_format.filter.rows import Match
-from reput.store_format.filter.sql import SqlFilter, sql_filter
+from reput.store_format.filter.sql import SqlFilter, WrongExpression, sql_filter
 from reput.store_format.release.profiles import profile
 from tests.logs import encoder
 from tests.store_format.filter import golden

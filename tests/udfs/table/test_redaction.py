@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs.export import export, verify_export
-from reput.store_format.filter.repeats import Repeats
+from reput.store_format.filter.texts import Repeats
 from reput.store_format.layouts import SYS_INNER_BATCH, SYS_NEED_UNWRAP
 from reput.store_format.message.bodies import InnerMessage, encode_inner, inner_messages
 from reput.store_format.release.settings import SettingError

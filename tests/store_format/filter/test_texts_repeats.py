@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.filter.repeats import Repeats
+from reput.store_format.filter.texts import Repeats
 
 
 def found(wanted: list[bytes], *texts: bytes) -> set[int]:

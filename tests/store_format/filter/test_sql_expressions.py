@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from reput.store_format.filter.evaluate import evaluate
-from reput.store_format.filter.parser import WrongExpression, parse
 from reput.store_format.filter.program import FALSE, Op, Value, ValueKind
+from reput.store_format.filter.sql import WrongExpression, parse
 
 
 def code(text: str) -> list[Any]:

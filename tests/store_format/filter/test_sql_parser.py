@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.filter.evaluate import matches
-from reput.store_format.filter.parser import WrongExpression, parse
+from reput.store_format.filter.sql import WrongExpression, parse
 
 
 def holds(text: str, text_words: bool = True, /, **properties: str) -> bool:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
-from reput.store_format.filter.grep import GrepFilter, WrongPattern
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
+from reput.store_format.filter.texts import GrepFilter, WrongPattern
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import find_segments

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from reput.store_format.filter import row_values
+from reput.store_format.filter import rows
 from reput.store_format.filter.program import Op
-from reput.store_format.filter.row_values import (
+from reput.store_format.filter.rows import (
     ASK,
     BOOLEAN,
     DOUBLE,
@@ -36,7 +36,7 @@ def compared(left: Item, op: Op, right: Item) -> tuple[int, int]:
         stack[place] = TEXT if buffer is window else LITERAL, len(buffer), len(buffer) + len(raw)
         buffer += raw + b"9"
     one, other = (np.frombuffer(bytes(each), np.uint8) for each in (window, texts))
-    state, order = row_values.compare(one, other, int(op), stack, doubles, 1)
+    state, order = rows.compare(one, other, int(op), stack, doubles, 1)
     return state, order if state == OK else 0
 
 

@@ -4,14 +4,18 @@ import math
 
 import pytest
 
-from reput.store_format.filter.java_values import (
+from reput.store_format.filter.program import (
+    FALSE,
+    NULL,
+    TRUE,
     Thrown,
+    Value,
+    ValueKind,
     compare,
     compare_ordered,
     negated,
     parse_double,
 )
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Value, ValueKind
 
 
 def int_(of: int) -> Value:

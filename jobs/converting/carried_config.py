@@ -11,7 +11,6 @@ from typing import Any
 from reput.jobs.converting.ordered_records import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config_files import KINDS, POSITIONS
-from reput.store_format.convert.changes import Changes, Fate, is_shared
 from reput.store_format.discover.config_folder import (
     batch_topics_of,
     config_table,
@@ -22,6 +21,7 @@ from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
+from reput.store_format.rewrite.selection import Changes, Fate, is_shared
 
 # File -> its table whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {

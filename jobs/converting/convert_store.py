@@ -39,8 +39,6 @@ from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
-from reput.store_format.convert.changes import Changes, Fate
-from reput.store_format.convert.fits import Seen, misfits
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
@@ -50,6 +48,7 @@ from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers, settings_from
+from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
 from reput.udfs.convert.placed_records import PlacedRecords
 from reput.udfs.staging import Staging
 

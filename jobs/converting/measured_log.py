@@ -8,10 +8,9 @@ from reput.jobs.pipeline.link import Linked, Scanned, link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.task_sizes import guided
 from reput.jobs.salvaging.log_read import read_log
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.selection import Tally
-from reput.store_format.convert.shared_records import EarlierLog
 from reput.store_format.faults import REFUSE, DamageFound
+from reput.store_format.rewrite.placing import EarlierLog
+from reput.store_format.rewrite.selection import Changes, Tally
 from reput.udfs.convert.measure_splits import MEASURED, MeasureSplits, split_queues
 
 _FIRST_THEN = "`reput repair STORE --output DIR` makes a sound copy, which can be converted"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from reput.jobs.converting.carried_config import SCHEDULE
 from reput.jobs.converting.measured_log import QueueKey
 from reput.jobs.converting.ordered_records import Source
-from reput.store_format.convert.changes import WAIT
 from reput.store_format.discover.config_folder import queues_of
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
+from reput.store_format.rewrite.selection import WAIT
 
 MEET_REFUSE, RENUMBER, APART = "refuse", "renumber", "apart"
 MEETS = (MEET_REFUSE, RENUMBER, APART)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from reput.jobs.converting.measured_log import MeasuredLog
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.convert.changes import Changes
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure_splits import measured_records
 from reput.udfs.convert.placed_records import OldLog, Piece, placed
 from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part, WriteSegments

@@ -15,8 +15,8 @@ from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
 from reput.jobs.converting.new_log import NewLog, old_log, piece_of, records_of
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.interleave import BEGINS, interleave
+from reput.store_format.rewrite.placing import BEGINS, interleave
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure_splits import measured_order, split_queues
 from reput.udfs.convert.placed_records import NUMBERS, PLACES, OldLog, Piece
 from reput.udfs.convert.write_segments import NewSegment, Part

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from reput.jobs.converting.measured_log import QueueKey
 from reput.jobs.converting.ordered_records import Source
-from reput.store_format.convert.shared_records import EarlierLog
 from reput.store_format.discover.config_folder import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
+from reput.store_format.rewrite.placing import EarlierLog
 
 
 def earlier_logs(sources: Sequence[Source]) -> tuple[EarlierLog, ...]:

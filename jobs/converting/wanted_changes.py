@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from reput.store_format.convert.changes import Changes, is_shared
 from reput.store_format.message.message import check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.names import LMQ_PREFIX
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
+from reput.store_format.rewrite.selection import Changes, is_shared
 
 _NAMES_SHOWN = 5
 _V1_MOST, _V2_MOST = 127, 255  # characters of a topic: HookUtils.MAX_TOPIC_LENGTH

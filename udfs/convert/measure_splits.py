@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.convert.changes import WHOLE, Changes
-from reput.store_format.convert.selection import Looked, Looks, Tally
-from reput.store_format.convert.shared_records import EarlierLog, Marks, SharedRecords
 from reput.store_format.dispatch.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import Storage
@@ -22,6 +19,8 @@ from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Splits
+from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
+from reput.store_format.rewrite.selection import WHOLE, Changes, Looked, Looks, Tally
 from reput.udfs.rebuild.scan_splits import RunFile, scan_buffers, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of, schema
 from reput.udfs.staging import Staging, read_range, scan_name

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.places import place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.segments import Segment
+from reput.store_format.rewrite.placing import place
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure_splits import measured_records
 from reput.udfs.staging import Staging, read_range
 

@@ -8,16 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.convert.record_rewrite import (
-    Alike,
-    Numbers,
-    To,
-    copy_rows,
-    prepared_offsets,
-    rewrite,
-    stamp,
-)
-from reput.store_format.convert.selection import Looked, Looks
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import Writer
@@ -26,6 +16,16 @@ from reput.store_format.layouts import DLEDGER_HEAD_BYTES
 from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
+from reput.store_format.rewrite.placing import (
+    Alike,
+    Numbers,
+    To,
+    copy_rows,
+    prepared_offsets,
+    rewrite,
+    stamp,
+)
+from reput.store_format.rewrite.selection import Looked, Looks
 from reput.udfs.convert.new_records import NewRecords
 from reput.udfs.convert.placed_records import OldLog, Piece, Placed, PlacedRecords
 from reput.udfs.schemas import SCANNED, ids_of

@@ -8,10 +8,10 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.converting.convert_store import wanted
 from reput.jobs.pipeline.job import find_store
-from reput.store_format.convert.changes import Changes
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
+from reput.store_format.rewrite.selection import Changes
 from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message

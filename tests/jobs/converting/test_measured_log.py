@@ -5,11 +5,11 @@ import pytest
 from reput.jobs.converting.measured_log import MeasuredLog, QueueKey, measure
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.convert.changes import Changes
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import DamageFound
 from reput.store_format.notes import Progress
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.staging import Staging
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import STORE, Session, as_text, storage_of

@@ -8,11 +8,11 @@ from reput.jobs.converting.measured_log import MeasuredLog, measure
 from reput.jobs.converting.new_log import place_records, start_of, write_log
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.convert.changes import Changes
 from reput.store_format.discover.store import discover
 from reput.store_format.discover.store_at import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.staging import Staging
 from tests.converted import PLAIN, SEGMENT, records, written
 from tests.in_process import STORE, Session, as_text, storage_of

@@ -9,8 +9,7 @@ import pytest
 from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered_records import Source
 from reput.jobs.converting.shared_log import complete_groups
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.selection import Tally
+from reput.store_format.rewrite.selection import Changes, Tally
 from tests.in_process import STORE
 from tests.memory_storage import MemoryStorage
 

@@ -9,9 +9,9 @@ from reput.jobs.converting.wanted_changes import (
     refuse_unknown_topics,
     wanted_changes,
 )
-from reput.store_format.convert.changes import Changes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import SettingError
+from reput.store_format.rewrite.selection import Changes
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.shared_records import EarlierLog
 from reput.store_format.log.segments import Splits
+from reput.store_format.rewrite.placing import EarlierLog
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure_splits import (
     MEASURED,
     MeasureSplits,

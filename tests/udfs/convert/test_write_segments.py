@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.convert.changes import Changes
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
+from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure_splits import MEASURED_RECORD
 from reput.udfs.convert.placed_records import OldLog, Piece
 from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part, WriteSegments

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.record_rewrite import (
+from reput.store_format.log.records import RecordRules
+from reput.store_format.log.rules import NO_CHECKS
+from reput.store_format.log.walk import Walk
+from reput.store_format.rewrite.placing import (
     Alike,
     To,
     copy_rows,
@@ -16,10 +18,7 @@ from reput.store_format.convert.record_rewrite import (
     rewrite,
     stamp,
 )
-from reput.store_format.convert.selection import Looks
-from reput.store_format.log.records import RecordRules
-from reput.store_format.log.rules import NO_CHECKS
-from reput.store_format.log.walk import Walk
+from reput.store_format.rewrite.selection import Changes, Looks
 from tests.logs import Message, encode, properties
 
 RULES = RecordRules(ipv6_hosts=True, long_topics=True)

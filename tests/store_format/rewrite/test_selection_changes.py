@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.convert.changes import Changes, Decision, Fate, is_shared
+from reput.store_format.rewrite.selection import Changes, Decision, Fate, is_shared
 
 HALF, OPS, TIMER = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"
 DELAYED, RETRY, DLQ = "SCHEDULE_TOPIC_XXXX", "%RETRY%group", "%DLQ%group"

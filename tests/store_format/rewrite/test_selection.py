@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.convert.changes import Changes
-from reput.store_format.convert.selection import Looked, Looks, Tally
 from reput.store_format.faults import StoreError
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
+from reput.store_format.rewrite.selection import Changes, Looked, Looks, Tally
 from tests.logs import Message, encode, properties
 
 RULES = RecordRules(ipv6_hosts=True, long_topics=True)

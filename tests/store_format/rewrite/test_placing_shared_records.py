@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from reput.store_format.convert.shared_records import EarlierLog, SharedRecords
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.release.profiles import profile
+from reput.store_format.rewrite.placing import EarlierLog, SharedRecords
 from tests.converted import records
 from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage

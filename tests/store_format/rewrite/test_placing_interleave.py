@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.convert.interleave import BEGINS, EXHAUSTED, interleave
+from reput.store_format.rewrite.placing import BEGINS, EXHAUSTED, interleave
 
 SEGMENT = 100
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reput.store_format.convert.fits import Seen, misfits
 from reput.store_format.release.profiles import profile
+from reput.store_format.rewrite.selection import Seen, misfits
 
 V4, V6 = bytes(8), bytes(20)
 PLAIN = Seen("T", 0, False, False)

@@ -1,16 +1,12 @@
-"""Kernels that write records at new places, as they are or changed.
-
-A record's physicalOffset and preparedTransactionOffset become those of the new places; a `__CRC32#`
-at its end is made anew, as it covers these fields (CommitLog.DefaultAppendMessageCallback).
-"""
+"""Where records go, and their new bytes."""
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.convert.selection import store_host_bytes
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.kernels.bytes import (
     copy_bytes,
     get_i32,
@@ -21,6 +17,7 @@ from reput.store_format.kernels.bytes import (
 )
 from reput.store_format.kernels.jit import inlined, kernel, unlocked
 from reput.store_format.layouts import (
+    BLANK_BYTES,
     CRC_PROPERTY_BYTES,
     IPV6_HOST,
     MAGIC_V1,
@@ -36,9 +33,94 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import CRC_PROPERTY_NAME
 from reput.store_format.log.records import Bytes, Rows, needs_v2
+from reput.store_format.log.segments import Segment
 from reput.store_format.message.bulk import put_crc_property
+from reput.store_format.rewrite.selection import store_host_bytes
+
+# ---
+# Where the records of a new log stand (CommitLog.DefaultAppendMessageCallback.doAppend).
 
 Numbers = npt.NDArray[np.int64]
+
+
+@kernel
+def place(
+    sizes: npt.NDArray[np.uint32], at: int, segment_bytes: int, places: Numbers, begins: Numbers
+) -> tuple[int, int]:
+    """Place records of these sizes (bytes), one after the other, from `at` on.
+
+    A record stands whole in a segment, with room for a BLANK after it; else the next segment
+    begins with it. Fills places (int64) and begins with the indices of the records that begin a
+    segment. Returns (where the last record ends, how many begin a segment).
+    """
+    count = 0
+    for i in range(len(sizes)):
+        size: int = np.int64(sizes[i])  # type: ignore[assignment]
+        left = segment_bytes - at % segment_bytes
+        if size + BLANK_BYTES > left:
+            at += left
+        if at % segment_bytes == 0:
+            begins[count] = i
+            count += 1
+        places[i] = at
+        at += size
+    return at, count
+
+
+# ---
+# The order of the records of several logs in one: by store time, each log's order kept.
+
+EXHAUSTED, BEGINS = 0, 1  # why `interleave` stopped
+
+
+@kernel
+def interleave(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+    times: Numbers, sizes: Numbers, queues: Numbers, cursors: Numbers, ends: Numbers,
+    following: Numbers, at: int, segment_bytes: int, begun: bool, places: Numbers,
+    numbers: Numbers,
+) -> tuple[int, int]:  # fmt: skip
+    """Place the next records of several logs, whose records stand one log after the other in
+    times, sizes and queues.
+
+    times: milliseconds, never falling within a log; queues: the index of a record's queue in
+    `following`, -1 where it keeps its queueOffset; cursors, ends: the indices of each log's next
+    record and of the end of its records; cursors and following are advanced. Of equal times the
+    first log's record comes first. begun: the segment at `at` is known to the caller.
+
+    Fills places and numbers, and stops where a log has no record left (EXHAUSTED) or before a
+    record that begins a segment (BEGINS). Returns (why it stopped, the new log's end so far).
+    """
+    while True:
+        first = -1
+        for log in range(len(cursors)):
+            if cursors[log] == ends[log]:
+                if ends[log] >= 0:
+                    return EXHAUSTED, at
+            elif first < 0 or times[cursors[log]] < times[cursors[first]]:
+                first = log
+        if first < 0:
+            return EXHAUSTED, at
+        i = cursors[first]
+        left = segment_bytes - at % segment_bytes
+        if sizes[i] + BLANK_BYTES > left:
+            at += left
+        if at % segment_bytes == 0 and not begun:
+            return BEGINS, at
+        begun = False
+        places[i], numbers[i] = at, -1
+        if queues[i] >= 0:
+            numbers[i] = following[queues[i]]
+            following[queues[i]] += 1
+        at += sizes[i]
+        cursors[first] += 1
+
+
+# ---
+# Kernels that write records at new places, as they are or changed.
+#
+# A record's physicalOffset and preparedTransactionOffset become those of the new places; a
+# `__CRC32#` at its end is made anew, as it covers these fields
+# (CommitLog.DefaultAppendMessageCallback).
 
 # What differs from record to record: its new place, queueOffset and preparedTransactionOffset.
 To = namedtuple("To", "places queue_offsets prepared")
@@ -193,3 +275,86 @@ def rewrite(
         end = start + looked.sizes[i]
         if ends_in_crc(out, at, end):
             put_crc_property(out, start, end - CRC_PROPERTY_BYTES)
+
+
+# ---
+# Which records of a log an earlier store has too: the same bytes at the same physical offset.
+#
+# A master and the slave that took over from it share their log up to where the two logs part
+# (`reput compare`). What an earlier store has after the end of its own log, such as a stale tail,
+# does not count, as nothing of it is taken.
+
+Marks = npt.NDArray[np.bool_]
+
+
+class EarlierLog(NamedTuple):
+    """A log whose records are taken. end: of its records, a physical offset."""
+
+    storage: InputStorage
+    segments: tuple[Segment, ...]
+    end: int
+
+
+@kernel
+def _mark_alike(buf: Bytes, rows: Rows, other: Bytes, base: int, marks: Marks) -> None:
+    """Mark rows whose bytes are also in `other`, which begins at the place `base`."""
+    for i in range(len(rows)):
+        row = rows[i]
+        marks[i] |= same_bytes(buf, row.at, other, row.physicalOffset - base, row.size)
+
+
+class SharedRecords:
+    """Compares a walk's records with earlier logs; holds one open file, and a window of it."""
+
+    def __init__(self, logs: tuple[EarlierLog, ...]) -> None:
+        self._logs = logs
+        self._open: dict[str, Reader] = {}
+        self._buffer: Bytes = np.empty(0, np.uint8)
+
+    def of(self, window: Bytes, rows: Rows) -> Marks:
+        """For each row whether an earlier log has it too."""
+        marks = np.zeros(len(rows), np.bool_)
+        if not self._logs or not len(rows):
+            return marks
+        places = rows["physicalOffset"]
+        ends = places + rows["size"]
+        for log in self._logs:
+            for segment in log.segments:
+                if segment.end <= places[0] or ends[-1] <= segment.start:
+                    continue
+                within = (places >= segment.start) & (ends <= min(segment.end, log.end))
+                if np.count_nonzero(within):
+                    some = np.flatnonzero(within)
+                    first, stop = int(some[0]), int(some[-1]) + 1  # they are in order
+                    self._compare(log, segment, window, rows[first:stop], marks[first:stop])
+        return marks
+
+    def _compare(
+        self, log: EarlierLog, segment: Segment, window: Bytes, rows: Rows, marks: Marks
+    ) -> None:
+        base = int(rows["physicalOffset"][0])
+        if rows["bodyElided"][0]:  # it is the only row, and its body's CRC was compared
+            head, size = int(rows["bodyAt"][0]), int(rows["size"][0])
+            around = self._read(log, segment, base, head).copy()
+            rest = len(window) - head
+            around = np.concatenate((around, self._read(log, segment, base + size - rest, rest)))
+            marks[0] |= np.array_equal(around, window)
+            return
+        length = int(rows["physicalOffset"][-1] + rows["size"][-1]) - base
+        _mark_alike(window, rows, self._read(log, segment, base, length), base, marks)
+
+    def _read(self, log: EarlierLog, segment: Segment, at: int, length: int) -> Bytes:
+        reader = self._open.get(segment.path)
+        if reader is None:
+            self.close()
+            reader = self._open[segment.path] = log.storage.open(segment.path, segment.state)
+        if len(self._buffer) < length:
+            self._buffer = np.empty(length, np.uint8)
+        found = self._buffer[:length]
+        reader.read_into(at - segment.start, found)
+        return found
+
+    def close(self) -> None:
+        """Close the file that is open, if any."""
+        while self._open:
+            self._open.popitem()[1].close()

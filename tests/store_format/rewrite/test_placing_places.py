@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.convert.places import place
+from reput.store_format.rewrite.placing import place
 
 
 @pytest.mark.parametrize(

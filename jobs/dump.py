@@ -46,7 +46,7 @@ from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_sta
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
 
 PARTS = ("header", "entries", "slots")
 _LISTED = ("record", "entry", "slot", "row")  # kinds of items that --limit counts

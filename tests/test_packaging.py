@@ -36,8 +36,8 @@ EXCEPTIONS = {
     "store_format/files/s3.py": {"botocore"},
     "store_format/files/arrow.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
-    "store_format/storage/rocksdb.py": {"rocksdict"},
-    "store_format/storage/rocksdb_tables.py": {"rocksdict"},
+    "store_format/rocksdb/database.py": {"rocksdict"},
+    "store_format/rocksdb/database.py": {"rocksdict"},
     # what parses SQL92 expressions
     "store_format/filter/sql.py": {"lark"},
     "store_format/filter/sql.py": {"lark"},

@@ -14,7 +14,7 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import head_bytes
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.storage.rocksdb import RocksDBError
+from reput.store_format.rocksdb.database import RocksDBError
 
 _OPEN_QUEUES = 256  # queues that keep a file open
 

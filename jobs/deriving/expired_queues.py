@@ -16,8 +16,8 @@ from reput.store_format.derived.queue_files import BadQueue, QueueEntry, pre_bla
 from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 from reput.udfs.staging import Staging, queue_file_name
 
 Queue = tuple[str, int]

@@ -22,15 +22,14 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import CONFIG, CONFIG_DBS, STORE_DB
 from reput.store_format.notes import Notes
-from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.rocksdb.index import FAMILY
-from reput.store_format.storage.rocksdb import open_database
-from reput.store_format.storage.rocksdb_tables import (
+from reput.store_format.rocksdb.database import (
     DEFAULT,
     TableWriter,
     make_database,
+    open_database,
     table_options,
 )
+from reput.store_format.rocksdb.rows import FAMILY, config_rows
 
 _TABLES = {
     "topics.json": "topicConfigTable",

@@ -20,8 +20,8 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.databases import has_database, has_rows
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import STORE_DB
-from reput.store_format.rocksdb.index import RocksDBIndex
-from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.rocksdb.rows import RocksDBIndex
 from reput.udfs.table.compare_index import COMPARED, CompareIndexRows
 from reput.udfs.table.index_rows import index_cuts
 

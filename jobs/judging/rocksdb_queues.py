@@ -33,9 +33,8 @@ from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import parse_properties
 from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
-from reput.store_format.rocksdb.keys import MIN
-from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
+from reput.store_format.rocksdb.queues import MIN, RocksDBQueues, queues_folder
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")
 _CHUNK = 1 << 16  # entries compared at a time

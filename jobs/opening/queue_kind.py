@@ -7,9 +7,8 @@ from reput.store_format.derived.queues import FileQueues
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.release.settings import SettingError
+from reput.store_format.rocksdb.database import RocksDBError, require_library
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.rocksdb import RocksDBError
-from reput.store_format.storage.rocksdb_tables import require_library
 
 FILES, ROCKSDB = "files", "rocksdb"
 KINDS = (FILES, ROCKSDB)

@@ -22,7 +22,7 @@ from reput.store_format.files.protocol import (
     replace_small,
 )
 from reput.store_format.names import CONFIG
-from reput.store_format.storage.rocksdb import RocksDBError
+from reput.store_format.rocksdb.database import RocksDBError
 
 KINDS = (
     "topics.json", "subscriptionGroup.json", "topicQueueMapping.json", "messageRequestMode.json",

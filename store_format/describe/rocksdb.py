@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
-from reput.store_format.rocksdb.index import FAMILY as INDEX
-from reput.store_format.rocksdb.keys import (
+from reput.store_format.rocksdb.database import Database
+from reput.store_format.rocksdb.queues import (
     CHECKPOINT_KEY,
     ENTRIES,
     OFFSETS,
@@ -16,8 +16,8 @@ from reput.store_format.rocksdb.keys import (
     parse_offset_key,
     topic_of,
 )
-from reput.store_format.rocksdb.services import HALVES, TIMERS
-from reput.store_format.storage.rocksdb import Database
+from reput.store_format.rocksdb.rows import FAMILY as INDEX
+from reput.store_format.rocksdb.rows import HALVES, TIMERS
 
 Item = dict[str, Any]
 Describe = Callable[[bytes, bytes], Item | None]

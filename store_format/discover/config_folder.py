@@ -15,8 +15,8 @@ from reput.store_format.files.protocol import InputStorage
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
-from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.storage.rocksdb import RocksDBError, open_database
+from reput.store_format.rocksdb.database import RocksDBError, open_database
+from reput.store_format.rocksdb.rows import config_rows
 
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 

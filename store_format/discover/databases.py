@@ -4,8 +4,8 @@ from contextlib import closing
 
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.names import CONFIG, CONFIG_DBS, CURRENT, POP_DB, STORE_DB, holds_rows
-from reput.store_format.rocksdb.services import HALVES, TIMERS
-from reput.store_format.storage.rocksdb import RocksDBError, is_local, open_database
+from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
+from reput.store_format.rocksdb.rows import HALVES, TIMERS
 
 _POPPED = (
     "messages that pop consumers have not acknowledged, in RocksDB (popConsumerKVServiceEnable)"

@@ -33,7 +33,7 @@ from reput.store_format.fate.marks import (
     SCHEDULE,
     WHEEL,
 )
-from reput.store_format.rocksdb.services import Timers
+from reput.store_format.rocksdb.rows import Timers
 
 # For this long after a message was due its delivery may be on its way.
 _ON_ITS_WAY_MS = 10_000

@@ -23,7 +23,7 @@ from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gaps
 from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.rocksdb.services import HalfRows
+from reput.store_format.rocksdb.rows import HalfRows
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 _LEVELS_MOST = 1000  # queues of the schedule topic that are looked at: a store may be hostile

@@ -35,7 +35,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.message import parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
-from reput.store_format.rocksdb.services import HalfRows
+from reput.store_format.rocksdb.rows import HalfRows
 
 _NOWHERE = (1 << 63) - 1  # behind all places
 

@@ -38,7 +38,7 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_PREPARED,
     SYS_TRANSACTION_ROLLBACK,
 )
-from reput.store_format.rocksdb.services import HalfRows
+from reput.store_format.rocksdb.rows import HalfRows
 
 Numbers = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
-from reput.store_format.storage.rocksdb import RocksDBError
+from reput.store_format.rocksdb.database import RocksDBError
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes 32 for a unique key, whatever the request has
 LAST_TIME = (1 << 63) - 1

@@ -20,7 +20,7 @@ from reput.store_format.query.log_scan import scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.query.wanted_keys import WantedKeys
-from reput.store_format.storage.rocksdb import RocksDBError
+from reput.store_format.rocksdb.database import RocksDBError
 
 Places = npt.NDArray[np.int64]
 

@@ -13,8 +13,8 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.rocksdb.index import RocksDBIndex
-from reput.store_format.storage.rocksdb import RocksDBError
+from reput.store_format.rocksdb.database import RocksDBError
+from reput.store_format.rocksdb.rows import RocksDBIndex
 
 _LOOKED_AT = 256  # records after the end of derived files that are read one by one
 

@@ -20,9 +20,9 @@ from reput.store_format.names import INDEX, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.rocksdb.index import RocksDBIndex
+from reput.store_format.rocksdb.database import RocksDBError, open_database
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.store_format.storage.rocksdb import RocksDBError, open_database
+from reput.store_format.rocksdb.rows import RocksDBIndex
 
 NEWEST = RELEASES[-1]
 

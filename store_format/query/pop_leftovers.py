@@ -25,7 +25,7 @@ from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
-from reput.store_format.storage.rocksdb import RocksDBError, open_database
+from reput.store_format.rocksdb.database import RocksDBError, open_database
 
 _REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP

@@ -25,8 +25,8 @@ from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.keys import OFFSETS
-from reput.store_format.storage.rocksdb import RocksDBError, open_database
+from reput.store_format.rocksdb.database import RocksDBError, open_database
+from reput.store_format.rocksdb.queues import OFFSETS
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.damaged import DAMAGES, missing_table
@@ -278,7 +278,7 @@ NO_ROOM = """
 import errno, subprocess, sys, tempfile
 from reput.jobs.install import install_set
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
 
 store, output, full = sys.argv[1:]
 tempfile.tempdir, named = full, 0

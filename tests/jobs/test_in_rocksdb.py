@@ -13,7 +13,7 @@ from reput.jobs.repair import repair
 from reput.jobs.replicate import replicate
 from reput.jobs.verify import verify
 from reput.store_format.layouts import RECORD_AT
-from reput.store_format.rocksdb.keys import ENTRIES
+from reput.store_format.rocksdb.queues import ENTRIES
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.jobs.judging.rocksdb_index_rows import rows as index_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import rocksdict
 
-from reput.store_format.storage.rocksdb_tables import make_database, table_options
+from reput.store_format.rocksdb.database import make_database, table_options
 
 
 def rows_in(tables: dict[str, bytes], folder: Path) -> list[tuple[bytes, bytes]]:

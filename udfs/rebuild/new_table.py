@@ -4,7 +4,7 @@ import os
 from contextlib import ExitStack
 
 from reput.store_format.files.private import Scratch, scratch_folder
-from reput.store_format.storage.rocksdb_tables import TableWriter, table_options
+from reput.store_format.rocksdb.database import TableWriter, table_options
 from reput.udfs.staging import Staging, local_folder, table_file_name
 
 _COPIED_BYTES = 1 << 20

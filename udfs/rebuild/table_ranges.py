@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.rocksdb.keys import queue_key, queue_of_topic, topic_key
+from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
 from reput.udfs.rebuild.read_runs import Int64s, read_runs
 from reput.udfs.schemas import RUN, schema
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.files.protocol import InputStorage
-from reput.store_format.rocksdb.index import BEHIND_HOURS, FAMILY
-from reput.store_format.storage.rocksdb import Database, RocksDBError, open_database
+from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
+from reput.store_format.rocksdb.rows import BEHIND_HOURS, FAMILY
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging
 from reput.udfs.table.index_rows import merged_rows

@@ -23,7 +23,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROL
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
-from reput.store_format.rocksdb.index import HOUR, KEY, TAGS, UNIQUE
+from reput.store_format.rocksdb.rows import HOUR, KEY, TAGS, UNIQUE
 from reput.udfs.rebuild.new_table import NewTable
 from reput.udfs.schemas import ids_of, in_batches, schema
 from reput.udfs.staging import Staging, attempt_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.keys import ENTRIES, MIN, OFFSETS, parse_offset_key
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
+from reput.store_format.rocksdb.queues import ENTRIES, MIN, OFFSETS, parse_offset_key
 
 
 def rows(folder: Path) -> dict[str, dict[bytes, bytes]]:

@@ -16,7 +16,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import logs
 from tests.logs.encoder import Message as Written

@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.index import FAMILY
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
+from reput.store_format.rocksdb.rows import FAMILY
 
 Rows = dict[bytes, bytes]
 

@@ -14,7 +14,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
-from reput.store_format.rocksdb.index import FAMILY, LAST_OFFSET
+from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET
 from reput.udfs.table import index_rows
 from tests.in_process import Session
 from tests.jobs.judging.rocksdb_index_rows import Rows, rows

@@ -16,7 +16,8 @@ import reput
 from reput.jobs.check import check
 from reput.jobs.verify import verify
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
-from reput.store_format.rocksdb.keys import (
+from reput.store_format.rocksdb.database import RocksDBMissing
+from reput.store_format.rocksdb.queues import (
     CHECKPOINT_KEY,
     ENTRIES,
     MAX,
@@ -26,7 +27,6 @@ from reput.store_format.rocksdb.keys import (
     offset_key,
     queue_key,
 )
-from reput.store_format.storage.rocksdb import RocksDBMissing
 from tests.in_process import Session
 from tests.store_format.rocksdb.stores import quick, unpack
 

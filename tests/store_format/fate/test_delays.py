@@ -10,7 +10,7 @@ import pytest
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
 from reput.store_format.notes import Notes
-from reput.store_format.rocksdb.services import Timers
+from reput.store_format.rocksdb.rows import Timers
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF, T0, SmallLog
 

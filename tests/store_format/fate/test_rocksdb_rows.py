@@ -13,7 +13,7 @@ from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.rocksdb.services import HALVES, TIMERS, HalfRows
+from reput.store_format.rocksdb.rows import HALVES, TIMERS, HalfRows
 from tests.store_format.fate.logs import T0, SmallLog
 
 UNREAD = Read({1: 2}, None, 0, True)

@@ -6,7 +6,7 @@ import pytest
 
 from reput.store_format.fate.gather import op_offsets
 from reput.store_format.fate.transactions import Transaction, TransactionState, concerns, resolve
-from reput.store_format.rocksdb.services import HalfRows
+from reput.store_format.rocksdb.rows import HalfRows
 from tests.store_format.fate.logs import HALF, SmallLog
 
 CHECKS = "TRANSACTION_CHECK_TIMES"

@@ -11,7 +11,8 @@ import pytest
 
 from reput.store_format import layouts
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.keys import (
+from reput.store_format.rocksdb.database import open_database
+from reput.store_format.rocksdb.queues import (
     CHECKPOINT_KEY,
     MAX,
     QueueOffset,
@@ -22,7 +23,6 @@ from reput.store_format.rocksdb.keys import (
     queue_key,
     topic_of,
 )
-from reput.store_format.storage.rocksdb import open_database
 from tests.format_pages import FIELD_ROW, fields, text_of
 from tests.store_format.fate.stores import IN_ROCKSDB
 from tests.store_format.fate.stores import unpack as unpack_fates

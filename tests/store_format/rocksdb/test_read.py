@@ -21,7 +21,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
 from tests.store_format.rocksdb.damaged import other_comparator
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
 

@@ -8,7 +8,7 @@ import pytest
 
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
-from reput.store_format.rocksdb.keys import queue_key
+from reput.store_format.rocksdb.queues import queue_key
 from reput.udfs.rebuild.table_ranges import (
     COUNTED,
     SHARED,

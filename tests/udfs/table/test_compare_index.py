@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
+from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.udfs.staging import Staging
 from reput.udfs.table.compare_index import COMPARED, CompareIndexRows
 from reput.udfs.table.index_rows import ROW

@@ -8,8 +8,8 @@ import pytest
 import rocksdict
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.config import config_rows
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
+from reput.store_format.rocksdb.rows import config_rows
 
 Rows = dict[bytes, bytes]
 

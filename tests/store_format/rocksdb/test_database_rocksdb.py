@@ -11,7 +11,7 @@ import rocksdict
 
 from reput.store_format.files.adapters import ReadBy
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.storage.rocksdb import (
+from reput.store_format.rocksdb.database import (
     Database,
     RocksDBError,
     RocksDBMissing,

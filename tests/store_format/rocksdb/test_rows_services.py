@@ -9,9 +9,10 @@ import pytest
 import rocksdict
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.index import LAST_OFFSET
-from reput.store_format.rocksdb.services import (
+from reput.store_format.rocksdb.database import Database, open_database
+from reput.store_format.rocksdb.rows import (
     HALVES,
+    LAST_OFFSET,
     READ_POSITION,
     READ_TIME,
     TIMERS,
@@ -20,7 +21,6 @@ from reput.store_format.rocksdb.services import (
     read_half_rows,
     read_timers,
 )
-from reput.store_format.storage.rocksdb import Database, open_database
 
 Rows = dict[str, dict[bytes, bytes]]
 

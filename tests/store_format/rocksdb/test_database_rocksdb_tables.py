@@ -6,7 +6,7 @@ import pytest
 import rocksdict
 
 from reput.store_format.faults import StoreError
-from reput.store_format.storage.rocksdb_tables import TableWriter, make_database, table_options
+from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 
 
 def table(path: Path, rows: dict[bytes, bytes], compressed: bool = True) -> str:

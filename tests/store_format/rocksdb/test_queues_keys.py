@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.rocksdb.keys import (
+from reput.store_format.rocksdb.queues import (
     CHECKPOINT_KEY,
     MAX,
     MIN,

@@ -9,8 +9,8 @@ import pytest
 import rocksdict
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.index import HOUR, RocksDBIndex
-from reput.store_format.storage.rocksdb import open_database
+from reput.store_format.rocksdb.database import open_database
+from reput.store_format.rocksdb.rows import HOUR, RocksDBIndex
 
 T0 = 472_222 * HOUR  # an hour's beginning
 

@@ -19,18 +19,19 @@ from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.jobs.console.voice import CSV, add_output, csv_text
 from reput.store_format.derived.queue_files import entry_bytes
-from reput.store_format.describe.file_kinds import (
+from reput.store_format.describe.files import (
     FileKind,
+    IndexFileView,
     describe_checkpoint,
     describe_queue,
     describe_small,
+    describe_tiered_index,
     first_offset,
+    index_sizes,
     kind_of,
 )
-from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
-from reput.store_format.describe.tiered_index import describe_tiered_index
 from reput.store_format.discover.databases import has_database
 from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.discover.store import discover

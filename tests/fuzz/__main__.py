@@ -27,8 +27,7 @@ import reput.store_format.dispatch.scan
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
     import reput.broker.remoting.frames
-    import reput.store_format.describe.file_kinds
-    import reput.store_format.describe.index
+    import reput.store_format.describe.files
     import tests.reference
 
 from tests.fuzz.targets import TARGETS, seeds

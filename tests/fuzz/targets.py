@@ -16,8 +16,12 @@ import numpy as np
 
 from reput.broker.remoting.command import BadFrame, Command, Serialization
 from reput.broker.remoting.frames import Frames, frame
-from reput.store_format.describe.file_kinds import describe_checkpoint, describe_queue
-from reput.store_format.describe.index import IndexFileView, index_sizes
+from reput.store_format.describe.files import (
+    IndexFileView,
+    describe_checkpoint,
+    describe_queue,
+    index_sizes,
+)
 from reput.store_format.dispatch.dispatch import unpacked
 from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Stretch, scan, scan_rules
 from reput.store_format.faults import DamageFound, Fault

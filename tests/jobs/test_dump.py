@@ -18,7 +18,7 @@ from reput.jobs.console.options import USAGE
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.describe import log as describe_log
-from reput.store_format.describe.file_kinds import FileKind
+from reput.store_format.describe.files import FileKind
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores
@@ -318,7 +318,7 @@ def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
 def test_unused_entries_are_counted_over_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reput.store_format.describe.file_kinds._WINDOW_ENTRIES", 2)
+    monkeypatch.setattr("reput.store_format.describe.files._WINDOW_ENTRIES", 2)
     data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
     found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
     unused = [(item["position"], item["entries"]) for item in of_kind(found, "unused")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.describe.index import IndexFileView, IndexSizes, index_sizes
+from reput.store_format.describe.files import IndexFileView, IndexSizes, index_sizes
 
 SLOTS, ENTRIES = 3, 6
 # hashes of entries 1 to 4: slots 1, 2, 1, 1; so entry 3 follows 1, and 4 follows 3

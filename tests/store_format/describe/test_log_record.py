@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.describe.record import (
+from reput.store_format.describe.log import (
     describe_body,
     describe_properties,
     describe_record,

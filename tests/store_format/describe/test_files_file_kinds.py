@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.describe.file_kinds import (
+from reput.store_format.describe.files import (
     FileKind,
     describe_checkpoint,
     describe_queue,

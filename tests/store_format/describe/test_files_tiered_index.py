@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.describe.tiered_index import describe_tiered_index
+from reput.store_format.describe.files import describe_tiered_index
 
 WRITTEN, COMPACTED = 0xBCC50289, 0xBCC50285  # docs/formats/tiered.md
 ITEMS = [(14, 1, 0, 200, 90, -66), (15, 1, 2, 100, 80, 0), (8, 2, 0, 300, 70, 5)]

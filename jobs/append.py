@@ -37,8 +37,7 @@ from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
-from reput.store_format.discover.phrases import RELEASE
-from reput.store_format.discover.store import NEW_STORE
+from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for

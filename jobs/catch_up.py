@@ -24,7 +24,7 @@ from reput.store_format.release.settings import SettingError
 if TYPE_CHECKING:
     from reput.jobs.in_place.catch_up_report import CaughtUp
     from reput.jobs.opening.held_store import HeldStore
-    from reput.store_format.discover.store_at import StoreAt
+    from reput.store_format.discover.store import StoreAt
     from reput.store_format.files.protocol import Storage
 
 _HELP = """\
@@ -66,7 +66,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
     started = time.monotonic()
     shown = progress or Progress()
     if output is not None:
-        from reput.store_format.discover.store_at import store_at
+        from reput.store_format.discover.store import store_at
         from reput.store_format.files.by_url import storage_for
 
         write = output_storage or storage_for(output)

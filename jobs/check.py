@@ -63,7 +63,7 @@ def check(  # noqa: PLR0913 (a user's options)
     """
     from reput.jobs.judging.check_store import check_store_of
     from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
 
     return check_store_of(
         find_store(

@@ -65,7 +65,7 @@ def compare(  # noqa: PLR0913 (a user's options)
     Raises StoreError if a store has no log, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.comparing.compare_stores import compare_stores
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
 
     stores = [store_at(path, rocketmq, settings, storage) for path in (store, *others)]
     return compare_stores(engine, stores, progress or Progress(), staging_folder, storage, messages)
@@ -119,7 +119,7 @@ def _messages_file(arguments: argparse.Namespace, settings: Mapping[str, str]) -
     if file is None:
         return None
     from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
 
     stores = [store_at(path, settings=settings) for path in arguments.others]
     inputs = [each for at in stores for each in inputs_of(at.storage, at.path, settings)]

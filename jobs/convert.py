@@ -91,7 +91,7 @@ def convert(  # noqa: PLR0913 (a user's options)
     from reput.jobs.converting.wanted_changes import wanted_changes
     from reput.jobs.outputs.sets import CONVERTED
     from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
     from reput.store_format.release.profiles import profile
     from reput.store_format.release.setting_table import SettingError
 

@@ -92,7 +92,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     from reput.broker.services.due_messages import Until, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.jobs.opening.open_writer import local_store_at
-    from reput.store_format.discover.databases import has_rows
+    from reput.store_format.discover.config import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.fate_rows import gathered_delays
     from reput.store_format.names import STORE_DB

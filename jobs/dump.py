@@ -32,10 +32,9 @@ from reput.store_format.describe.files import (
 )
 from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
-from reput.store_format.discover.databases import has_database
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.config import has_database
+from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for

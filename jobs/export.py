@@ -106,7 +106,7 @@ def export(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.sets import EXPORTED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
     from reput.store_format.release.settings import SettingError
 
     if format not in _FORMATS:
@@ -167,7 +167,7 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
     from reput.store_format.files.by_url import storage_for
 
     if is_delta(to):

@@ -35,7 +35,7 @@ from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.derived.queues import FileQueues
-from reput.store_format.discover.config_folder import batch_topics
+from reput.store_format.discover.config import batch_topics
 from reput.store_format.dispatch.scan import End, scan, scan_rules
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, FixedFiles

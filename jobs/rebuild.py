@@ -84,7 +84,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     )
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
     from reput.store_format.release.settings import SettingError
 
     if assume_names and on_damage != SALVAGE:

@@ -82,7 +82,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.jobs.salvaging.restoration import restorations, restored
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
     from reput.store_format.log.groups import refuse_heads
 
     found = find_store(
@@ -142,7 +142,7 @@ def _derive(
     from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
-    from reput.store_format.discover.store_at import StoreAt
+    from reput.store_format.discover.store import StoreAt
 
     derived = staging.path("derived")
     known = found.plan.discovered.settings  # the copy has only a log, which does not show them

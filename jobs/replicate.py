@@ -81,7 +81,7 @@ def replicate(  # noqa: PLR0913 (a user's options)
     from reput.jobs.replicating.from_folder import How
     from reput.jobs.replicating.replicate_store import from_store
     from reput.jobs.replicating.source import wanted_up_to
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import store_at
 
     started = time.monotonic()
     how = How(

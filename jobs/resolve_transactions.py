@@ -103,7 +103,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     from reput.broker.services.resolve import plan_resolution, resolve_planned
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.jobs.opening.open_writer import local_store_at
-    from reput.store_format.discover.databases import config_in_rocksdb
+    from reput.store_format.discover.config import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.fate_rows import gathered_transactions
     from reput.store_format.release.settings import writer_settings_from

@@ -70,8 +70,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.staging_folder import Temporary
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.log_read import read_log
-    from reput.store_format.discover.store import discover
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import discover, store_at
     from reput.store_format.files.by_url import storage_for
     from reput.store_format.files.queue_logs import QueueLog
 

@@ -2,7 +2,7 @@
 (ConsumerOffsetManager). The store itself is never written to.
 """
 
-from reput.store_format.discover.config_folder import Offsets
+from reput.store_format.discover.config import Offsets
 
 MOST_QUEUES = 200_000  # queues that clients may add, of all groups; a broker has no limit
 

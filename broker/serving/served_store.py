@@ -8,7 +8,7 @@ from reput.broker.serving.queue import ServedQueue
 from reput.broker.serving.topics import Topic, queue_folders, served_topics
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.config import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import head_bytes

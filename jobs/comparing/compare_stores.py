@@ -15,7 +15,7 @@ from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.groups import BadEpochs, Epoch, consistent_point, read_epochs

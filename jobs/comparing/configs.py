@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reput.jobs.comparing.side import Side
-from reput.store_format.discover.config_folder import (
+from reput.store_format.discover.config import (
     Offsets,
     config_table,
     configured_topics,

@@ -16,7 +16,7 @@ from reput.jobs.judging.verify_report import Report
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.opened_log import discover_for_reading
 from reput.store_format.derived.queue_files import decode_entries
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.files.queue_logs import CompactedLog, QueueLog, TieredLog

@@ -11,7 +11,7 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.opened_log import discover_for_reading, end_of_log, parts_log
 from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import SALVAGE
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import NO_CHECKS

@@ -37,8 +37,7 @@ def check_discovery(
     `discover`.
     """
     from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
-    from reput.store_format.discover.store import discover
-    from reput.store_format.discover.store_at import store_at
+    from reput.store_format.discover.store import discover, store_at
 
     at = store_at(store, rocketmq, settings)
     if compared is None:

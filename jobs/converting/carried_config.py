@@ -11,12 +11,12 @@ from typing import Any
 from reput.jobs.converting.ordered_records import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config_files import KINDS, POSITIONS
-from reput.store_format.discover.config_folder import (
+from reput.store_format.discover.config import (
     batch_topics_of,
+    config_in_rocksdb,
     config_table,
     consumer_offsets,
 )
-from reput.store_format.discover.databases import config_in_rocksdb
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id

@@ -39,8 +39,8 @@ from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
-from reput.store_format.discover.config_folder import configured_topics
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.protocol import Storage

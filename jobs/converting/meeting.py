@@ -6,7 +6,7 @@ from dataclasses import replace
 from reput.jobs.converting.carried_config import SCHEDULE
 from reput.jobs.converting.measured_log import QueueKey
 from reput.jobs.converting.ordered_records import Source
-from reput.store_format.discover.config_folder import queues_of
+from reput.store_format.discover.config import queues_of
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 from reput.store_format.rewrite.selection import WAIT

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reput.jobs.converting.measured_log import QueueKey
 from reput.jobs.converting.ordered_records import Source
-from reput.store_format.discover.config_folder import Offsets, consumer_offsets
+from reput.store_format.discover.config import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
 from reput.store_format.rewrite.placing import EarlierLog
 

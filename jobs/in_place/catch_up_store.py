@@ -13,7 +13,7 @@ from reput.jobs.opening.change_refusals import refuse_second_name, refuse_shared
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.config import configured_topics
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.protocol import Files

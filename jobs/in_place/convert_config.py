@@ -14,8 +14,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from reput.broker.change.install import Apart, SetFile
-from reput.store_format.discover.config_folder import config_table
-from reput.store_format.discover.databases import config_in_rocksdb, has_rows
+from reput.store_format.discover.config import config_in_rocksdb, config_table, has_rows
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import FixedFiles
 from reput.store_format.files.local import LocalStorage

@@ -22,8 +22,7 @@ from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.count_text import counted
-from reput.store_format.discover.store import Discovered, discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage

@@ -13,8 +13,7 @@ from reput.jobs.in_place.catch_up_store import catch_up_in_place
 from reput.jobs.opening.change_refusals import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import ANY_TIME, FileState, listed
 from reput.store_format.log.segments import Segment, commit_log_folders

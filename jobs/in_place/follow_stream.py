@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders

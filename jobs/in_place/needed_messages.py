@@ -11,9 +11,8 @@ import numpy as np
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config_folder import consumer_offsets
-from reput.store_format.discover.databases import has_rows
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.config import consumer_offsets, has_rows
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, POP_DB, RETRY_PREFIX
 from reput.store_format.notes import Notes, Progress

@@ -15,7 +15,7 @@ from reput.jobs.opening.change_refusals import (
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
 from reput.jobs.spark.signals import Stopped, StopSignals
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError

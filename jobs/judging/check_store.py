@@ -14,9 +14,8 @@ from reput.jobs.outputs.staging_folder import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
-from reput.store_format.discover.clues import clues_of
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.release import clues_of
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.protocol import Storage
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
 from reput.store_format.rocksdb.queues import queues_folder

@@ -17,7 +17,7 @@ from reput.jobs.outputs.count_text import counted
 from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.discover.databases import has_database, has_rows
+from reput.store_format.discover.config import has_database, has_rows
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import STORE_DB
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database

@@ -37,7 +37,7 @@ from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_reader import IndexHeader, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, layout_of
-from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.config import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, read_part
 from reput.store_format.names import (
     ABORT,

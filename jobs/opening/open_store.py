@@ -261,7 +261,7 @@ class Store:
         several of these. The log is read once; damage is skipped, with a note.
         """
         from reput.jobs.opening.records_behind_damage import live_behind
-        from reput.store_format.discover.config_folder import batch_topics
+        from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
 
         notes, opened = self._new_notes(), self._opened
@@ -300,7 +300,7 @@ class Store:
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""
-        from reput.store_format.discover.config_folder import configured_topics
+        from reput.store_format.discover.config import configured_topics
 
         notes = Notes()
         configured = configured_topics(self._opened.storage, self._opened.path, notes) or {}

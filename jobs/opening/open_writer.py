@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.discover.config_folder import batch_topics
-from reput.store_format.discover.file_sizes import SIZES
-from reput.store_format.discover.store import Discovered, discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.config import batch_topics
+from reput.store_format.discover.sizes import SIZES
+from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage

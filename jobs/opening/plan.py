@@ -3,11 +3,9 @@
 from dataclasses import dataclass, field
 
 from reput.jobs.opening.live_end import log_end_now, states_now
-from reput.store_format.discover.committed_index import committed
-from reput.store_format.discover.config_folder import topic_attributes
-from reput.store_format.discover.databases import not_derived
-from reput.store_format.discover.store import Discovered
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.committed import committed
+from reput.store_format.discover.config import not_derived, topic_attributes
+from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.files.queue_logs import COMPACTED

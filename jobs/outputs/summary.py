@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.outputs.count_text import counted
-from reput.store_format.discover.phrases import ERAS, discovered_lines
+from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX, STORE_DB
 

@@ -13,7 +13,7 @@ from reput.jobs.outputs.summary import range_text
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time
 from reput.jobs.page.store_facts import Facts
-from reput.store_format.discover.phrases import discovered_lines, size_text
+from reput.store_format.discover.store import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"

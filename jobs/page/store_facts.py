@@ -25,9 +25,8 @@ from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, index_stats
-from reput.store_format.discover.config_folder import batch_topics
-from reput.store_format.discover.store import Discovered, discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.config import batch_topics
+from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage

@@ -18,8 +18,7 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import Discovered, discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage

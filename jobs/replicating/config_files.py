@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.jobs.in_place.convert_config import config_as_json
-from reput.store_format.discover.databases import config_in_rocksdb
+from reput.store_format.discover.config import config_in_rocksdb
 from reput.store_format.files.protocol import (
     Files,
     InputStorage,

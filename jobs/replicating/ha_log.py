@@ -10,8 +10,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import refuse_heads
 from reput.store_format.log.rules import Checks

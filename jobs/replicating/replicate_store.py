@@ -16,8 +16,7 @@ from reput.jobs.replicating.from_master import Master, WireReplication
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.source import ALL_WANTED, LogLimit, SourceLog, pieces
 from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.files.local import LocalStorage

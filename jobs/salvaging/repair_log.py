@@ -12,7 +12,7 @@ from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
 from reput.store_format.damage.repair import LostPositions
 from reput.store_format.damage.resync import Prover
-from reput.store_format.discover.databases import has_database
+from reput.store_format.discover.config import has_database
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import StagingStorage
 from reput.store_format.names import COMMIT_LOG, segment_name

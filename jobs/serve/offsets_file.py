@@ -11,7 +11,7 @@ from reput.broker.pop.kept import popped_rows, restore
 from reput.broker.serving.broker import Broker
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, WholeFile
-from reput.store_format.discover.config_folder import Offsets, offsets_of_table
+from reput.store_format.discover.config import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes

@@ -13,7 +13,7 @@ from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
-from reput.store_format.discover.config_folder import consumer_offsets, subscription_groups
+from reput.store_format.discover.config import consumer_offsets, subscription_groups
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage

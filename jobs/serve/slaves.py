@@ -28,7 +28,7 @@ def serve_slaves(
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.ha_log import StoreLog
     from reput.jobs.replicating.ha_master import HaMaster
-    from reput.store_format.discover.store_at import StoreAt
+    from reput.store_format.discover.store import StoreAt
     from reput.store_format.files.by_url import storage_for
 
     if arguments.at is not None:

@@ -7,7 +7,7 @@ used up to the least of their ends; from there on the log is walked.
 
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, is_pre_blank, queue_folder
-from reput.store_format.discover.config_folder import queues_of
+from reput.store_format.discover.config import queues_of
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import listed
 from reput.store_format.log.reader import LogReader

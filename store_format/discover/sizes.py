@@ -4,27 +4,358 @@ A reader takes what most files show. A writer never continues a file with anothe
 files are looked at, and must agree.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import fields, replace
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice, pairwise
+from typing import NamedTuple
 
-from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.discover.file_sizes import (
-    BATCH_QUEUE,
-    QUEUE,
-    SEGMENT,
-    SIZES,
-    FileSizes,
-    IndexShown,
-    NamedFile,
-    rounded,
-)
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
+import numpy as np
+
+from reput.store_format.derived.index_reader import decode_header, file_bytes
+from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.files.adapters import FilesRead
-from reput.store_format.files.protocol import Files, InputStorage
+from reput.store_format.files.protocol import (
+    Bytes,
+    Files,
+    InputStorage,
+    Listed,
+    is_back_to_back,
+    listed,
+)
+from reput.store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+)
 from reput.store_format.log.groups import log_folders
-from reput.store_format.names import COMMIT_LOG, INDEX
-from reput.store_format.release.settings import Settings, WriterSettings, settings_from
+from reput.store_format.log.segments import Segment
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    is_queue_folder,
+    parse_index_name,
+    segment_start,
+)
+from reput.store_format.release.settings import (
+    SettingError,
+    Settings,
+    WriterSettings,
+    settings_from,
+)
+
+# ---
+# Finds the numbers of slots and entries of a store's index files from the files' own content.
+#
+# A file's length alone is not enough: many pairs of the two give the same length. A full file's
+# header has the number of entries; any other file is searched for its first entry.
+
+SLOTS, ENTRIES = "maxHashSlotNum", "maxIndexNum"
+
+Read = Callable[[int, Bytes], None]  # fill a buffer from a place in a file
+_WINDOW_ENTRIES = 1 << 20
+
+
+class SizeDisagrees(SettingError):
+    """A file of the store has another size than a setting says; nothing was changed."""
+
+
+class SeenFile(NamedTuple):
+    """A file: its path below the store, its length in bytes, and how it is read."""
+
+    path: str
+    length: int
+    read: Read
+
+
+class SeenIndex(NamedTuple):
+    """An index file, with fields of its header."""
+
+    file: SeenFile
+    begin: int  # beginPhyOffset
+    end: int  # endPhyOffset
+    next_entry: int  # indexCount
+
+
+def seen_index(file: SeenFile) -> SeenIndex:
+    raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
+    file.read(0, raw)
+    head = decode_header(raw)
+    return SeenIndex(file, head.begin_offset, head.end_offset, head.next_entry)
+
+
+def _has_entries(seen: SeenIndex) -> bool:
+    return seen.next_entry > 1
+
+
+def pair_of(
+    seen: Sequence[SeenIndex], given: Mapping[str, int], otherwise: Mapping[str, int]
+) -> tuple[int, int] | None:
+    """(slots, entries) that a file's content shows, None where none does."""
+    wanted = given.get(ENTRIES, otherwise[ENTRIES])
+    usual_slots = given.get(SLOTS, otherwise[SLOTS])
+    with_entries = [each for each in seen if _has_entries(each)]
+    for each in with_entries:  # try the default or given numbers, and a full file's
+        for entries in (wanted, each.next_entry, _entries(each.file.length, usual_slots)):
+            slots = _slots(each.file.length, entries)
+            if slots is not None and _fits(each, slots):
+                return slots, entries
+    for each in with_entries:
+        for entries in _places(each):
+            slots = _slots(each.file.length, entries)
+            if slots is not None and _fits(each, slots):
+                return slots, entries
+    return None
+
+
+def _slots(length: int, entries: int) -> int | None:
+    """How many slots leave room for `entries` entries; None where no number does."""
+    rest = length - INDEX_HEADER_BYTES - entries * INDEX_ENTRY_BYTES
+    return (
+        rest // INDEX_SLOT_BYTES
+        if entries > 0 and rest > 0 and rest % INDEX_SLOT_BYTES == 0
+        else None
+    )
+
+
+def _entries(length: int, slots: int) -> int:
+    """How many whole entries follow `slots` slots."""
+    return (length - INDEX_HEADER_BYTES - slots * INDEX_SLOT_BYTES) // INDEX_ENTRY_BYTES
+
+
+def _places(seen: SeenIndex) -> Iterator[int]:
+    """Possible numbers of entries, one for each row in the file that may be the first entry.
+
+    The entries go up to the file's end, so each starts a multiple of its size before the end.
+    """
+    length = seen.file.length
+    whole = (length - INDEX_HEADER_BYTES) // INDEX_ENTRY_BYTES
+    for left in range(whole, 0, -_WINDOW_ENTRIES):
+        many = min(left, _WINDOW_ENTRIES)
+        buffer = np.empty(many * INDEX_ENTRY_BYTES, np.uint8)
+        seen.file.read(length - left * INDEX_ENTRY_BYTES, buffer)
+        rows = np.frombuffer(buffer, INDEX_ENTRY)
+        starts = (rows["physicalOffset"] == seen.begin) & (rows["previous"] == 0)
+        for row in np.flatnonzero(starts & (rows["keyHash"] > 0)):
+            yield left - int(row) + 1  # entry 0 is before it, and never used
+
+
+def _fits(seen: SeenIndex, slots: int) -> bool:
+    """Whether the first and last entry are in their places if the file has `slots` slots, and a
+    slot has the last entry's number.
+
+    The last entry's physicalOffset may be one less than the header's endPhyOffset, where reput's
+    writer has left its mark (writer/index_folder).
+    """
+    at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
+    last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES
+    if last + INDEX_ENTRY_BYTES > seen.file.length:
+        return False
+    rows = [_entry(seen.file, at + INDEX_ENTRY_BYTES), _entry(seen.file, last)]
+    slot = np.empty(INDEX_SLOT_BYTES, np.uint8)
+    if min(int(row["keyHash"]) for row in rows) < 0:
+        return False
+    seen.file.read(INDEX_HEADER_BYTES + int(rows[1]["keyHash"]) % slots * INDEX_SLOT_BYTES, slot)
+    return (
+        int(rows[0]["physicalOffset"]) == seen.begin
+        and int(rows[1]["physicalOffset"]) in (seen.end, seen.end - 1)
+        and int.from_bytes(slot.tobytes(), "big") == seen.next_entry - 1
+    )
+
+
+def _entry(file: SeenFile, at: int) -> np.void:
+    raw = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+    file.read(at, raw)
+    entry: np.void = np.frombuffer(raw, INDEX_ENTRY, 1)[0]
+    return entry
+
+
+# ---
+# The sizes that a store's files show: of segments, queue files and index files.
+#
+# The most common size is taken, so that one damaged file changes nothing: it differs from the
+# others and is found as damage later. The names of files count too: a file's name is the offset
+# where it begins, so that two neighbours show the size of the first one, whatever is left of it.
+
+SEGMENT = "mappedFileSizeCommitLog"
+QUEUE = "mappedFileSizeConsumeQueue"
+BATCH_QUEUE = "mapperFileSizeBatchConsumeQueue"
+SIZES = (SEGMENT, QUEUE, BATCH_QUEUE, SLOTS, ENTRIES)
+
+FILE_BYTES_MOST = 0x7FFFFFFF  # a MappedFile's size is a Java int
+SEGMENT_BYTES_LEAST = 128
+_WHOLE = 1024  # a lone file that is no whole number of KiB may be a part of a file
+_QUEUES_MOST, _FILES_MOST, _TOPICS_LISTED, _SEARCHED_MOST = 32, 512, 256, 4
+
+
+def rounded(name: str, size: int) -> int:
+    """The size that a broker makes of a configured size."""
+    return segment_bytes(size, False) if name == QUEUE else size
+
+
+class NamedFile(NamedTuple):
+    """A file: the offset in its name, its length in bytes, its path."""
+
+    start: int
+    length: int
+    path: str = ""
+
+
+class Size(NamedTuple):
+    """A size that files show. files: how many have this length; lengths: all lengths."""
+
+    value: int
+    files: int
+    lengths: frozenset[int]
+
+
+class IndexShown(NamedTuple):
+    """What index files show. pair: (slots, entries), None where no entry shows them; end: the
+    greatest endPhyOffset; odd: (name, length) of a file that is not as long as most; has_entries:
+    whether a searched file has any.
+    """
+
+    pair: tuple[int, int] | None
+    end: int
+    length: int
+    odd: tuple[str, int] | None
+    has_entries: bool
+
+
+class FileSizes:
+    """A store's files, and the sizes that they show. Files are read when a size is asked for."""
+
+    def __init__(
+        self, storage: InputStorage, folders: Iterable[str], derived: tuple[InputStorage, str]
+    ) -> None:
+        """folders: of segments; derived: where queues and index are."""
+        self._storage, self._folders, (self._there, self.derived) = storage, folders, derived
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The segments as they are, in order; files that are no segments are left out."""
+        found = {}
+        for folder in self._folders:
+            for name, state in listed(self._storage, folder):
+                start = segment_start(name)
+                if start is not None and state is not None and state.size:
+                    found[start] = Segment(f"{folder}/{name}", start, state)
+        return [found[start] for start in sorted(found)]
+
+    def segment(self) -> Size | None:
+        """The segments' size; None where they show none, or where each has its own."""
+        if is_back_to_back(self._storage):
+            return None
+        return segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
+
+    def queue(self, batch: bool) -> Size | None:
+        """The size of queue files, by the first queues (_QUEUES_MOST, or _FILES_MOST files)."""
+        queues, files = [], 0
+        for queue in islice(self.queues(batch, _TOPICS_LISTED), _QUEUES_MOST):
+            queues.append(queue[:_FILES_MOST])
+            files += len(queue)
+            if files >= _FILES_MOST:
+                break
+        return queue_size(queues, batch)
+
+    def queues(self, batch: bool, topics: int | None = None) -> Iterator[list[NamedFile]]:
+        """The files of each queue; topics: only of this many topics."""
+        root = f"{self.derived}/{BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE}"
+        for topic, state in listed(self._there, root)[:topics]:
+            if state is not None:
+                continue
+            for queue, other in listed(self._there, f"{root}/{topic}"):
+                if other is None and is_queue_folder(queue):
+                    yield [
+                        NamedFile(start, file.size, f"{root}/{topic}/{queue}/{name}")
+                        for name, file in listed(self._there, f"{root}/{topic}/{queue}")
+                        if (start := segment_start(name)) is not None and file is not None
+                    ]
+
+    def index(
+        self, usual: Mapping[str, int], given: Mapping[str, int], every: bool = False
+    ) -> IndexShown | None:
+        """What the index files show; None where there is none with a header.
+
+        usual: RocketMQ's defaults. At most four files are searched, the newest first. every: all
+        files are searched, and a file that is only a header counts too.
+        """
+        least = INDEX_HEADER_BYTES if every else INDEX_HEADER_BYTES + 1
+        files = [
+            (each.name, each.state.size)
+            for each in listed(self._there, f"{self.derived}/{INDEX}")
+            if each.state and _is_index(each) and each.state.size >= INDEX_HEADER_BYTES
+        ]
+        lengths = Counter(size for _, size in files if least <= size <= FILE_BYTES_MOST)
+        if not lengths:
+            return None
+        length = max((count, size) for size, count in lengths.items())[1]
+        pair, end, searched = None, -1, 0
+        for name in (name for name, size in reversed(files) if size == length):
+            if pair is not None or (searched == _SEARCHED_MOST and not every):
+                break
+            with closing(self._there.open(f"{self.derived}/{INDEX}/{name}")) as reader:
+                seen = seen_index(SeenFile(f"{INDEX}/{name}", length, reader.read_into))
+                pair, end = pair_of([seen], given, usual), max(end, seen.end)
+                searched += seen.next_entry > 1
+        odd = next((each for each in files if each[1] != length), None)
+        return IndexShown(pair, end, length, odd, searched > 0)
+
+
+def segment_size(segments: Sequence[NamedFile]) -> Size | None:
+    """The size of a log's segments; None where there is none that could be trusted.
+
+    A lone segment that is no whole number of KiB, or whose name is no multiple of its length, shows
+    nothing: it may be a part of a segment that was copied.
+    """
+    there = sorted(each for each in segments if each.length)
+    votes = Counter(each.length for each in there)
+    votes.update(after.start - before.start for before, after in pairwise(there))
+    size = _most(votes, SEGMENT_BYTES_LEAST)
+    if size is None or any(each.start % size for each in there if each.length == size):
+        return None
+    if len(there) == 1 and size % _WHOLE:
+        return None
+    return _size(size, there)
+
+
+def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
+    """The size of queue files. queues: the files of each queue."""
+    unit = entry_bytes(batch)
+    votes: Counter[int] = Counter()
+    there: list[NamedFile] = []
+    for files in queues:
+        found = sorted(each for each in files if each.length)
+        there += found
+        votes.update(each.length for each in found if not each.start % each.length)
+        votes.update(b.start - a.start for a, b in pairwise(found) if a.length == b.start - a.start)
+    whole = Counter({length: count for length, count in votes.items() if not length % unit})
+    size = _most(whole, unit)
+    return None if size is None else _size(size, there)
+
+
+def _most(votes: Counter[int], least: int) -> int | None:
+    """The size with most votes, of several the largest."""
+    able = [(count, size) for size, count in votes.items() if least <= size <= FILE_BYTES_MOST]
+    return max(able)[1] if able else None
+
+
+def _size(size: int, there: Sequence[NamedFile]) -> Size:
+    lengths = [each.length for each in there]
+    return Size(size, lengths.count(size), frozenset(lengths))
+
+
+def _is_index(about: Listed) -> bool:
+    try:
+        parse_index_name(about.name)
+    except ValueError:
+        return False
+    return True
 
 
 def agreed_pair(

@@ -9,23 +9,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.discover.broker_conf import FoundConf, found_conf
-from reput.store_format.discover.clues import Clues, clues_of
-from reput.store_format.discover.file_sizes import (
+from reput.store_format.discover.config import FoundConf, found_conf
+from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
+from reput.store_format.discover.sizes import (
     BATCH_QUEUE,
+    ENTRIES,
     QUEUE,
     SEGMENT,
     SIZES,
+    SLOTS,
     FileSizes,
+    SizeDisagrees,
+    agreed_pair,
     rounded,
 )
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
-from reput.store_format.discover.phrases import ERAS, RELEASE, setting_text
-from reput.store_format.discover.plain_log import looked_at, open_all
-from reput.store_format.discover.sizes import agreed_pair
-from reput.store_format.discover.store_at import StoreAt
-from reput.store_format.discover.which_release import release_found
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.protocol import InputStorage, Storage, listed
 from reput.store_format.log.groups import log_folders
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -49,6 +48,73 @@ from reput.store_format.release.profiles import (
 )
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
+
+# ---
+# A store as a user names it, before anything of it is read.
+
+
+class StoreAt(NamedTuple):
+    """Where a store is, and what the user gives for it."""
+
+    storage: Storage
+    path: str  # as `storage` resolves it
+    rocketmq: str | None = None  # the release; None where the store's files are to show it
+    settings: Mapping[str, str] = {}  # by any of RocketMQ's spellings
+
+
+def store_at(
+    path: str, rocketmq: str | None = None, settings: Mapping[str, str] | None = None,
+    storage: Storage | None = None,
+) -> StoreAt:  # fmt: skip
+    """The store at a path or URL. storage: None for the file system that the URL names."""
+    storage = storage or storage_for(path)
+    return StoreAt(storage, storage.resolve(path), rocketmq, settings or {})
+
+
+# ---
+# What a store shows, as texts for people.
+
+RELEASE, ERAS = "rocketmq", "eras"
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_PHRASES = {
+    SEGMENT: "segments of {}",
+    QUEUE: "queue files of {}",
+    BATCH_QUEUE: "batch queue files of {}",
+    SLOTS: "index files of {} slots",
+    ENTRIES: "{} entries",  # said after the slots
+    RELEASE: "RocketMQ {}",
+    ERAS: "releases {}",
+}
+
+
+def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For people, a line for each source: what is known by it."""
+    by: dict[str, list[str]] = {}
+    for name, found in discovered.items():
+        by.setdefault(found["by"], []).append(_phrase(name, found["value"]))
+    return [f"{', '.join(what)}: {how}" for how, what in by.items()]
+
+
+def _phrase(name: str, value: Any) -> str:
+    form = _PHRASES.get(name)
+    if form is None:
+        return f"{name}={setting_text(value)}"
+    if name in (SEGMENT, QUEUE, BATCH_QUEUE):
+        return form.format(size_text(value))
+    return form.format(f"{value:,}" if isinstance(value, int) else value)
+
+
+def size_text(size: int) -> str:
+    """16 MiB, or where it is no whole number of any unit, 6,000,000 bytes."""
+    for unit, name in _UNITS:
+        if not size % unit:
+            return f"{size // unit:,} {name}"
+    return f"{size:,} bytes"
+
+
+def setting_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # times the default: a larger size is only taken from the user

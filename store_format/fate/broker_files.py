@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.timer_units import Places, waiting_units
 from reput.store_format.files.protocol import InputStorage, read_head

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from reput.store_format.discover.databases import has_rows
+from reput.store_format.discover.config import has_rows
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.marks import ROCKSDB_HALF, WHEEL

@@ -8,7 +8,7 @@ import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
+from reput.store_format.discover.config import configured_topics, consumer_offsets
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,

@@ -5,10 +5,9 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
-from reput.store_format.discover.committed_index import committed
-from reput.store_format.discover.databases import has_rows
-from reput.store_format.discover.file_sizes import FileSizes
-from reput.store_format.discover.sizes import settings_to_read
+from reput.store_format.discover.committed import committed
+from reput.store_format.discover.config import has_rows
+from reput.store_format.discover.sizes import FileSizes, settings_to_read
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.groups import heads_from, log_folders

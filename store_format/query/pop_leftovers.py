@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from reput.store_format.discover.config_folder import config_table, consumer_offsets
-from reput.store_format.discover.databases import has_rows
+from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, POP_DB

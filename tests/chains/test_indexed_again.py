@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from tests.chains.kept import FIRST_ENTRY, STORES, index_files
 from tests.quiet.said import run_check, run_verify, said

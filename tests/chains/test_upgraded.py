@@ -15,8 +15,7 @@ from reput.jobs.catch_up import catch_up
 from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError

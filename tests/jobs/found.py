@@ -4,7 +4,7 @@ from typing import Any
 
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.udfs.staging import Staging
 from tests.in_process import STORE, Session, as_text, storage_of
 from tests.logs import Log

@@ -9,7 +9,7 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
-from reput.store_format.discover.committed_index import committed
+from reput.store_format.discover.committed import committed
 from reput.store_format.faults import DamageFound
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.jobs.check import check
-from reput.store_format.discover.databases import config_in_rocksdb, not_derived
+from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session
 from tests.quiet.said import run_check

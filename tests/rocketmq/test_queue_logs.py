@@ -10,7 +10,7 @@ import pytest
 
 from reput.jobs.comparing.queue_logs import verify_queue_log
 from reput.jobs.opening.open_store import open_store
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.queue_log_stores import COMPACTED, SETTINGS, VERSION, make_compacted, tier

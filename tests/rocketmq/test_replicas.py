@@ -19,7 +19,7 @@ from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicate import replicate, replicate_from
 from reput.jobs.replicating.ha_log import StoreLog
 from reput.jobs.replicating.ha_master import HaMaster
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts

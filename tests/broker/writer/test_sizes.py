@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.discover.index_sizes import SizeDisagrees
+from reput.store_format.discover.sizes import SizeDisagrees
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError, writer_settings_from
 from tests.broker.writer.stores import TINY, Clock, tree

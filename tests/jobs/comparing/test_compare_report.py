@@ -19,7 +19,7 @@ from reput.jobs.comparing.messages import Found, QueueOnly
 from reput.jobs.comparing.parting import Parting
 from reput.jobs.comparing.place import There
 from reput.jobs.comparing.side import Side, open_side
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from reput.store_format.log.groups import Epoch
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, store
 from tests.memory_storage import MemoryStorage

@@ -6,7 +6,7 @@ import pytest
 
 from reput.jobs.comparing.configs import ConfigsDiffer, Named, OffsetDiffers, compare_configs
 from reput.jobs.comparing.side import Side, open_side
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, store
 from tests.memory_storage import MemoryStorage
 

@@ -6,7 +6,7 @@ import pytest
 
 from reput.jobs.comparing.parting import Parting, part
 from reput.jobs.comparing.side import Side, open_side
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from reput.store_format.notes import Progress
 from tests.in_process import Session
 from tests.jobs.comparing.pairs import COMMON, MASTER, SEGMENT, SLAVE, message, places, store

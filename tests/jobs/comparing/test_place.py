@@ -4,7 +4,7 @@ import pytest
 
 from reput.jobs.comparing.place import There, record_there
 from reput.jobs.comparing.side import Side, open_side
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of
 from tests.logs.encoder import Message

@@ -15,8 +15,7 @@ from reput.jobs.converting.measured_log import MeasuredLog
 from reput.jobs.converting.ordered_records import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.selection import Changes
 from reput.udfs.staging import Staging

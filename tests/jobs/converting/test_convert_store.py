@@ -8,7 +8,7 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.converting.convert_store import wanted
 from reput.jobs.pipeline.job import find_store
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from reput.store_format.rewrite.selection import Changes

@@ -10,8 +10,7 @@ from reput.jobs.converting.ordered_records import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.summary import OutputFile
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.selection import Changes, Tally
 from reput.udfs.staging import Staging

@@ -5,8 +5,7 @@ import pytest
 from reput.jobs.converting.measured_log import MeasuredLog, QueueKey, measure
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import DamageFound
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.selection import Changes

@@ -8,8 +8,7 @@ from reput.jobs.converting.measured_log import MeasuredLog, measure
 from reput.jobs.converting.new_log import place_records, start_of, write_log
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.selection import Changes

@@ -10,7 +10,7 @@ import pytest
 
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.rebuild import rebuild
-from reput.store_format.discover.config_folder import config_table
+from reput.store_format.discover.config import config_table
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from tests.faults.killing import contents, killed_at

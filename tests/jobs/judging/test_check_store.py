@@ -10,7 +10,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text, storage_of
 from tests.memory_storage import MemoryStorage

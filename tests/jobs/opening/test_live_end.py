@@ -11,8 +11,7 @@ from reput.jobs.opening.live_end import LiveEnd, log_end_now
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.summary import Summary
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.discover.store import Discovered
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.local import LocalReader, LocalStorage

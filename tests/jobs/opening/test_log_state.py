@@ -9,8 +9,7 @@ import pytest
 
 from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import may_grow
 from tests.jobs.comparing.pairs import message

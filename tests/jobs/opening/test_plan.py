@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import FileState
 from reput.store_format.release.setting_table import SettingError

@@ -6,8 +6,7 @@ import pytest
 
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues, refuse_rocksdb
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.settings import SettingError

@@ -7,7 +7,7 @@ import pytest
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.outputs.sets import REBUILT
 from reput.jobs.pipeline.job import FoundStore, find_store
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.damaged import damaged

@@ -25,7 +25,7 @@ from reput.jobs.replicating.ha_log import StoreLog, WriterLog
 from reput.jobs.replicating.ha_master import HaMaster
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.target import ReplicaDiffers
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message

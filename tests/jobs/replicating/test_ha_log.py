@@ -7,7 +7,7 @@ import pytest
 
 from reput.broker.replication.master import MasterLog
 from reput.jobs.replicating.ha_log import StoreLog, WriterLog
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer

@@ -11,7 +11,7 @@ from reput.jobs.replicating.from_master import Master
 from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.replicate_store import from_master, from_store
 from reput.jobs.replicating.source import LogLimit
-from reput.store_format.discover.store_at import StoreAt, store_at
+from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from tests.jobs.replicating.stores import SETTINGS, log_of, make_store, record_starts

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.serve.offsets_file import OffsetsFile
-from reput.store_format.discover.config_folder import Offsets
+from reput.store_format.discover.config import Offsets
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 

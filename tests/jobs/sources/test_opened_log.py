@@ -18,7 +18,7 @@ from reput.jobs.sources.opened_log import (
     plan_of,
 )
 from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.release.profiles import RELEASES, UnknownRelease

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.discover.file_sizes import IndexShown
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
-from reput.store_format.discover.sizes import agreed_pair, settings_to_continue, settings_to_read
+from reput.store_format.discover.sizes import (
+    ENTRIES,
+    SLOTS,
+    IndexShown,
+    SizeDisagrees,
+    agreed_pair,
+    settings_to_continue,
+    settings_to_read,
+)
 from reput.store_format.files.disk import FixedFiles
 from reput.store_format.release.settings import WriterSettings
 from tests.memory_storage import MemoryStorage

@@ -16,11 +16,8 @@ from reput.jobs.console.check_text import text
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
-from reput.store_format.discover.file_sizes import NamedFile, queue_size, segment_size
-from reput.store_format.discover.index_sizes import SizeDisagrees
-from reput.store_format.discover.phrases import discovered_lines
-from reput.store_format.discover.store import Discovered, discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
+from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import (

@@ -11,9 +11,8 @@ import pytest
 
 from reput.jobs.console.store_there import check_store
 from reput.jobs.serve.own_queues import has_queues
-from reput.store_format.discover.broker_conf import found_conf
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import StoreAt
+from reput.store_format.discover.config import found_conf
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.store_format.query.stores import whole_store

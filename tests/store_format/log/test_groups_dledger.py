@@ -8,9 +8,8 @@ import pytest
 
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
-from reput.store_format.discover.committed_index import committed
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.committed import committed
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT

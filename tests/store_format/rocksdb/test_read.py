@@ -15,8 +15,7 @@ import pytest
 import reput
 from reput.broker.serving.served_store import ServedStore
 from reput.store_format.derived.queue_reader import Boundary
-from reput.store_format.discover.store import discover
-from reput.store_format.discover.store_at import store_at
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import NEWEST, OpenedStore

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.discover.config import found_conf
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.setting_table import SettingError
 from tests.memory_storage import MemoryStorage

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.discover.plain_log import looked_at, open_all
+from reput.store_format.discover.release import looked_at, open_all
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import Has

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.discover.committed_index import Committed, committed
+from reput.store_format.discover.committed import Committed, committed
 from reput.store_format.files.local import LocalStorage
 from tests.store_format.log.dledger_stores import heads, segments_of, unpack
 

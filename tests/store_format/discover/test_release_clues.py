@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
-from reput.store_format.discover.clues import Clues, clues_of
+from reput.store_format.discover.release import Clues, clues_of
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import Period

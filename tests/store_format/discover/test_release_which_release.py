@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.discover.which_release import ReleaseFound, release_found
+from reput.store_format.discover.release import ReleaseFound, release_found
 from reput.store_format.release.profiles import Clue, Has, UnknownRelease
 
 PLAIN = Has(False, False, odd_positions=False, malformed=False)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
+from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from tests.store_format.discover.index_files import IndexFile
 
 USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from reput.store_format.discover.file_sizes import (
+from reput.store_format.discover.sizes import (
     BATCH_QUEUE,
+    ENTRIES,
     QUEUE,
     SEGMENT,
+    SLOTS,
     FileSizes,
     IndexShown,
     NamedFile,
@@ -15,7 +17,6 @@ from reput.store_format.discover.file_sizes import (
     rounded,
     segment_size,
 )
-from reput.store_format.discover.index_sizes import ENTRIES, SLOTS
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
 

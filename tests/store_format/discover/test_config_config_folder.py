@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.discover.config_folder import (
+from reput.store_format.discover.config import (
     batch_topics,
     config_table,
     configured_topics,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.discover.phrases import discovered_lines, setting_text, size_text
+from reput.store_format.discover.store import discovered_lines, setting_text, size_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.discover.store_at import StoreAt, store_at
+from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.memory_storage import MemoryStorage

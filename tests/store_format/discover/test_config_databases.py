@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.store_format.discover.databases import not_derived
+from reput.store_format.discover.config import not_derived
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests import golden_stores

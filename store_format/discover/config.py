@@ -1,0 +1,270 @@
+"""Configuration: the conf, config/, databases."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.java import quoted_keys
+from reput.store_format.names import (
+    CONFIG,
+    CONFIG_DBS,
+    CURRENT,
+    POP_DB,
+    STORE_DB,
+    holds_rows,
+    is_queue_id,
+)
+from reput.store_format.notes import Notes
+from reput.store_format.release.setting_table import BY_NAME, SettingError
+from reput.store_format.release.settings import merge_layers, parse_properties
+from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
+from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
+
+# ---
+# Finds a broker's configuration file: in a store, or beside it if the file names the store.
+#
+# A broker keeps its settings in a file that it is started with, or in
+# STORE/config/broker.properties (BrokerPathConfigHelper.getBrokerConfigPath). That file is often
+# copied with the store.
+
+_BYTES_MAX = 1 << 20
+_ROOT = "storePathRootDir"
+_IN_STORE = ((CONFIG, "broker.properties"), ("", "broker.conf"), (CONFIG, "broker.conf"),
+             ("conf", "broker.conf"))  # fmt: skip
+_BESIDE = (("", "broker.conf"), ("conf", "broker.conf"))
+
+
+class FoundConf(NamedTuple):
+    """The known settings in a configuration file that was found, without paths."""
+
+    path: str
+    settings: dict[str, str]
+    warnings: list[str]
+
+
+def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
+    """The configuration file in or beside a store; None where there is none.
+
+    A file beside the store counts only where its storePathRootDir is this store, so that no other
+    broker's is taken. Its paths are ignored: they are those of the broker's machine. Raises
+    SettingError, with the file's name, where it is not certain what RocketMQ reads.
+    """
+    for path in _candidates(storage, store):
+        raw = parse_properties(storage.read_bytes(path).decode("latin-1"))
+        root = raw.get(_ROOT, "").strip()
+        mine = not root or os.path.realpath(root) == os.path.realpath(store)
+        if not path.startswith(f"{store}/") and (not root or not mine):
+            continue
+        known = {name: text for name, text in raw.items() if name in BY_NAME}
+        known = {name: text for name, text in known.items() if "storepath" not in name.lower()}
+        warnings = []
+        for name, text in list(known.items()):
+            try:
+                BY_NAME[name].value(text, name)
+            except SettingError as error:
+                warnings.append(f"{path}: {error}: it is not obeyed")
+                del known[name]
+        try:
+            return FoundConf(path, merge_layers(known), warnings)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from None
+    return None
+
+
+def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
+    places = [(store, *each) for each in _IN_STORE]
+    if isinstance(storage, LocalStorage):
+        places += [(os.path.dirname(store), *each) for each in _BESIDE]
+    for root, below, name in places:
+        folder = f"{root}/{below}" if below else root
+        try:
+            names = listed(storage, folder)
+        except PermissionError:
+            if root == store:
+                raise
+            continue  # who may read a store need not be able to list its parent
+        for there, state in names:
+            if there == name and state is not None and state.size <= _BYTES_MAX:
+                yield f"{folder}/{name}"
+
+
+# ---
+# What RocksDB holds in a store beside its files.
+
+_POPPED = (
+    "messages that pop consumers have not acknowledged, in RocksDB (popConsumerKVServiceEnable)"
+)
+_SERVICES = {  # families of STORE_DB beside the index
+    TIMERS: "timers in RocksDB (timerRocksDBEnable)",
+    HALVES: "half messages in RocksDB (transRocksDBEnable)",
+}
+
+
+def has_database(storage: InputStorage, folder: str) -> bool:
+    return any(name == CURRENT for name, _ in listed(storage, folder))
+
+
+def has_rows(storage: InputStorage, folder: str) -> bool:
+    """Whether there is a RocksDB in a folder, and it has rows."""
+    files = listed(storage, folder)
+    return any(name == CURRENT for name, _ in files) and holds_rows(
+        (name, state.size if state else 0) for name, state in files
+    )
+
+
+def config_in_rocksdb(storage: InputStorage, store: str, file: str) -> str | None:
+    """The RocksDB that a broker reads in place of a file of config/; None where there is none."""
+    there = {name for name, _ in listed(storage, f"{store}/{CONFIG}")}
+    for name in CONFIG_DBS.get(file, ()):
+        folder = f"{store}/{CONFIG}/{name}"
+        if name in there and has_database(storage, folder):
+            return folder
+    return None
+
+
+def not_derived(storage: InputStorage, store: str) -> list[str]:
+    """A line for each RocksDB that is neither derived from the log nor compared with it."""
+    beside = {STORE_DB: services_in(storage, f"{store}/{STORE_DB}")}
+    if has_rows(storage, f"{store}/{POP_DB}"):
+        beside[POP_DB] = [_POPPED]
+    return [
+        f"{store}/{name}: {what}: neither derived nor compared"
+        for name, found in beside.items()
+        for what in found
+    ]
+
+
+def services_in(storage: InputStorage, folder: str) -> list[str]:
+    """Which of timers and half messages are in a RocksDB; both may be, where it cannot be read or
+    its tables would have to be copied first.
+    """
+    if not has_rows(storage, folder):
+        return []
+    if is_local(storage):
+        try:
+            with closing(open_database(storage, folder)) as database:
+                return [
+                    what
+                    for family, what in _SERVICES.items()
+                    if any(True for _ in database.rows(family))
+                ]
+        except RocksDBError:
+            pass
+    return [f"{what}, if there are any" for what in _SERVICES.values()]
+
+
+# ---
+# Reads topics, subscription groups and consumer offsets from a store's config/.
+#
+# The files are a broker's JSON; integer keys may be unquoted (fastjson). As a broker does
+# (ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
+# Whatever cannot be read is noted, and counts as missing.
+
+_GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
+
+Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
+
+
+def configured_topics(storage: InputStorage, store: str, notes: Notes) -> Mapping[str, Any] | None:
+    """Each topic of config/topics.json, or of its .bak; None where there is neither."""
+    return config_table(storage, store, "topics.json", "topicConfigTable", notes)
+
+
+def subscription_groups(
+    storage: InputStorage, store: str, notes: Notes
+) -> Mapping[str, Any] | None:
+    """Each group of config/subscriptionGroup.json, or of its .bak; None where there is neither."""
+    return config_table(storage, store, "subscriptionGroup.json", "subscriptionGroupTable", notes)
+
+
+def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
+    """Each topic's attributes, by config/topics.json; empty for a topic that has none."""
+    return attributes_of(configured_topics(storage, store, notes) or {})
+
+
+def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """As `topic_attributes`, of a topicConfigTable."""
+    return {
+        name: about["attributes"]
+        if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
+        else {}
+        for name, about in topics.items()
+    }
+
+
+def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
+    """The topics whose queue.type is BatchCQ, by config/topics.json."""
+    return batch_topics_of(configured_topics(storage, store, notes) or {})
+
+
+def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
+    """As `batch_topics`, of a topicConfigTable."""
+    return [
+        name for name, attributes in attributes_of(topics).items()
+        if attributes.get("queue.type") == "BatchCQ"
+    ]  # fmt: skip
+
+
+def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> int:
+    """A topic's writeQueueNums in config/topics.json; 0 where there is none."""
+    about = (configured_topics(storage, store, notes) or {}).get(topic)
+    count = about.get("writeQueueNums") if isinstance(about, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets:
+    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
+    table = config_table(storage, store, "consumerOffset.json", "offsetTable", notes)
+    return offsets_of_table(table or {}, notes)
+
+
+def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
+    """The offsets of an offsetTable, whose keys are `topic@group`."""
+    found: Offsets = {}
+    for name, queues in table.items():
+        topic, separator, group = name.partition(_GROUP_SEPARATOR)
+        if separator and not isinstance(queues, dict):
+            notes.note(
+                f"{CONFIG}/consumerOffset.json: offsets of a topic and group are no JSON object"
+            )
+        elif separator:
+            found[group, topic] = {
+                int(queue): offset
+                for queue, offset in queues.items()
+                if is_queue_id(queue) and isinstance(offset, int)
+            }
+    return found
+
+
+def config_table(
+    storage: InputStorage, store: str, file: str, name: str, notes: Notes
+) -> Mapping[str, Any] | None:
+    """The table `name` in a file of config/ or in its .bak; None where neither file has it.
+
+    Where a broker reads a RocksDB in place of the file, the RocksDB is read.
+    """
+    elsewhere = config_in_rocksdb(storage, store, file)
+    if elsewhere is not None:
+        try:
+            with closing(open_database(storage, elsewhere)) as database:
+                return config_rows(database, file)
+        except RocksDBError as error:
+            notes.note(f"{error}; a broker reads it in place of {file}")
+    for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
+        try:
+            raw = storage.read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            table = json.loads(quoted_keys(raw))[name]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            notes.note(f"{path}: is no JSON with {name}; it is left out")
+            continue
+        if isinstance(table, dict):
+            return table
+        notes.note(f"{path}: {name} is no JSON object; it is left out")
+    return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reput.broker.services.due_messages import DeliveryPlan, Until
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened_store import OpenedStore
+    from reput.store_format.query.reader import OpenedStore
 
 _EPILOG = """\
 What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at

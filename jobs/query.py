@@ -20,7 +20,7 @@ from reput.jobs.opening.open_store import Store
 from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter

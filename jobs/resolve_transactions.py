@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.broker.services.resolve import ResolutionPlan
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened_store import OpenedStore
+    from reput.store_format.query.reader import OpenedStore
 
 _FILE_BYTES_MAX = 1 << 30
 _EPILOG = """\

@@ -30,7 +30,7 @@ from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, QUEUE_ID_MAX, SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
 from reput.store_format.names import CONFIG
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 
 DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
 _NEVER_IN_WHEEL = (1 << 63) - 1  # Long.MAX_VALUE: TIMER_ENQUEUE_MS of what was due at once

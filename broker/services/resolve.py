@@ -26,7 +26,7 @@ from reput.store_format.log.record import Record
 from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 
 CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks

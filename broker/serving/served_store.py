@@ -13,7 +13,7 @@ from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import head_bytes
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import RocksDBError
 
 _OPEN_QUEUES = 256  # queues that keep a file open

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 
 PERM_READ, PERM_WRITE = 4, 2  # PermName
 _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums

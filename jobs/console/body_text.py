@@ -13,7 +13,7 @@ from reput.store_format.message.bodies import (
     is_batch,
 )
 from reput.store_format.message.message import parse_properties
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 
 
 def body_of(message: StoredMessage, decompress: bool) -> bytes:

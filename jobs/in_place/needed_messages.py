@@ -17,8 +17,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, POP_DB, RETRY_PREFIX
 from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
-from reput.store_format.query.gaps import log_gaps
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.log_scan import log_gaps
+from reput.store_format.query.reader import OpenedStore
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
 _NOT_KNOWN = "what is unread is not known; --even-unread"

@@ -25,7 +25,7 @@ from reput.store_format.files.system import holder_text
 from reput.store_format.log.reader import SegmentFiles
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Done, Notes, Progress
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 
 Planned = TypeVar("Planned")
 

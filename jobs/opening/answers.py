@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from reput.store_format.notes import Notes
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
 
 if TYPE_CHECKING:
     from reput.store_format.fate.fate_rows import DelayedRow, TransactionRow
@@ -91,8 +90,7 @@ class Store:
 
         It finds what `query` finds for each key, but reads each part of index and log once.
         """
-        from reput.store_format.query.by_keys import by_keys
-        from reput.store_format.query.wanted_keys import WantedKeys
+        from reput.store_format.query.by_keys import WantedKeys, by_keys
 
         notes, wanted = self._new_notes(), WantedKeys(topic, keys)
         found = by_keys(self._opened, wanted, begin, end, scan, notes)
@@ -130,7 +128,7 @@ class Store:
         """The message with a broker's message id, or the messages with a client's id. The notes
         have the parts of the id. Raises BadMessageId (a StoreError).
         """
-        from reput.store_format.query.by_id import by_message_id
+        from reput.store_format.query.by_key import by_message_id
 
         notes = self._new_notes()
         names = self.topic_names() if topic is None else [topic]
@@ -284,7 +282,7 @@ class Store:
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
         """The events of a message, by either of its ids. scan: read the log, not the index."""
         from reput.store_format.fate.fate_rows import message_events
-        from reput.store_format.query.by_id import who_is
+        from reput.store_format.query.by_key import who_is
 
         notes = self._new_notes()
         key, origin = who_is(self._opened, message_id)

@@ -14,7 +14,7 @@ from reput.jobs.page.model import PageColumn, Section, Table, labels, table, tim
 from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.store import discovered_lines, size_text
-from reput.store_format.query.put_times import SPANS_MOST, PutTimes
+from reput.store_format.query.counts import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"
 _SPAN_NAMES = {1000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day"}

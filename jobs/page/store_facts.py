@@ -33,6 +33,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.query.counts import PutTimes, put_times
 from reput.store_format.query.inventory import (
     GroupRow,
     QueueRow,
@@ -41,8 +42,7 @@ from reput.store_format.query.inventory import (
     queues,
     topics_of,
 )
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.query.put_times import PutTimes, put_times
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import UnknownRelease, span
 from reput.store_format.release.settings import SettingError
 

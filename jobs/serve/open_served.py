@@ -21,7 +21,7 @@ from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 
 _NAME, _CLUSTER = "reput", "DefaultCluster"
 _MEMORY_SHARE = 40  # accessMessageInMemoryMaxRatio, percent

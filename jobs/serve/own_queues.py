@@ -17,7 +17,7 @@ from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
-from reput.store_format.query.opened_store import NEWEST
+from reput.store_format.query.reader import NEWEST
 from reput.store_format.release.profiles import UnknownRelease
 
 _REPUT = (

@@ -31,7 +31,7 @@ from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import ANY_TIME, listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
-from reput.store_format.query.opened_store import NEWEST
+from reput.store_format.query.reader import NEWEST
 from reput.udfs.table.derived_batches import (
     INDEX,
     QUEUES,

@@ -21,8 +21,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Notes
-from reput.store_format.query.gaps import queue_gaps
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.log_scan import queue_gaps
+from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.rows import HalfRows
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()

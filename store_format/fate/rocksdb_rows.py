@@ -15,7 +15,7 @@ from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.marks import ROCKSDB_HALF, WHEEL
 from reput.store_format.names import STORE_DB
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
 from reput.store_format.rocksdb.rows import HalfRows, read_half_rows, read_timers
 

@@ -22,7 +22,7 @@ from reput.store_format.fate.fate_rows import (
 from reput.store_format.fate.gather import Gathered, Marks
 from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 
 
 class FateSums(NamedTuple):

@@ -18,10 +18,9 @@ from reput.store_format.names import (
     SYSTEM_TOPICS,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.query.by_queue import refuse_cut
-from reput.store_format.query.gaps import Gap, Lacking, in_queue, log_gaps
-from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.query.position_from import position_from
+from reput.store_format.query.by_queue import position_from, refuse_cut
+from reput.store_format.query.log_scan import Gap, Lacking, in_queue, log_gaps
+from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, profile
 
 _NEWEST = profile(RELEASES[-1])  # its search for a queue's first message is by bisection

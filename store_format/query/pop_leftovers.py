@@ -22,8 +22,7 @@ from reput.store_format.names import LMQ_PREFIX, POP_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
-from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 
 _REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.opening.open_store import Store, open_store
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages, replace_derived

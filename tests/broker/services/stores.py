@@ -17,7 +17,7 @@ from reput.store_format.files.protocol import Bytes, Files, FileState, Listed
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.files_storage import FilesReader, FilesStorage
 from tests.faults.memory_files import MemoryFiles

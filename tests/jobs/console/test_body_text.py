@@ -9,7 +9,7 @@ import pytest
 from reput.jobs.console import voice
 from reput.jobs.console.body_text import body_of, inner_of, inner_row
 from reput.store_format.log.record import Record
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 
 COMPRESSED, BATCH, UNKNOWN = 0x1, 0x40 | 0x80, 0x1 | 4 << 8  # MessageSysFlag
 BODY = b"a body, " * 20

@@ -17,7 +17,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.notes import Done, Notes, Progress
-from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.reader import OpenedStore
 from tests.broker.writer.stores import TINY, open_writer
 from tests.damaged import Damaged, damaged
 from tests.in_process import STORE, as_text, storage_of

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from reput.jobs.opening.answers import KeyMessages, Messages, Rows
 from reput.store_format.log.record import Record
 from reput.store_format.notes import Notes
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 from tests.logs.encoder import HOST
 
 

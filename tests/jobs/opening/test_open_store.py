@@ -17,7 +17,7 @@ import pytest
 import reput
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Done, Progress
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import StoredMessage
 from tests.logs import Message as Written
 from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage

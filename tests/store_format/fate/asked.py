@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import SmallLog
 

@@ -12,7 +12,7 @@ from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, HalfRows
 from tests.store_format.fate.logs import T0, SmallLog
 

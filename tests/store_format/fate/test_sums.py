@@ -9,7 +9,7 @@ from reput.jobs.opening.open_store import open_store
 from reput.store_format.fate.sums import fate_sums
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests.store_format.fate.stores import unpack
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import OpenedStore, StoredMessage
 from tests.logs import Message, build_log
 from tests.logs.damage import record_places
 from tests.memory_storage import MemoryStorage

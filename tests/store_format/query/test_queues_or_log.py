@@ -8,8 +8,7 @@ from reput.store_format.filter.filters import tag_filter
 from reput.store_format.query.by_key import by_key
 from reput.store_format.query.by_queue import by_offset, by_time
 from reput.store_format.query.inventory import QueueRow, queues, rates
-from reput.store_format.query.opened_store import OpenedStore
-from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.query.reader import OpenedStore, StoredMessage
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import Derived
 

@@ -18,7 +18,7 @@ from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.database import open_database
 from tests.store_format.rocksdb.damaged import other_comparator

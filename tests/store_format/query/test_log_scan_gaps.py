@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reput.store_format.query.gaps import Gap, index_gaps, log_gaps, queue_gaps
+from reput.store_format.query.log_scan import Gap, index_gaps, log_gaps, queue_gaps
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import Derived
 
@@ -166,7 +166,7 @@ def test_a_queue_that_ended_long_ago_has_no_gap_unless_its_last_file_is_full(
     keys: bytes, count: int, wanted: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another file may have followed a full one: only the log can tell. `keys`: with an index."""
-    monkeypatch.setattr("reput.store_format.query.gaps._LOOKED_AT", 8)
+    monkeypatch.setattr("reput.store_format.query.log_scan._LOOKED_AT", 8)
     long_ago = [Message("T", 0, n, properties=keys) for n in range(count)]
     store = Derived([*long_ago, *(Message("T", 1, n, properties=keys) for n in range(25))])
     assert lacked(store, 0, 1) == wanted

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reput.store_format.message.ids import BadMessageId
-from reput.store_format.query.by_id import by_message_id, who_is
+from reput.store_format.query.by_key import by_message_id, who_is
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import Derived
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.query.position_from import position_from
+from reput.store_format.query.by_queue import position_from
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import SEGMENT, Derived
 

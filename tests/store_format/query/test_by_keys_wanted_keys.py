@@ -5,7 +5,7 @@ import pytest
 from reput.store_format.filter.rows import Match
 from reput.store_format.log.record import record_from
 from reput.store_format.message.message import parse_properties
-from reput.store_format.query.wanted_keys import WantedKeys
+from reput.store_format.query.by_keys import WantedKeys
 from tests.logs import Message, key_with_hash, properties
 from tests.store_format.log.windows import RULES, window_of
 

@@ -7,9 +7,9 @@ import pytest
 
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from reput.store_format.query import put_times as module
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
-from reput.store_format.query.put_times import SPANS_MOST, PutTimes, put_times
+from reput.store_format.query import counts as module
+from reput.store_format.query.counts import SPANS_MOST, PutTimes, put_times
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text

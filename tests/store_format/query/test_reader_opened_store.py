@@ -6,7 +6,7 @@ from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from tests.logs import Message, properties
 from tests.memory_storage import MemoryStorage

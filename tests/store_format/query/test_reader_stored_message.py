@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.log.record import Record
-from reput.store_format.query.stored_message import StoredMessage, key_words, keys_of
+from reput.store_format.query.reader import StoredMessage, key_words, keys_of
 from tests.logs import Message, build_log, properties
 from tests.store_format.log.windows import reader_of
 

@@ -94,7 +94,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.config import has_rows
     from reput.store_format.fate import delays
-    from reput.store_format.fate.fate_rows import gathered_delays
+    from reput.store_format.fate.rows import gathered_delays
     from reput.store_format.names import STORE_DB
     from reput.store_format.release.settings import writer_settings_from
 

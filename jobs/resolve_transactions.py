@@ -105,7 +105,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.config import config_in_rocksdb
     from reput.store_format.fate import transactions
-    from reput.store_format.fate.fate_rows import gathered_transactions
+    from reput.store_format.fate.rows import gathered_transactions
     from reput.store_format.release.settings import writer_settings_from
 
     given = settings or {}

@@ -23,7 +23,7 @@ from reput.broker.services.timer_log import (
 from reput.broker.writer.records_back import stored_at
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.fate.timer_units import timer_log_names, write_times
+from reput.store_format.fate.known import timer_log_names, write_times
 from reput.store_format.faults import StoreError
 from reput.store_format.java import hash_text
 from reput.store_format.log.record import Record

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.fate.delays import Delayed, DelayState, Read
-from reput.store_format.fate.gather import Gathered
-from reput.store_format.fate.marks import BAD_OUT, WHEEL
+from reput.store_format.fate.gather import BAD_OUT, WHEEL, Gathered
 
 _SKIPPED = (
     DelayState.NEVER,

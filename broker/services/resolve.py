@@ -18,7 +18,7 @@ from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.records_back import stored_at
 from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.fate.marks import hash_text
+from reput.store_format.fate.gather import hash_text
 from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.fate.timer_units import TIMER_LOG, Units
+from reput.store_format.fate.known import TIMER_LOG, Units
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import PART, Files, check_small, replace_small
 from reput.store_format.layouts import (

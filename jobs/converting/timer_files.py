@@ -10,7 +10,7 @@ import numpy as np
 
 from reput.jobs.converting.convert_summary import ConvertSummary
 from reput.jobs.opening.plan import Plan
-from reput.store_format.fate.timer_units import TIMER_LOG, timer_log_names
+from reput.store_format.fate.known import TIMER_LOG, timer_log_names
 from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import CONFIG

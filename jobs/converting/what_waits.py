@@ -3,7 +3,7 @@
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.count_text import counted
-from reput.store_format.fate.fate_rows import ENDED
+from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC

@@ -12,7 +12,7 @@ from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, 
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
 
 if TYPE_CHECKING:
-    from reput.store_format.fate.fate_rows import DelayedRow, TransactionRow
+    from reput.store_format.fate.rows import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.files.protocol import Storage
     from reput.store_format.filter.filters import Filter
@@ -242,14 +242,14 @@ class Store:
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
         """Pending, discarded or abandoned transactions; everything: all. Reads the log once."""
-        from reput.store_format.fate.fate_rows import transaction_rows
+        from reput.store_format.fate.rows import transaction_rows
 
         notes = self._new_notes()
         return Rows(transaction_rows(self._opened, everything, notes), notes)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
         """Delayed messages not delivered yet, or never; everything: all. Reads the log once."""
-        from reput.store_format.fate.fate_rows import delayed_rows
+        from reput.store_format.fate.rows import delayed_rows
 
         notes = self._new_notes()
         return Rows(delayed_rows(self._opened, everything, notes), notes)
@@ -281,7 +281,7 @@ class Store:
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
         """The events of a message, by either of its ids. scan: read the log, not the index."""
-        from reput.store_format.fate.fate_rows import message_events
+        from reput.store_format.fate.rows import message_events
         from reput.store_format.query.by_key import who_is
 
         notes = self._new_notes()

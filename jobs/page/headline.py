@@ -11,7 +11,7 @@ from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.store import ERAS
-from reput.store_format.fate.fate_rows import ENDED
+from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.query.counts import Count
 

@@ -27,7 +27,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, index_stats
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.store import Discovered, discover, store_at
-from reput.store_format.fate.sums import FateSums, fate_sums
+from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage

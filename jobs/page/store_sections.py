@@ -8,8 +8,7 @@ from reput.jobs.page.model import PageColumn, Section, Table, labels, table, tim
 from reput.jobs.page.pictures import BARS_MOST, Bar, bars, drawable, lanes
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_reader import IndexFileStats
-from reput.store_format.fate.fate_rows import ENDED, OPEN
-from reput.store_format.fate.sums import FateSums
+from reput.store_format.fate.rows import ENDED, OPEN, FateSums
 from reput.store_format.query.inventory import GroupRow, QueueRow
 
 

@@ -23,15 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.fate.gather import SKIPPED_MOST, Gathered, Marks, Skipped
-from reput.store_format.fate.marks import (
+from reput.store_format.fate.gather import (
     BAD_OUT,
     BAD_REAL_QID,
     NO_REAL_TOPIC,
     NONE,
     OTHER,
     SCHEDULE,
+    SKIPPED_MOST,
     WHEEL,
+    Gathered,
+    Marks,
+    Skipped,
 )
 from reput.store_format.rocksdb.rows import Timers
 

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.delays import Read
-from reput.store_format.fate.gather import Gathered, Marks
-from reput.store_format.fate.marks import (
+from reput.store_format.fate.gather import (
     DISCARDED,
     HALF,
     NONE,
@@ -25,6 +24,8 @@ from reput.store_format.fate.marks import (
     ROCKSDB_OP,
     SCHEDULE,
     WHEEL,
+    Gathered,
+    Marks,
     hash_text,
 )
 from reput.store_format.layouts import (

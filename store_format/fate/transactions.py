@@ -31,8 +31,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.fate.gather import Gathered, Marks
-from reput.store_format.fate.marks import DISCARDED, HALF, NONE, OP, OTHER, ROCKSDB_HALF, ROCKSDB_OP
+from reput.store_format.fate.gather import (
+    DISCARDED,
+    HALF,
+    NONE,
+    OP,
+    OTHER,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
+    Gathered,
+    Marks,
+)
 from reput.store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_PREPARED,

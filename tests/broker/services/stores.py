@@ -10,7 +10,7 @@ from reput.broker.services.deliver import Delivered, deliver
 from reput.broker.services.due_messages import DeliveryPlan, Until, plan_delivery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate import delays
-from reput.store_format.fate.fate_rows import gathered_delays
+from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Bytes, Files, FileState, Listed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.fate import delays
-from reput.store_format.fate.fate_rows import gathered_delays
+from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.notes import Notes
 from tests.broker.services.stores import (
     T0,

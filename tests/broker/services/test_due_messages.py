@@ -7,8 +7,7 @@ import pytest
 
 from reput.broker.services.due_messages import DeliveryPlan, Due, Until, Waiting, plan_delivery
 from reput.store_format.fate.delays import Delayed, DelayState, Read
-from reput.store_format.fate.gather import Gathered
-from reput.store_format.fate.marks import BAD_OUT, MARK, WHEEL
+from reput.store_format.fate.gather import BAD_OUT, MARK, WHEEL, Gathered
 
 T = 1_700_000_000_000
 DELAYS = {1: 1000, 2: 5000}

@@ -14,7 +14,7 @@ from reput.broker.services.resolve import Resolved, plan_resolution, resolve_pla
 from reput.broker.writer.half_messages import Transactions
 from reput.jobs.cli import main
 from reput.store_format.fate import transactions
-from reput.store_format.fate.fate_rows import gathered_transactions
+from reput.store_format.fate.rows import gathered_transactions
 from reput.store_format.fate.transactions import Transaction, TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles

@@ -10,7 +10,7 @@ import pytest
 
 from reput.jobs.convert import convert
 from reput.jobs.opening.open_store import open_store
-from reput.store_format.fate.fate_rows import ENDED
+from reput.store_format.fate.rows import ENDED
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_UNIT
 from tests.converted import converted, log_of, plain, records

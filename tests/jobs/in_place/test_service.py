@@ -11,7 +11,7 @@ import pytest
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.service import Look, Service, one_by_one, refuse_damage, run_service
 from reput.store_format.discover.store import StoreAt
-from reput.store_format.fate.fate_rows import gathered_delays
+from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse

@@ -8,7 +8,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.differences import Difference
 from reput.jobs.page.headline import bytes_text, figures, headline, verdict
 from reput.jobs.page.store_facts import DiskPart, Facts
-from reput.store_format.fate.sums import FateSums
+from reput.store_format.fate.rows import FateSums
 from reput.store_format.log.segments import Finding
 from reput.store_format.query.inventory import GroupRow
 

@@ -16,7 +16,7 @@ from reput.jobs.page.store_sections import (
     queues_section,
 )
 from reput.store_format.derived.index_reader import IndexFileStats, IndexHeader
-from reput.store_format.fate.sums import FateSums
+from reput.store_format.fate.rows import FateSums
 from reput.store_format.query.inventory import GroupRow, QueueRow
 
 AT = 1_700_000_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
+from reput.store_format.fate.known import half_position, read_progress
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.rows import Timers
 from tests.memory_storage import MemoryStorage

@@ -5,8 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.fate.gather import Gathered, Skipped, gather, named_by_op, op_offsets
-from reput.store_format.fate.marks import HALF, OP
+from reput.store_format.fate.gather import (
+    HALF,
+    OP,
+    Gathered,
+    Skipped,
+    gather,
+    named_by_op,
+    op_offsets,
+)
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import RecordRules

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.known import half_position, read_progress
 from reput.store_format.notes import Notes
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF

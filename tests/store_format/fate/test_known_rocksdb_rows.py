@@ -9,7 +9,7 @@ import rocksdict
 
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered
-from reput.store_format.fate.rocksdb_rows import half_rows, with_timers
+from reput.store_format.fate.known import half_rows, with_timers
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from reput.store_format.fate.gather_few import gather_few
+from reput.store_format.fate.known import gather_few
 from tests.store_format.fate.logs import OP, SmallLog
 
 

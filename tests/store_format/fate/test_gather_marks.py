@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.fate.marks import (
+from reput.store_format.fate.gather import (
     BAD_CHECKS,
     BAD_HALF_PLACE,
     BAD_OUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.store_format.fate.fate_rows import (
+from reput.store_format.fate.rows import (
     delayed_rows,
     level_delays,
     message_events,

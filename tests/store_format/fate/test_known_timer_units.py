@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from reput.store_format.fate.timer_units import timer_log_names, waiting_units, write_times
+from reput.store_format.fate.known import timer_log_names, waiting_units, write_times
 from tests.memory_storage import MemoryStorage
 
 UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog: 52 bytes

@@ -1,0 +1,280 @@
+"""Marks without a walk: by queue and index, timer files, RocksDB, progress files."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.fate.delays import Read
+from reput.store_format.fate.gather import (
+    ENDED,
+    HALF,
+    MARK,
+    NAMED,
+    OP,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
+    WHEEL,
+    Gathered,
+    Marks,
+    mark_records,
+    named_by_op,
+)
+from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, ROCKSDB_OP_TOPIC
+from reput.store_format.names import ABORT, CONFIG, STORE_DB, parse_segment_name
+from reput.store_format.notes import Notes
+from reput.store_format.query.reader import OpenedStore
+from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
+from reput.store_format.rocksdb.rows import HalfRows, read_half_rows, read_timers
+
+# ---
+# The marks of records whose places are known, by index and queue, without a walk of the log.
+
+
+def gather_few(
+    log: LogReader,
+    places: Iterable[int],
+    op_queue: Callable[[str], Queue],
+    split: bool,
+    near_end: int,
+) -> Gathered:
+    """As `gather`, of one message's records.
+
+    op_queue: opens a topic's queue of op messages, if there is a half message; op messages after
+    the first half message are read until each is named. near_end: a place near the log's end where
+    a record is, 0 if not known. Raises NoRecord, NotInLog, BadQueue.
+    """
+    marks = [_mark(log, place, split) for place in sorted(set(places))]
+    halves = [each for each in marks if each["kind"][0] == HALF]
+    ended = [np.zeros(0, ENDED)]
+    wanted = {int(half["queueOffset"][0]): int(half["physicalOffset"][0]) for half in halves}
+    if halves:
+        first = int(halves[0]["physicalOffset"][0])
+        ops = op_queue(OP_TOPIC)
+        for entry in ops.entries(_position_after(ops, first)):
+            if not wanted:
+                break
+            record = log.record_at(entry.physical_offset)
+            named, _ = named_by_op(
+                record.physical_offset, record.store_timestamp, record.properties, log.body(record)
+            )
+            at = record.physical_offset  # an op stands behind its half message
+            named = named[[wanted.get(half, at) < at for half in named["halfOffset"].tolist()]]
+            if len(named):
+                for half in named["halfOffset"].tolist():
+                    wanted.pop(half, None)
+                ended.append(named)
+                op = np.zeros(1, MARK)
+                op["kind"], op["physicalOffset"] = OP, record.physical_offset
+                marks.append(op)
+    marks += _ops_of_places(log, marks, op_queue, split)
+    found = np.concatenate([np.zeros(0, MARK), *marks])
+    found = found[np.argsort(found["physicalOffset"], kind="stable")]
+    return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
+
+
+def _ops_of_places(
+    log: LogReader, marks: list[Marks], op_queue: Callable[[str], Queue], split: bool
+) -> list[Marks]:
+    """The marks of op messages that name half messages in RocksDB's topic, by their places."""
+    wanted = {int(each["physicalOffset"][0]) for each in marks if each["kind"][0] == ROCKSDB_HALF}
+    found: list[Marks] = []
+    if wanted:
+        ops = op_queue(ROCKSDB_OP_TOPIC)
+        for entry in ops.entries(_position_after(ops, min(wanted))):
+            op = _mark(log, entry.physical_offset, split)
+            if op["kind"][0] == ROCKSDB_OP and int(op["prepared"][0]) in wanted:
+                wanted.discard(int(op["prepared"][0]))
+                found.append(op)
+            if not wanted:
+                break
+    return found
+
+
+def _mark(log: LogReader, place: int, split: bool) -> Marks:
+    """The mark (MARK, one) of the record at a place."""
+    mark: Marks = np.zeros(1, MARK)
+    start = log.start_of(place)
+    for step in log.steps(start, start + 1):
+        mark_records(step.window, step.rows, split, True, np.empty((NAMED, 2), np.int64), mark)
+    return mark
+
+
+def _last_timestamp(log: LogReader, near_end: int) -> int:
+    """The store time of the log's last record, 0 without one.
+
+    The log is walked from `near_end` on, or through the last segment that has a record.
+    """
+    for place in (near_end, *(segment.start for segment in reversed(log.segments))):
+        last = 0
+        with suppress(NoRecord, NotInLog):  # what stands before damage counts
+            for step in log.steps(log.start_of(place) if place == near_end else place):
+                last = int(step.rows["storeTimestamp"][-1])
+        if last:
+            return last
+    return 0
+
+
+def _position_after(queue: Queue, place: int) -> int:
+    """The first position of a queue whose message stands after a place in the log."""
+    low, high = 0, queue.maximum()
+    while low < high:
+        middle = (low + high) // 2
+        entry = next(queue.entries(middle, high), None)  # the first that the queue still has
+        if entry is None or entry.physical_offset > place:
+            high = middle
+        else:
+            low = entry.position + 1
+    return low
+
+
+# ---
+# What RocksDB has of the messages that were gathered: timers, and half messages of its topic.
+#
+# RocksDB is opened only where the log has such messages. What cannot be read is noted.
+
+_Rows = TypeVar("_Rows")
+
+
+def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows | None:
+    """RocksDB's rows of half messages; None where the log has none, or they cannot be read."""
+    if not np.any(gathered.marks["kind"] == ROCKSDB_HALF):
+        return None
+    unread = "which half messages of transRocksDBEnable were checked or given up is not known"
+    return _read(store, read_half_rows, unread, notes)
+
+
+def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
+    """`read`, with RocksDB's rows of timers where the log has timers."""
+    if not np.any(gathered.marks["kind"] == WHEEL):
+        return read
+    unread = "which timers of timerRocksDBEnable are delivered for good is not known"
+    return read._replace(timers=_read(store, read_timers, unread, notes))
+
+
+def _read(
+    store: OpenedStore, rows: Callable[[Database], _Rows], unread: str, notes: Notes
+) -> _Rows | None:
+    folder = f"{store.path}/{STORE_DB}"
+    if not has_rows(store.storage, folder):
+        return None
+    try:
+        with closing(open_database(store.storage, folder)) as database:
+            return rows(database)
+    except RocksDBError as error:
+        notes.note(f"{error}: {unread}")
+        return None
+
+
+# ---
+# The units of timerlog: which timers stand in the wheel, and since when.
+
+TIMER_LOG = "timerlog"
+_READ_UNITS = 1 << 16
+_UNIT = TIMER_UNIT.itemsize
+
+Units = npt.NDArray[np.void]
+Places = npt.NDArray[np.int64]
+
+
+def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, int]:
+    """When messages were put into the wheel (milliseconds), by their physical offsets.
+
+    wanted: physical offsets. Those without a unit in timerlog are left out.
+    """
+    found: dict[int, int] = {}
+    if len(wanted):
+        for units in _units(storage, store):
+            mine = units[np.isin(units["physicalOffset"], wanted)]
+            offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
+            found |= dict(zip(offsets, times, strict=True))
+    return found
+
+
+def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
+    """The physical offsets, sorted, of messages in slots that are still to be read.
+
+    read_time: lastReadTimeMs. 8 bytes a unit are held.
+    """
+    found = [np.zeros(0, np.int64)]
+    for units in _units(storage, store):
+        late = units["writeTime"] + units["delay"] >= read_time
+        found.append(units["physicalOffset"][late].astype(np.int64))
+    return np.unique(np.concatenate(found))
+
+
+def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
+    """The files of timerlog, with their lengths in bytes; other names are left out."""
+    found = []
+    for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
+        try:
+            parse_segment_name(name)
+        except ValueError:
+            continue
+        if state is not None:
+            found.append((name, state.size))
+    return sorted(found)
+
+
+def _units(storage: InputStorage, store: str) -> Iterator[Units]:
+    """The units of all files, many at a time."""
+    for name, length in timer_log_names(storage, store):
+        with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
+            for start in range(0, length // _UNIT, _READ_UNITS):
+                raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
+                reader.read_into(start * _UNIT, raw)
+                units = raw.view(TIMER_UNIT)
+                if not units["size"].any():
+                    break  # the zeros after the last unit
+                yield units[units["size"] == _UNIT]
+
+
+# ---
+# How far a broker has come with its services, by the small files in which it notes that.
+
+_CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
+
+
+def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
+    """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
+    table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
+    levels = None
+    if table is not None:
+        levels = {
+            int(level): offset
+            for level, offset in table.items()
+            if level.isdecimal() and isinstance(offset, int)
+        }
+    check = read_head(storage, f"{store}/{CONFIG}/timercheck", TIMER_CHECK.itemsize)
+    position, read = None, 0
+    if check is not None and len(check) == TIMER_CHECK.itemsize:
+        fields = np.frombuffer(check, TIMER_CHECK)[0]
+        position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
+    stopped = read_head(storage, f"{store}/{ABORT}", 0) is None
+    return Read(levels, position, read, stopped, _InWheel(storage, store, read))
+
+
+class _InWheel:
+    """Whether a message waits in the timer wheel; timerlog is read at the first call."""
+
+    def __init__(self, storage: InputStorage, store: str, read_time: int) -> None:
+        self._storage, self._store, self._read_time = storage, store, read_time
+        self._places: Places | None = None
+
+    def __call__(self, place: int) -> bool:
+        if self._places is None:
+            self._places = waiting_units(self._storage, self._store, self._read_time)
+        at = int(np.searchsorted(self._places, place))
+        return at < len(self._places) and int(self._places[at]) == place
+
+
+def half_position(storage: InputStorage, store: str, notes: Notes) -> int:
+    """The queue offset up to which the broker has checked half messages; 0 where none is named."""
+    return consumer_offsets(storage, store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)

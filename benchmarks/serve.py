@@ -29,8 +29,8 @@ from typing import Any
 
 from benchmarks.query import USUAL, configure_topics, keys_of
 from benchmarks.stores import RELEASE, SIZES, make_store, theirs, warm
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.frames import Frames, frame
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import Frames, frame
 from reput.jobs.opening.open_store import open_store
 from tests.jobs.serve.asking import Peer, pull, request
 from tests.jobs.serve.popping import fields

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.broker.remoting.codes import ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.wire.codes import ResponseCode
+from reput.broker.wire.remoting import Command
 
 
 class Caller(NamedTuple):

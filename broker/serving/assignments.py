@@ -15,14 +15,13 @@ from reput.broker.allocation import (
     averagely_by_circle,
     in_order,
 )
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command, is_int
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.request_modes import POP, PULL, RequestMode, TooManyModes
 from reput.broker.serving.topic_facts import message_queue
 from reput.broker.serving.topics import PERM_READ
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command, is_int
 from reput.store_format.names import RETRY_PREFIX
 
 _BROADCASTING, _CLUSTERING = "BROADCASTING", "CLUSTERING"

@@ -6,8 +6,6 @@ from itertools import count
 
 from reput.broker.pop.in_flight import InFlight
 from reput.broker.pop.order import Orders
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import ONE_WAY_BIT, Command
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.consumers import Consumers
 from reput.broker.serving.group_offsets import GroupOffsets
@@ -17,6 +15,8 @@ from reput.broker.serving.read_rates import Given
 from reput.broker.serving.request_modes import RequestModes
 from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 
 Handler = Callable[["Broker", Command, Caller], Answer]
 Handlers = dict[int, Handler]  # by request code

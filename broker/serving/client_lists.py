@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.consumers import Client, Subscription
 from reput.broker.serving.fields import text
+from reput.broker.wire.codes import Language, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 
 def members(broker: Broker, request: Command, caller: Caller) -> Answer:

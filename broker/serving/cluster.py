@@ -1,12 +1,11 @@
 """Requests to a name server other than routes (DefaultRequestProcessor, RouteInfoManager)."""
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import text
 from reput.broker.serving.routes import broker_data
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 
 def cluster_info(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from reput.broker.remoting.bodies import Entries, fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, text
 from reput.broker.serving.topic_facts import message_queue
+from reput.broker.wire.codes import Entries, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 _LIST_SEPARATOR = ";"  # GetConsumeStatsRequestHeader.TOPIC_NAME_SEPARATOR
 

@@ -8,14 +8,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from reput.broker.remoting.bodies import Entries, fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, Question, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import text
 from reput.broker.serving.messages import whole_record
 from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.wire.codes import Entries, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 from reput.store_format.message.ids import BadMessageId, parse_message_id
 
 _WAIT, _STATUS_WAIT = 10_000, 5_000  # milliseconds

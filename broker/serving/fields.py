@@ -1,6 +1,6 @@
 """The fields of a request's header, in the types that handlers need (CommandCustomHeader)."""
 
-from reput.broker.remoting.command import Command
+from reput.broker.wire.remoting import Command
 
 _LONG, _DIGITS = 1 << 63, 19
 

@@ -1,13 +1,12 @@
 """Requests of subscription groups' configuration (AdminBrokerProcessor)."""
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import MOST_CLIENT_ID
 from reput.broker.serving.data_version import data_version
 from reput.broker.serving.fields import text
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 
 def one(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -1,7 +1,5 @@
 """The handlers of all requests that are answered, by request code."""
 
-from reput.broker.remoting.codes import Language, ResponseCode
-from reput.broker.remoting.command import RESPONSE_BIT, Command
 from reput.broker.serving import (
     assignments,
     client_lists,
@@ -31,6 +29,8 @@ from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.answer import refused as refuse
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import BadField
+from reput.broker.wire.codes import Language, ResponseCode
+from reput.broker.wire.remoting import RESPONSE_BIT, Command
 from reput.store_format.faults import StoreError
 
 HANDLERS: Handlers = {

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command, is_int
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
@@ -12,6 +10,8 @@ from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.consumers import TAG, Client, Group, Subscription, TooManyClients
 from reput.broker.serving.fields import text
 from reput.broker.serving.subscriptions import compiled, is_tags
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command, is_int
 from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.names import RETRY_PREFIX
 

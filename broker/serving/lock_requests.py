@@ -3,13 +3,12 @@
 import json
 from typing import Any
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.queue_locks import LockedQueue
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 
 def lock(broker: Broker, request: Command, caller: Caller) -> Answer:

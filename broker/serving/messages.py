@@ -1,11 +1,11 @@
 """Messages by key, and one message by its place in the log (QueryMessageProcessor)."""
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number, text
 from reput.broker.serving.log_ranges import LogRange
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST
 

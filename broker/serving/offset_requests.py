@@ -3,15 +3,14 @@
 from contextlib import suppress
 from typing import Any
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import is_group_name
 from reput.broker.serving.fields import number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.queue import ServedQueue
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 from reput.store_format.release.profiles import release_key
 
 _COMMIT_OFFSET = 1 << 0  # PullSysFlag.FLAG_COMMIT_OFFSET

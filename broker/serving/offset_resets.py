@@ -2,15 +2,14 @@
 kept like offsets that clients commit: the store itself is not written to.
 """
 
-from reput.broker.remoting.bodies import Entries, fastjson
-from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
-from reput.broker.remoting.command import ONE_WAY_BIT, Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topic_facts import message_queue
+from reput.broker.wire.codes import Entries, Language, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 from reput.store_format.derived.queue_reader import Boundary
 
 _NOWHERE = -1  # `offset` of a request that gives none

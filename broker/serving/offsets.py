@@ -1,11 +1,11 @@
 """Offsets of queues: the smallest, the greatest, that of a time (AdminBrokerProcessor)."""
 
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number, text
 from reput.broker.serving.queue import ServedQueue
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import Command
 from reput.store_format.derived.queue_reader import Boundary
 
 

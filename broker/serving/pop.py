@@ -13,8 +13,6 @@ import numpy as np
 from reput.broker.pop.handles import ORDER_QUEUE, REVIVE_QUEUES, Infos
 from reput.broker.pop.in_flight import CheckPoint
 from reput.broker.pop.order import OrderInfo
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number
@@ -31,6 +29,8 @@ from reput.broker.serving.pull import Got, take
 from reput.broker.serving.record_bytes import BodyPiece, given_again
 from reput.broker.serving.subscriptions import PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import Topic
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression
 

@@ -11,14 +11,14 @@ from typing import Any
 from reput.broker.pop.handles import ORDER_QUEUE, BadHandle, Handle, parse_handle, real_topic
 from reput.broker.pop.in_flight import TooManyInFlight
 from reput.broker.pop.order import ILLEGAL
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
 from reput.broker.serving.pop_checks import illegal_queue, no_topic
 from reput.broker.serving.served_store import bounds
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 
 _NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _INVISIBLE_MOST = 3 * 24 * 3_600_000 + 1000  # milliseconds: timerMaxDelaySec, ackTimeInterval

@@ -3,8 +3,6 @@
 from typing import NamedTuple
 
 from reput.broker.pop.handles import retry_topics
-from reput.broker.remoting.codes import ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, Hold, refused
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.fields import number, text
@@ -12,6 +10,8 @@ from reput.broker.serving.group_configs import group_refused
 from reput.broker.serving.offset_requests import begins_in_memory
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topics import PERM_READ, Topic
+from reput.broker.wire.codes import ResponseCode
+from reput.broker.wire.remoting import Command
 
 ALL_QUEUES = -1  # a queue id below 0 asks for all queues of a topic
 FROM_FIRST = 0  # ConsumeInitMode.MIN

@@ -2,8 +2,6 @@
 how many pops wait (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
 """
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number
@@ -11,6 +9,8 @@ from reput.broker.serving.pop_checks import Asked, checked, has_due, has_fresh, 
 from reput.broker.serving.pull import take
 from reput.broker.serving.record_bytes import BodyPiece
 from reput.broker.serving.subscriptions import EVERYTHING
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 
 _PEEKED_MOST = 32  # messages; a broker has no limit
 

@@ -6,8 +6,6 @@ anything else drops the rest of the answer without a word.
 
 from typing import NamedTuple
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, Hold, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number, text
@@ -20,6 +18,8 @@ from reput.broker.serving.routes import MASTER_ID
 from reput.broker.serving.served_store import bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.broker.serving.topics import PERM_READ, Topic
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression

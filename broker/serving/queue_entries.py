@@ -1,12 +1,11 @@
 """Entries as a queue's files have them (AdminBrokerProcessor.queryConsumeQueue)."""
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_lists import subscription
 from reput.broker.serving.fields import number, text
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 _MOST = 1000  # entries of one answer; a broker has no limit
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.broker.remoting.command import INT_MAX
 from reput.broker.serving.log_ranges import LogFiles, LogRange
 from reput.broker.serving.pull_limits import Taken
 from reput.broker.serving.queue import ServedQueue
+from reput.broker.wire.remoting import INT_MAX
 from reput.store_format.derived.queues import Numbers, Slice
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import MIDDLE_AT, RECORD_MIDDLE_BYTES

@@ -1,14 +1,12 @@
 """A name server's routes: where a topic's queues are (ClientRequestProcessor)."""
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
-from reput.broker.remoting.versions import reads_standard_json
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, text
 from reput.broker.serving.topics import PERM_READ, Topic
 from reput.broker.serving.write_requests import READ_ONLY
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson, reads_standard_json
+from reput.broker.wire.remoting import Command
 
 MASTER_ID = 0  # MixAll.MASTER_ID
 

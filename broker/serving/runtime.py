@@ -6,12 +6,11 @@ latencies of puts and the pages locked in memory are left out, since they cannot
 
 import os
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import text
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 from reput.store_format.release.profiles import release_key
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests; ack since 5

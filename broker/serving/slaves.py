@@ -4,12 +4,12 @@ A slave may register only with `reput serve --ha-listen`. Nothing is kept of the
 answer has the addresses at which it gets the log and the configuration.
 """
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number
 from reput.broker.serving.write_requests import writing
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 from reput.store_format.names import CONFIG
 
 _TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode

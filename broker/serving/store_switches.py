@@ -2,11 +2,10 @@
 limits on reads of cold data (AdminBrokerProcessor).
 """
 
-from reput.broker.remoting.bodies import fastjson
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.wire.codes import RequestCode, fastjson
+from reput.broker.wire.remoting import Command
 from reput.store_format.release.profiles import release_key
 
 _IN_PROGRESS = 2  # CheckRocksdbCqWriteResult.CheckStatus: what a broker answers at once

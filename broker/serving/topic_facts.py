@@ -1,13 +1,12 @@
 """Requests about topics: their configuration, the ends of their queues (AdminBrokerProcessor)."""
 
-from reput.broker.remoting.bodies import Entries, fastjson
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.data_version import data_version
 from reput.broker.serving.fields import text
 from reput.broker.serving.topics import Topic
+from reput.broker.wire.codes import Entries, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
 
 _SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
     "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",

@@ -1,12 +1,12 @@
 """Refuses all requests that write, in the words of a broker that may only be read."""
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.booted_topics import topic
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.client_names import is_group_name
 from reput.broker.serving.fields import text
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 
 _OF_PROXIES = "HeartBeatSyncerTopic"  # the end of ProxyConfig.heartbeatSyncerTopicName by default
 _MOST_MADE = 100

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from reput.broker.replication.waits import PUT_OK
+from reput.broker.wire.peers import PUT_OK
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.replicating.ha_log import WriterLog
 from reput.jobs.replicating.ha_master import HaMaster

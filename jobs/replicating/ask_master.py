@@ -5,14 +5,9 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.frames import FRAME_MOST, Frames
-from reput.broker.replication.slave_requests import (
-    CONFIG_FILES,
-    decode_answer,
-    encode_question,
-    runtime_info,
-)
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.peers import CONFIG_FILES, decode_answer, encode_question, runtime_info
+from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties

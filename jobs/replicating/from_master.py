@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.broker.replication.ha_frames import LogChunk, ProtocolError
-from reput.broker.replication.slave import (
+from reput.broker.wire.peers import (
+    CONFIG_FILES,
     HEARTBEAT_SECONDS,
     DefaultSlave,
     Slave,
     SwitchSlave,
     WrongOffset,
 )
-from reput.broker.replication.slave_requests import CONFIG_FILES
+from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.ask_master import Asking
 from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config
 from reput.jobs.replicating.from_folder import How, RateLimit

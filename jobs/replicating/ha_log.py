@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reput.broker.replication.master import MasterLog
+from reput.broker.wire.peers import MasterLog
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.plan import make_plan

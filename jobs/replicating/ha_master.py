@@ -1,6 +1,6 @@
 """A replication master (HAService), from which real brokers as SLAVE copy a log.
 
-Each slave has a thread. `broker/replication/master.py` decides what is sent and when; this module
+Each slave has a thread. `broker/wire/peers.py` decides what is sent and when; this module
 has the sockets, files and the clock.
 """
 
@@ -12,21 +12,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from reput.broker.replication.ha_frames import ProtocolError
-from reput.broker.replication.master import (
+from reput.broker.wire.peers import (
+    FLUSH_SLAVE_TIMEOUT,
+    PUT_OK,
+    SLAVE_NOT_AVAILABLE,
     TRANSFER_BYTES,
     DefaultConnection,
     Send,
     SlaveConnection,
     SwitchConnection,
-)
-from reput.broker.replication.waits import (
-    FLUSH_SLAVE_TIMEOUT,
-    PUT_OK,
-    SLAVE_NOT_AVAILABLE,
     is_replicated,
     is_slave_ok,
 )
+from reput.broker.wire.replication import ProtocolError
 from reput.jobs.replicating.ha_log import SentLog
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import release_key, release_named

@@ -7,11 +7,10 @@ The file is like mqadmin's conf/tools.yml, or the accounts of plain_acl.yml: pai
 import os
 import re
 
-from reput.broker.remoting.codes import ResponseCode
-from reput.broker.remoting.command import Command
-from reput.broker.remoting.signature import ACCESS_KEY, signed_by
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Guard
+from reput.broker.wire.codes import ResponseCode
+from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
 from reput.jobs.serve.tls import refuse_readable_by_others
 from reput.store_format.faults import StoreError
 

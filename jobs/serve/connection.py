@@ -13,11 +13,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from reput.broker.remoting.command import BadFrame, Command
-from reput.broker.remoting.frames import Frames, frame_head
-from reput.broker.remoting.protocols import FIRST_BYTES, protocol_of
 from reput.broker.serving.log_ranges import LogRange
 from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.wire.remoting import (
+    FIRST_BYTES,
+    BadFrame,
+    Command,
+    Frames,
+    frame_head,
+    protocol_of,
+)
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 

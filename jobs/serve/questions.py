@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.broker.remoting.command import INT_MAX, Command
 from reput.broker.serving.answer import Answer, Question
+from reput.broker.wire.remoting import INT_MAX, Command
 from reput.jobs.serve.connection import Connection, framed
 
 

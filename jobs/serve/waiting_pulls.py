@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer
+from reput.broker.wire.remoting import Command
 from reput.jobs.serve.connection import Connection
 
 _MOST = 1 << 16  # pulls that wait at the same time

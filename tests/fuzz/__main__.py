@@ -26,7 +26,7 @@ import reput.store_format.derived.index_file
 import reput.store_format.dispatch.scan
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
-    import reput.broker.remoting.frames
+    import reput.broker.wire.remoting
     import reput.store_format.describe.files
     import tests.reference
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.broker.remoting.command import BadFrame, Command, Serialization
-from reput.broker.remoting.frames import Frames, frame
+from reput.broker.wire.remoting import BadFrame, Command, Frames, Serialization, frame
 from reput.store_format.describe.files import (
     IndexFileView,
     describe_checkpoint,

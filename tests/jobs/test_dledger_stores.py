@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode
+from reput.broker.wire.codes import RequestCode
 from reput.jobs import cli
 from reput.jobs.check import check
 from reput.jobs.opening.open_store import open_store

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer
+from reput.broker.wire.codes import RequestCode
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.serve.left_in_flight import take_in_flight
 from reput.jobs.serve.open_served import ServedSource, open_broker

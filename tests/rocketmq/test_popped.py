@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import Command
 from tests.jobs.serve.asking import Peer, request
 from tests.jobs.serve.popping import Popped, ack_of, batch, fields, messages
 from tests.rocketmq import served

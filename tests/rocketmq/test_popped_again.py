@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asking import Peer, request
 from tests.jobs.serve.popping import Popped, ack_of, fields, messages
 from tests.jobs.serve.serving import Serving

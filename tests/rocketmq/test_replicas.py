@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
+from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicate import replicate, replicate_from
 from reput.jobs.replicating.ha_log import StoreLog
 from reput.jobs.replicating.ha_master import HaMaster

@@ -1,7 +1,7 @@
 """What a handler answers: fields are texts, and those that there are none of stay away."""
 
-from reput.broker.remoting.codes import ResponseCode
 from reput.broker.serving.answer import Answer, found, refused
+from reput.broker.wire.codes import ResponseCode
 
 
 def test_what_is_found_is_a_success_without_a_remark() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.command import Command
 from reput.broker.serving.handlers import answer, reply
+from reput.broker.wire.remoting import Command
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.in_process import run
 from tests.jobs.serve.broker_answers import reported, requests

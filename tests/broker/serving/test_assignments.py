@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving import request_modes
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import TOPIC, Asked, opened, said
 
 

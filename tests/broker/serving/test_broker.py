@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from reput.broker.pop.in_flight import CheckPoint, InFlight
-from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Caller
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.consumers import EXPIRY
+from reput.broker.wire.codes import RequestCode
 from tests.jobs.serve.asked import Asked
 
 CALLER = Caller(1, "10.0.0.1:5000", "10.0.0.9:9876", 0)

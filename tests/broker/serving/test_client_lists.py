@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.consumers import Consumers
 from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import Asked, said
 from tests.jobs.serve.asking import VERSION
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import LISTENING, Asked, said
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
 from tests.jobs.serve.asked import Asked, said

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from reput.broker.remoting.bodies import Entries, fastjson
-from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
-from reput.broker.remoting.command import RESPONSE_BIT, Command
 from reput.broker.serving import handlers, topics
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.consumer_requests import queue_offsets
+from reput.broker.wire.codes import Entries, Language, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import RESPONSE_BIT, Command
 from tests import golden_stores
 from tests.jobs.serve.asked import LISTENING, TOPIC, Asked, opened
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, Peer, request

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.group_configs import group_refused
 from reput.broker.serving.subscription_groups import SubscriptionGroups
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import Asked, said
 
 

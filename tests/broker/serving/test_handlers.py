@@ -2,12 +2,12 @@
 
 import pytest
 
-from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
-from reput.broker.remoting.command import RESPONSE_BIT, Command, Serialization
 from reput.broker.serving import handlers, slaves
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import HANDLERS, answer, reply
+from reput.broker.wire.codes import Language, RequestCode, ResponseCode
+from reput.broker.wire.remoting import RESPONSE_BIT, Command, Serialization
 from reput.store_format.faults import StoreError
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asking import request

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving import consumers
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.consumers import Consumers
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import Asked
 
 LONG, INT = 1 << 63, 1 << 31

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.queue_locks import QueueLocks
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked, said
 

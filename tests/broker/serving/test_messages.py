@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.messages import whole_record
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.message.message import Message
 from tests.broker.serving.served import STEP, T0, served
 from tests.jobs.serve.asked import Asked

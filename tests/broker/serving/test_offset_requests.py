@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving import group_offsets
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.offset_requests import begins_in_memory
 from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.serve.asked import Asked

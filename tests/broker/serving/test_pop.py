@@ -7,10 +7,10 @@ import pytest
 
 from reput.broker.pop.in_flight import InFlight
 from reput.broker.pop.order import Orders
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.popping import ack, fields, messages, pop

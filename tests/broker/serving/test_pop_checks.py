@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from reput.broker.pop.in_flight import CheckPoint, InFlight
-from reput.broker.remoting.codes import ResponseCode
 from reput.broker.serving.answer import Answer, Caller, Hold
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pop_checks import Asked as Wanted
 from reput.broker.serving.pop_checks import checked, has_due, has_fresh, polling, pop_offset
 from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.wire.codes import ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.asking import request

@@ -6,9 +6,9 @@ import pytest
 
 from reput.broker.pop.in_flight import CheckPoint, InFlight
 from reput.broker.pop.order import Orders
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.serve.asked import Asked
 from tests.jobs.serve.comparing import whole

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
 from reput.broker.serving.pull import Got, take
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked

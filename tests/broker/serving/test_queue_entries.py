@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.serve.asked import Asked, said
 

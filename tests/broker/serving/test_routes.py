@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.handlers import answer
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import LISTENING, Asked
 from tests.jobs.serve.asking import request

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import Asked
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
 from tests.jobs.serve.asked import Asked, said
 

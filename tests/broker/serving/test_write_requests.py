@@ -2,8 +2,8 @@
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving import write_requests
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.serve.asked import Asked
 

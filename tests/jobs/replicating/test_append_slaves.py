@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.replication.ha_frames import TransferReader, encode_report
+from reput.broker.wire.replication import TransferReader, encode_report
 from tests.broker.writer.appending import SIZES, bodies, run_append
 from tests.jobs.replicating.stores import log_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.replication.ha_frames import ProtocolError
+from reput.broker.wire.replication import ProtocolError
 from reput.jobs.replicating.ask_master import Asking, MasterSays
 
 RUNTIME_INFO, CONFIG = 28, 26  # GET_BROKER_RUNTIME_INFO, GET_BROKER_CONFIG

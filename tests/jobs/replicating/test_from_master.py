@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.command import Command
-from reput.broker.remoting.frames import frame as remoting_frame
-from reput.broker.replication.ha_frames import encode_header, encode_report
-from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK, SLAVE_NOT_AVAILABLE
+from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK, SLAVE_NOT_AVAILABLE
+from reput.broker.wire.remoting import Command
+from reput.broker.wire.remoting import frame as remoting_frame
+from reput.broker.wire.replication import encode_header, encode_report
 from reput.jobs import cli
 from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating import from_master as replica_wire
@@ -432,7 +432,7 @@ def test_a_broker_that_says_what_cannot_be(
 def test_a_master_that_is_silent(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, peer(lambda other: time.sleep(0.3)) as port:
         patch.setattr(replica_wire, "_TRIES", 2)
-        patch.setattr("reput.broker.replication.slave.HOUSEKEEPING_SECONDS", 0.05)
+        patch.setattr("reput.broker.wire.peers.HOUSEKEEPING_SECONDS", 0.05)
         with pytest.raises(StoreError, match="silent for too long"):
             copy(port, tmp_path / "replica", 4000)
 

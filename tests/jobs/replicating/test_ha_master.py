@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from reput.broker.replication.master import MasterLog
+from reput.broker.wire.peers import MasterLog
 from reput.jobs.replicating.ha_master import HaMaster
 
 LOG = bytes(range(200))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asked import Asked, opened

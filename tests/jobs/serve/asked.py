@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import answer
+from reput.broker.wire.codes import RequestCode
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asking import request

@@ -4,9 +4,8 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import Command
-from reput.broker.remoting.frames import Frames, frame
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import Command, Frames, frame
 
 HAS_SUBSCRIPTION, SUSPEND = 4, 2
 VERSION = 479  # V5_3_3

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reput.broker.remoting.codes import RequestCode
-from reput.broker.remoting.command import Command
+from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import Command
 from reput.jobs.opening.open_store import open_store
 from tests import golden_stores
 from tests.jobs.serve.asking import Peer, pull, request

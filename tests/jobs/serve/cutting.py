@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from reput.broker.remoting.command import Command
 from reput.broker.serving.handlers import answer, reply
+from reput.broker.wire.remoting import Command
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.store_format.message.message import Message

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.signature import signature, signed_by
 from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import signature, signed_by
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.jobs.serve.offsets_file import OffsetsFile

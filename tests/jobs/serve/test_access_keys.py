@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from reput.broker.remoting.codes import ResponseCode
 from reput.broker.serving.answer import Caller
 from reput.broker.serving.broker import Broker
+from reput.broker.wire.codes import ResponseCode
 from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.store_format.faults import StoreError
 from tests.jobs.serve.asking import request

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.handlers import answer, reply
+from reput.broker.wire.codes import RequestCode
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.jobs.serve.asking import request
 from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, reported

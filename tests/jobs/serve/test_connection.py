@@ -5,8 +5,7 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from reput.broker.remoting.command import RESPONSE_BIT, Command
-from reput.broker.remoting.frames import frame
+from reput.broker.wire.remoting import RESPONSE_BIT, Command, frame
 from reput.jobs.serve.connection import Connection, framed
 
 MANY = 200

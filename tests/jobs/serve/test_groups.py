@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
-from reput.broker.remoting.header_binary import decode_binary, encode_binary
 from reput.broker.serving import consumers, group_offsets, queue_locks, subscription_groups
+from reput.broker.wire.codes import Language, RequestCode, ResponseCode
+from reput.broker.wire.remoting import decode_binary, encode_binary
 from tests.jobs.serve.asked import TOPIC, Asked, opened, said
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, request
 

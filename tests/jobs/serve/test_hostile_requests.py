@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.serving.handlers import HANDLERS
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.seeds import seeds
 

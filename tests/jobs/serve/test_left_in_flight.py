@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.jobs.cli import main
 from reput.jobs.serve.left_in_flight import take_in_flight
 from reput.jobs.serve.open_served import ServedSource, open_broker

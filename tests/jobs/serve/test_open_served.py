@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import Command
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.handlers import answer, reply
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import Command
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.serve import open_served as opening
 from reput.jobs.serve.open_served import ServedSource, open_broker

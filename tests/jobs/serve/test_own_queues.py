@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode
+from reput.broker.wire.codes import RequestCode
 from reput.jobs.serve.own_queues import has_queues
 from tests import golden_stores
 from tests.jobs.serve.asking import Peer, pull, request

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.broker.pop import in_flight, order
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.jobs.serve.popping import Popped, ack, batch, fields, messages, pop
 

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from reput.broker.remoting.command import RESPONSE_BIT, Command
-from reput.broker.remoting.frames import Frames
 from reput.broker.serving.answer import Answer, Question
+from reput.broker.wire.remoting import RESPONSE_BIT, Command, Frames
 from reput.jobs.serve.connection import Connection
 from reput.jobs.serve.questions import Questions
 

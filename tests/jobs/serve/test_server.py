@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.remoting.command import ONE_WAY_BIT
-from reput.broker.remoting.frames import FRAME_MOST, HEADER_MOST, frame
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.remoting import FRAME_MOST, HEADER_MOST, ONE_WAY_BIT, frame
 from tests import golden_stores
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
 from tests.jobs.serve.serving import Serving

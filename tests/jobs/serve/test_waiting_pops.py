@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests import golden_stores
 from tests.jobs.serve.asked import TOPIC
 from tests.jobs.serve.asking import Peer, request

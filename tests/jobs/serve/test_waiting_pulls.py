@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Hold
+from reput.broker.wire.remoting import Command
 from reput.jobs.serve import waiting_pulls
 from reput.jobs.serve.connection import Connection
 from reput.jobs.serve.waiting_pulls import Held, HeldPulls

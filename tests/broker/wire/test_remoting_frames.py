@@ -10,9 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reput.broker.remoting.codes import Language, RequestCode
-from reput.broker.remoting.command import BadFrame, Command, Serialization
-from reput.broker.remoting.frames import FRAME_MOST, HEADER_MOST, Frames, frame, frame_head
+from reput.broker.wire.codes import Language, RequestCode
+from reput.broker.wire.remoting import (
+    FRAME_MOST,
+    HEADER_MOST,
+    BadFrame,
+    Command,
+    Frames,
+    Serialization,
+    frame,
+    frame_head,
+)
 
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -4,9 +4,10 @@ import struct
 
 import pytest
 
-from reput.broker.replication.ha_frames import LogChunk, ProtocolError
-from reput.broker.replication.switch_frames import (
+from reput.broker.wire.replication import (
+    LogChunk,
     MasterHello,
+    ProtocolError,
     SlaveHello,
     SlaveReport,
     SwitchMasterReader,

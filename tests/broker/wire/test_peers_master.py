@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from reput.broker.replication.ha_frames import ProtocolError
-from reput.broker.replication.master import DefaultConnection, MasterLog, Send, SwitchConnection
+from reput.broker.wire.peers import DefaultConnection, MasterLog, Send, SwitchConnection
+from reput.broker.wire.replication import ProtocolError
 from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(1000, 3000, 1000)  # three segments of 1,000 bytes, the first of them expired

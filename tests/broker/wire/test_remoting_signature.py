@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from reput.broker.remoting.signature import signature, signed_by
+from reput.broker.wire.remoting import signature, signed_by
 
 
 def hmac_sha1(content: bytes, key: bytes = b"secret") -> str:

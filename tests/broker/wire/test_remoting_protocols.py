@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.broker.remoting.protocols import FIRST_BYTES, protocol_of
+from reput.broker.wire.remoting import FIRST_BYTES, protocol_of
 
 
 @pytest.mark.parametrize(

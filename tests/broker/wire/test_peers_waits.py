@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.broker.replication.waits import is_replicated, is_slave_ok
+from reput.broker.wire.peers import is_replicated, is_slave_ok
 
 
 @pytest.mark.parametrize(

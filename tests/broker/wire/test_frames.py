@@ -9,32 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.broker.remoting.frames import Frames
-from reput.broker.replication.ha_frames import (
+from reput.broker.wire.peers import (
+    DefaultConnection,
+    DefaultSlave,
+    MasterLog,
+    SwitchConnection,
+    SwitchSlave,
+    WrongOffset,
+    decode_answer,
+    encode_question,
+    is_replicated,
+    is_slave_ok,
+    runtime_info,
+)
+from reput.broker.wire.remoting import Frames
+from reput.broker.wire.replication import (
     FRAME_MOST,
     LogChunk,
+    MasterHello,
     ProtocolError,
     ReportReader,
-    TransferReader,
-    encode_header,
-    encode_report,
-)
-from reput.broker.replication.master import DefaultConnection, MasterLog, SwitchConnection
-from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
-from reput.broker.replication.slave_requests import decode_answer, encode_question, runtime_info
-from reput.broker.replication.switch_frames import (
-    MasterHello,
     SlaveHello,
     SlaveReport,
     SwitchMasterReader,
     SwitchSlaveReader,
     Transfer,
+    TransferReader,
+    encode_header,
     encode_master_hello,
+    encode_report,
     encode_slave_hello,
     encode_slave_report,
     encode_transfer,
 )
-from reput.broker.replication.waits import is_replicated, is_slave_ok
 from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(0, 5000, 2048)

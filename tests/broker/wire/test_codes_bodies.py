@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.bodies import Entries, fastjson
+from reput.broker.wire.codes import Entries, fastjson
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,9 @@ import struct
 
 import pytest
 
-from reput.broker.remoting.frames import Frames
-from reput.broker.replication.ha_frames import ProtocolError
-from reput.broker.replication.slave_requests import (
-    SlaveAnswer,
-    decode_answer,
-    encode_question,
-    runtime_info,
-)
+from reput.broker.wire.peers import SlaveAnswer, decode_answer, encode_question, runtime_info
+from reput.broker.wire.remoting import Frames
+from reput.broker.wire.replication import ProtocolError
 
 
 def framed(header: bytes, body: bytes = b"", kind: int = 0) -> bytes:

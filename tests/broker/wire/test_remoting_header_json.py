@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.codes import Language
-from reput.broker.remoting.command import BadFrame, Command, Serialization
-from reput.broker.remoting.header_json import decode_json, encode_json
+from reput.broker.wire.codes import Language
+from reput.broker.wire.remoting import BadFrame, Command, Serialization, decode_json, encode_json
 
 
 def test_a_header_of_java_is_read_whole() -> None:

@@ -1,6 +1,11 @@
 """Codes of requests and of answers, by RocketMQ's own names (RequestCode, ResponseCode)."""
 
+import json
+from collections.abc import Iterable
 from enum import IntEnum
+from typing import Any
+
+from reput.store_format.release.profiles import release_key
 
 
 class RequestCode(IntEnum):
@@ -161,3 +166,67 @@ class Language(IntEnum):
     OMS = 11
     RUST = 12
     NODE_JS = 13
+
+
+# ---
+# The numbers by which peers name their release (MQVersion.Version's ordinals).
+
+_FIRST = {4: 213, 5: 413}  # V4_0_0, V5_0_0
+_PER_MINOR = 20  # ten releases, and a snapshot before each of them
+_STANDARD_JSON = 401  # V4_9_4
+
+
+def ordinal(release: str) -> int:
+    """The number of a release from 4.0.0 on: 479 for 5.3.3."""
+    major, minor, patch = release_key(release)
+    return _FIRST[major] + _PER_MINOR * minor + 2 * patch
+
+
+def reads_standard_json(version: int) -> bool:
+    """Whether a client of this version asks for integer keys in quotes (ClientRequestProcessor)."""
+    return version >= _STANDARD_JSON
+
+
+# ---
+# Bodies of answers: JSON as fastjson writes it for RocketMQ's objects (RemotingSerializable).
+
+_text = json.JSONEncoder(ensure_ascii=False).encode
+_ascii_text = json.JSONEncoder(ensure_ascii=True).encode
+
+
+class Entries:
+    """A map whose keys are objects, such as MessageQueues: fastjson writes them as JSON objects."""
+
+    def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        self.pairs = list(pairs)
+
+
+def fastjson(value: Any, standard: bool = False) -> bytes:
+    """A value as RemotingSerializable.encode writes it; integer keys have no quotes.
+
+    standard: integer keys have quotes, and text is ASCII. A name server answers so if a client asks
+    for standard JSON (SerializerFeature.QuoteFieldNames, BrowserCompatible).
+    """
+    return _written(value, standard).encode("utf-8", "replace")
+
+
+def _written(value: Any, standard: bool) -> str:
+    if isinstance(value, Entries):
+        members = (f"{_written(k, standard)}:{_written(v, standard)}" for k, v in value.pairs)
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, dict):
+        members = (
+            f"{_key(name, standard)}:{_written(each, standard)}" for name, each in value.items()
+        )
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, str):
+        return _ascii_text(value) if standard else _text(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return "[" + ",".join(_written(each, standard) for each in value) + "]"
+    return json.dumps(value)
+
+
+def _key(name: Any, standard: bool) -> str:
+    if isinstance(name, int):
+        return f'"{name}"' if standard else str(name)
+    return _ascii_text(name) if standard else _text(name)

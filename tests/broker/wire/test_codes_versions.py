@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.broker.remoting.versions import ordinal, reads_standard_json
+from reput.broker.wire.codes import ordinal, reads_standard_json
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Frames of real clients and of a real broker, caught on the wire once (needs Maven).
 
-`python -m tests.broker.remoting.capture` puts a proxy between RocketMQ's client and `reput serve`,
+`python -m tests.broker.wire.capture` puts a proxy between RocketMQ's client and `reput serve`,
 and asks a real broker by socket; `frames.json` gets the first frame of each code, from each side.
 """
 
@@ -15,8 +15,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from reput.broker.remoting.command import Serialization
-from reput.broker.remoting.frames import Frames, frame
+from reput.broker.wire.remoting import Frames, Serialization, frame
 from tests.jobs.serve.asking import pull, request
 from tests.jobs.serve.broker_answers import prepared
 from tests.rocketmq.driver import Driver

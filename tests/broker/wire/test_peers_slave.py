@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from reput.broker.replication.ha_frames import LogChunk, ProtocolError
-from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
+from reput.broker.wire.peers import DefaultSlave, SwitchSlave, WrongOffset
+from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.store_format.log.groups import Epoch
 
 EPOCHS = (Epoch(1, 0), Epoch(2, 300))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.remoting.command import Command, Serialization, is_int
+from reput.broker.wire.remoting import Command, Serialization, is_int
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,14 @@ import struct
 
 import pytest
 
-from reput.broker.remoting.codes import Language
-from reput.broker.remoting.command import BadFrame, Command, Serialization
-from reput.broker.remoting.header_binary import decode_binary, encode_binary
+from reput.broker.wire.codes import Language
+from reput.broker.wire.remoting import (
+    BadFrame,
+    Command,
+    Serialization,
+    decode_binary,
+    encode_binary,
+)
 
 
 def header(

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from reput.broker.replication.ha_frames import (
+from reput.broker.wire.replication import (
     LogChunk,
     ProtocolError,
     ReportReader,

@@ -1,1 +1,0 @@
-"""RocketMQ's replication protocol as functions of bytes: no sockets, no clock (as in h11)."""

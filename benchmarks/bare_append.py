@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from benchmarks.put_messages import by_many_threads, clock, numbered
-from reput.broker.writer.pace import BEHIND_BYTES
+from reput.broker.writer.flush import BEHIND_BYTES
 from reput.broker.writer.writer import DEFAULT_HOST, AppendResult, CommitLogWriter
 from reput.store_format.layouts import MAGIC_V1
 from reput.store_format.message.message import Message, encode_host

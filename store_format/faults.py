@@ -31,7 +31,7 @@ class Fault(IntEnum):
     BATCH_NUMBERS = 15
     BLANK_SIZE = 16  # a BLANK that does not end its segment; only `damage/` reports it
     MISSING = 17  # a segment's file is not there, or too short
-    TORN = 18  # a crash lost a sector of the record's topic or properties (writer/torn_records)
+    TORN = 18  # a crash lost a sector of the record's topic or properties (writer/recovery)
     STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
     TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
     KEPT_OUT = 21  # its transaction type keeps a record out of a queue that misses it

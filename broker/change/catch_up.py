@@ -21,9 +21,9 @@ from reput.broker.change.install import read_note as read_own_note
 from reput.broker.change.new_messages import New, Rules
 from reput.broker.change.position import DispatchedLog, Position, QueueEnd
 from reput.broker.writer.index_writer import IndexWriter
-from reput.broker.writer.log_recovery import LogRecovery
 from reput.broker.writer.queue_writer import QueueWriter
-from reput.broker.writer.reput_service import Reput
+from reput.broker.writer.recovery import LogRecovery
+from reput.broker.writer.store import Reput
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, encode, read_checkpoint
 from reput.store_format.files.protocol import Files, replace_small, write_small
 from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, segment_name

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from reput.broker.change.position import DispatchedLog, LogRest, Position, QueueEnd, look_ahead
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes
 from reput.store_format.dispatch.runs import PositionRules, start_position
 from reput.store_format.dispatch.scan import Buffers, NamedQueue, Runs, ScanRules, scan

@@ -7,7 +7,7 @@ last. A broker that finds `abort` recovers as after any crash, and so does the n
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.files.protocol import Files, add_folders, replace_small, write_small
 from reput.store_format.names import ABORT, CHECKPOINT
 

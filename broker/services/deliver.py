@@ -20,8 +20,7 @@ from reput.broker.services.timer_log import (
     replace_timer_files,
     units_of,
 )
-from reput.broker.writer.records_back import stored_at
-from reput.broker.writer.reput_records import properties_of, put_again, text_of
+from reput.broker.writer.copies import properties_of, put_again, stored_at, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.known import timer_log_names, write_times
 from reput.store_format.faults import StoreError

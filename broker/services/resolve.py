@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
 from reput.broker.services.decisions import Decisions, Outcome
+from reput.broker.writer.copies import properties_of, put_again, stored_at, text_of
 from reput.broker.writer.half_messages import Transactions
-from reput.broker.writer.records_back import stored_at
-from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.gather import hash_text
 from reput.store_format.fate.transactions import Transaction, TransactionState

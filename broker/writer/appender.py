@@ -1,20 +1,28 @@
 """Gives each record its queueOffset, physical offset and storeTimestamp, and writes it."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from reput.broker.writer.writer_store import OpenStore
+from reput.broker.writer.store import OpenStore
 from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish
 from reput.store_format.message.ids import Clock
 from reput.store_format.message.refusals import (
     CreateFileFailed,
+    DiskFull,
+    ForkedWriter,
     MessageTooLarge,
+    PageCacheBusy,
     Refused,
+    WriterClosed,
+    WriterFailed,
     batch_queue_topic,
 )
+from reput.store_format.release.settings import WriterSettings
 
 
 class Request:
@@ -172,3 +180,112 @@ def _records(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> l
         records.append(finish(draft, queue_offset + number, at, now))
         at += draft.size
     return records
+
+
+# ---
+# Whether a store takes messages at this moment, as a broker asks before each put.
+#
+# HookUtils.checkBeforePutMessage refuses a message where the disk is full, and while another append
+# takes too long. CleanCommitLogService looks at the disk every cleanResourceInterval.
+#
+# A broker keeps the ratio within 35 and 90 percent. Here the user's own counts: who appends to a
+# store by hand may well want a disk's last room.
+
+_NO_APPEND_MS = 10_000_000  # DefaultMessageStore.isOSPageCacheBusy: no append takes longer
+
+
+class Admission:
+    """Whether a store takes messages; asked before each put."""
+
+    def __init__(
+        self, files: Files, settings: WriterSettings, clock: Clock, appender: Appender
+    ) -> None:
+        self.is_full = False
+        self._files, self._clock, self._appender = files, clock, appender
+        self._ratio = settings.disk_space_warning_level_ratio / 100
+        self._busy_after = settings.os_page_cache_busy_timeout_mills
+
+    def look(self) -> None:
+        """Look at the disk (CleanCommitLogService.isSpaceToDelete)."""
+        self.is_full = self._files.used_share() > self._ratio
+
+    def check(self) -> None:
+        """Raise DiskFull or PageCacheBusy."""
+        if self.is_full:
+            raise DiskFull(
+                f"the disk is {self._files.used_share():.0%} full, more than "
+                f"diskSpaceWarningLevelRatio ({self._ratio:.0%}): make room, or set that higher"
+            )
+        began = self._appender.began
+        if began and self._busy_after < self._clock() - began < _NO_APPEND_MS:
+            raise PageCacheBusy(
+                f"another message has been on its way for {self._clock() - began} ms "
+                f"(osPageCacheBusyTimeOutMills is {self._busy_after})"
+            )
+
+
+# ---
+# Who may still use a writer: its own process, until it is closed or a write fails.
+
+
+class UsageGuard:
+    """What a writer asks before it does anything. Made by the process that opens the store."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self.error: BaseException | None = None  # what ended the writer
+        self.closing = False
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether this is another process than the one that opened the store."""
+        return self._process != os.getpid()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether `check_usable` would raise nothing."""
+        return self.error is None and not self.closing and self._process == os.getpid()
+
+    def check_process(self) -> None:
+        """Raise ForkedWriter in another process than the one that opened the store.
+
+        Called before a lock is taken: in a fork, locks that other threads held are never released.
+        """
+        if self.is_fork:
+            raise ForkedWriter(
+                f"the writer was opened by process {self._process}, and this is a fork of it: "
+                f"open the store anew once that one has closed it"
+            )
+
+    def check_usable(self) -> None:
+        """Raise ForkedWriter, WriterFailed or WriterClosed."""
+        self.check_process()
+        self.check_sound()
+        if self.closing:
+            raise WriterClosed("the writer is closed")
+
+    def check_sound(self) -> None:
+        """Raise WriterFailed where a write has failed."""
+        if self.error is not None:
+            raise self._ended()
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error that ends the writer; the first error stays."""
+        if self.error is None:
+            self.error = error
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """An OSError within ends the writer, and becomes WriterFailed."""
+        try:
+            yield
+        except OSError as error:
+            raise self.failed(error) from error
+
+    def failed(self, error: OSError) -> WriterFailed:
+        """Note the error that ends the writer; returns what the caller is to raise."""
+        self.fail(error)
+        return self._ended()
+
+    def _ended(self) -> WriterFailed:
+        return WriterFailed(f"the writer has ended: {self.error}; the next open recovers")

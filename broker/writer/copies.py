@@ -1,20 +1,77 @@
 """Appends messages of another store's log to this one, for example of a topic that was deleted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from reput.broker.writer.reput_records import put_again
-from reput.broker.writer.writer import CommitLogWriter
+from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import allocating
-from reput.store_format.layouts import CRC_PROPERTY_BYTES
-from reput.store_format.log.reader import record_of
-from reput.store_format.log.record import Record, read_body
+from reput.store_format.layouts import (
+    CRC_PROPERTY_BYTES,
+    RECORD_HEAD_BYTES,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_MASK,
+)
+from reput.store_format.log.reader import LogReader, record_of
+from reput.store_format.log.record import Record, read_body, read_one
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Step, Walk
+from reput.store_format.message.message import Message, encode_properties, parse_properties
+
+# ---
+# Appends a record of a log once more, in another place, as a broker's services do it.
+#
+# What belongs to the message stays: body, flags, bornTimestamp, hosts, reconsumeTimes. queueOffset,
+# physical offset and storeTimestamp are new.
+
+# Bits of a sysFlag that the encoder sets by itself, from the transaction type and the hosts.
+_OWN_BITS = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_CRC = "__CRC32#"
+
+
+def properties_of(writer: CommitLogWriter, record: Record) -> dict[str, str]:
+    """A record's properties as its broker reads them, without a CRC that the append makes anew."""
+    properties = parse_properties(record.properties, writer.profile.split_properties)
+    if writer.encoder.adds_crc:
+        properties.pop(_CRC, None)
+    return properties
+
+
+def text_of(writer: CommitLogWriter, properties: Mapping[str, str]) -> bytes:
+    """The text of properties that a broker has read (messageProperties2String). Raises Refused."""
+    rules = writer.profile
+    return encode_properties(properties, rules.property_map_capacity, rules.property_text_ends)
+
+
+def put_again(
+    writer: CommitLogWriter, record: Record, topic: str, queue_id: int, properties: bytes,
+    transaction: int, prepared_offset: int = 0,
+) -> AppendResult:  # fmt: skip
+    """Append the record's message to a topic and queue, without waiting for the disk.
+
+    record: with its body. properties: their text, written unchanged. transaction:
+    SYS_TRANSACTION_*. Raises Refused, WriterFailed.
+    """
+    assert record.body is not None, "a record is put again with its body"
+    message = Message(
+        topic=topic,
+        body=record.body,
+        queue_id=queue_id,
+        properties=properties,
+        flag=record.flag,
+        transaction=transaction,
+        sys_flag=record.sys_flag & ~_OWN_BITS,
+        prepared_offset=prepared_offset,
+        wait=False,
+        born_timestamp=record.born_timestamp,
+        reconsume_times=record.reconsume_times,
+    )
+    return writer.put(writer.encoder.draft(message, record.born_host, record.store_host))
+
 
 _WINDOW_BYTES = 8 << 20
 _CRC_NAME = b"__CRC32#\x01"
@@ -122,3 +179,22 @@ def append_stored(writer: CommitLogWriter, record: Record) -> None:
         writer, record, record.topic, record.queue_id, properties, record.transaction,
         record.prepared_offset,
     )  # fmt: skip
+
+
+# ---
+# Reads records back with their bodies: a half message to be ended, messages to be copied.
+
+
+def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
+    """The record at a physical offset with its body; None where no sound record is."""
+    left = segment_end - at
+    if left < RECORD_HEAD_BYTES:
+        return None  # a BLANK at most
+    _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
+    return None if record is None else record._replace(body=read_body(read, record))
+
+
+def stored_at(log: LogReader, place: int) -> Record:
+    """The record at a physical offset with its body. Raises NoRecord, NotInLog."""
+    record = log.record_at(place)
+    return record._replace(body=log.body(record))

@@ -7,8 +7,7 @@ were never ended.
 
 from collections.abc import Mapping, Sequence
 
-from reput.broker.writer.records_back import read_stored
-from reput.broker.writer.reput_records import properties_of, put_again, text_of
+from reput.broker.writer.copies import properties_of, put_again, read_stored, text_of
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT

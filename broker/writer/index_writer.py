@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.broker.writer.growing_index import GrowingIndex
-from reput.broker.writer.index_folder import Header, IndexFolder
+from reput.broker.writer.index_folder import GrowingIndex, Header, IndexFolder
 from reput.store_format.derived.index_file import NO_MESSAGE, IndexedMessage
 from reput.store_format.files.protocol import Files
 from reput.store_format.names import INDEX, index_name, next_index_time, parse_index_name

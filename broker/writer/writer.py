@@ -5,13 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from reput.broker.writer.admission import Admission
-from reput.broker.writer.appender import Appender, Request, check_fits
+from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.commit_log import in_background
-from reput.broker.writer.durability import Durability, Service
-from reput.broker.writer.pace import LOOK_SECONDS, DispatchPace
-from reput.broker.writer.usage_guard import UsageGuard
-from reput.broker.writer.writer_store import OpenStore
+from reput.broker.writer.flush import LOOK_SECONDS, DispatchPace, Durability, Service
+from reput.broker.writer.store import OpenStore
 from reput.store_format.discover.sizes import settings_to_continue
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles

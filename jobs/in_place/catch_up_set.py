@@ -9,7 +9,7 @@ import numpy as np
 from reput.broker.change.catch_up import CatchUp
 from reput.broker.change.new_messages import New, find_new
 from reput.broker.change.position import DispatchedLog, find_position
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there

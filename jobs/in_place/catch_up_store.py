@@ -7,7 +7,7 @@ from typing import cast
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.opening.change_refusals import refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.held_store import HeldStore

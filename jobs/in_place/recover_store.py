@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from reput.broker.change.recover import CUT, apply
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.in_place.recover_report import Recovered
 from reput.jobs.in_place.renewal import Renewal, renewal

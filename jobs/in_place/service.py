@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.change_refusals import (
     refuse_group_log,

@@ -20,7 +20,7 @@ from reput.broker.change.replica import (
     read_standing,
     write_standing,
 )
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.change_refusals import refuse_shared_segments, refuse_what_is_no_store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.change.recover import StagedFile, apply
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
 from reput.jobs.recover import recover

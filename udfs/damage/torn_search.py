@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from reput.broker.writer.torn_records import first_torn
+from reput.broker.writer.recovery import first_torn
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment

@@ -8,7 +8,7 @@ from reput.broker.change.catch_up import NOTE, CatchUp, read_note
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog as LogPlace
 from reput.broker.change.position import find_position
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.files.protocol import FileState, Listed
 from reput.store_format.log.reader import LogBytes

@@ -8,7 +8,7 @@ import pytest
 
 from reput.broker.change.new_messages import New, find_new
 from reput.broker.change.position import Position, QueueEnd
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.faults import Fault, StoreError
 from tests.broker.change.catching import put_log, rules_of
 from tests.broker.change.equal_records import SEGMENT, SIZE, T0, A, B, in_turns, log_with, place_of

@@ -3,7 +3,7 @@
 import pytest
 
 from reput.broker.change.recover import CUT, StagedFile, apply
-from reput.broker.writer.log_recovery import LogRecovery
+from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings

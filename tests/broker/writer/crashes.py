@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from unittest import mock
 
 from reput.broker.writer import index_writer as index_files
-from reput.broker.writer import writer_store as store_module
+from reput.broker.writer import store as store_module
 from reput.broker.writer.appender import Request
 from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reput.broker.writer.records_back import read_stored
+from reput.broker.writer.copies import read_stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
 from reput.store_format.log.record import Record

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.writer import copies, log_recovery
+from reput.broker.writer import copies, recovery
 from reput.broker.writer.copies import CopyChoice, SourceSegment, copy_messages
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.dispatch.scan import scan_rules
@@ -28,7 +28,7 @@ LOG = [Message(topic="S"), LONG, Message(topic="S"), LONG, LONG, Message(topic="
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_recovery, "_WINDOW_BYTES", WINDOW)
+    monkeypatch.setattr(recovery, "_WINDOW_BYTES", WINDOW)
     monkeypatch.setattr(copies, "_WINDOW_BYTES", WINDOW)
     monkeypatch.setattr(record, "_PIECE_BYTES", WINDOW)
 
@@ -50,14 +50,14 @@ class Measured(DiskFiles):
         return file
 
 
-def found(root: Path, raw: bytes, durable: int | None) -> tuple[log_recovery.LogEnd, int]:
+def found(root: Path, raw: bytes, durable: int | None) -> tuple[recovery.LogEnd, int]:
     """The log's end as recovery finds it, and the longest piece it has read."""
     (root / "commitlog").mkdir(parents=True, exist_ok=True)
     (root / "commitlog" / f"{0:020d}").write_bytes(raw)
     files = Measured(str(root))
     rules = scan_rules(profile("5.3.3"), settings_from({}), ())
     checkpoint = None if durable is None else Checkpoint(durable, durable, 0)
-    log = log_recovery.LogRecovery(files, SEGMENT, rules, checkpoint)
+    log = recovery.LogRecovery(files, SEGMENT, rules, checkpoint)
     return log.find_end(), files.longest
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.writer.torn_records import first_torn
+from reput.broker.writer.recovery import first_torn
 from reput.store_format.faults import Fault
 from reput.store_format.log import record
 from reput.store_format.log.records import RecordRules

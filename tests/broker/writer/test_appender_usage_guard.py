@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from reput.broker.writer.usage_guard import UsageGuard
+from reput.broker.writer.appender import UsageGuard
 from reput.store_format.message.refusals import ForkedWriter, WriterClosed, WriterFailed
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reput.broker.writer.growing_index import GrowingIndex
-from reput.broker.writer.index_folder import IndexFolder
+from reput.broker.writer.index_folder import GrowingIndex, IndexFolder
 from reput.store_format.derived.index_file import NO_MESSAGE, IndexedMessage
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.index_files import NAMES, SLOTS, T0, holding, index_file, puts, sizes

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer import pace, reput_service, writer
+from reput.broker.writer import flush, store, writer
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.files.protocol import Bytes
 from reput.store_format.message.message import Message
@@ -20,8 +20,8 @@ _NEVER = 3600.0
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread never looks by itself, and little is much."""
     monkeypatch.setattr(writer, "LOOK_SECONDS", _NEVER)
-    monkeypatch.setattr(pace, "BEHIND_BYTES", _BEHIND)
-    monkeypatch.setattr(pace, "_SLOW_BYTES", _BEHIND // 10)
+    monkeypatch.setattr(flush, "BEHIND_BYTES", _BEHIND)
+    monkeypatch.setattr(flush, "_SLOW_BYTES", _BEHIND // 10)
 
 
 def opened(root: Path | None = None, files: MemoryFiles | None = None) -> CommitLogWriter:
@@ -91,8 +91,8 @@ def test_what_is_derived_does_not_depend_on_the_pieces(
 ) -> None:
     derived = []
     for stretch, beyond in ((1 << 20, 1 << 16), (700, 1 << 16), (700, 50), (90, 0)):
-        monkeypatch.setattr(reput_service, "_STRETCH_BYTES", stretch)
-        monkeypatch.setattr(reput_service, "_BEYOND_BYTES", beyond)
+        monkeypatch.setattr(store, "_STRETCH_BYTES", stretch)
+        monkeypatch.setattr(store, "_BEYOND_BYTES", beyond)
         root = tmp_path / f"{stretch}-{beyond}"
         with open_writer(root, Clock(), maxHashSlotNum=50, maxIndexNum=70) as w:
             for n in range(200):

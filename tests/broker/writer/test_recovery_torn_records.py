@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.broker.writer.torn_records import first_torn
+from reput.broker.writer.recovery import first_torn
 from reput.store_format.log.records import RECORD_ROW, RecordRules
 from reput.store_format.log.walk import Checks, Walk, most_rows
 from tests.logs.encoder import Message, encode

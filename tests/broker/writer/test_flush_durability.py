@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reput.broker.writer.durability import Durability
+from reput.broker.writer.flush import Durability
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.records_back import read_stored, stored_at
+from reput.broker.writer.copies import read_stored, stored_at
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import Message
 from tests.broker.services.stores import disk, opened

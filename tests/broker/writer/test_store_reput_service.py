@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reput.broker.writer.queue_writer import QueueWriter
-from reput.broker.writer.reput_service import Reput
+from reput.broker.writer.store import Reput
 from reput.store_format.dispatch.scan import NamedQueue, place_rules, scan_rules
 from reput.store_format.faults import DamageFound
 from reput.store_format.layouts import SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.reput_records import properties_of, put_again, text_of
+from reput.broker.writer.copies import properties_of, put_again, text_of
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
 from tests.broker.writer.stores import open_writer, stored_records

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.broker.writer.log_cutter import LogCutter, segment_path
+from reput.broker.writer.recovery import LogCutter, segment_path
 from reput.store_format.names import COMMIT_LOG
 from tests.faults.memory_files import MemoryFiles
 

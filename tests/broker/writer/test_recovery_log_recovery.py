@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, Fault, StoreError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.broker.writer.admission import Admission
+from reput.broker.writer.appender import Admission
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.refusals import DiskFull, PageCacheBusy
 from tests.broker.writer.stores import Clock, settings

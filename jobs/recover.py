@@ -97,7 +97,7 @@ def recover(  # noqa: PLR0913 (a user's options)
 
 
 def _refuse(store: str, settings: Mapping[str, str]) -> None:
-    from reput.broker.change.recover import CUT
+    from reput.broker.change.expire import CUT
 
     if not os.path.isdir(store):
         raise StoreError(f"{store}: no such folder")

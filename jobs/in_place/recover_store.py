@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from reput.broker.change.recover import CUT, apply
+from reput.broker.change.expire import CUT, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.in_place.recover_report import Recovered

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from reput.broker.change.expire import StagedFile
 from reput.broker.change.install import last_offset
-from reput.broker.change.recover import StagedFile
 from reput.jobs.judging.verdict import Verdict, files_there
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.outputs.publish import Built

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.change.recover import StagedFile, apply
+from reput.broker.change.expire import StagedFile, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.broker.change.recover import CUT, StagedFile, apply
+from reput.broker.change.expire import CUT, StagedFile, apply
 from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile

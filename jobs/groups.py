@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from reput.broker.allocation import MessageQueue, Strategy, allocation, strategies
+from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store

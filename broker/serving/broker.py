@@ -3,20 +3,73 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
-from reput.broker.pop.in_flight import InFlight
-from reput.broker.pop.order import Orders
-from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.consumers import Consumers
-from reput.broker.serving.group_offsets import GroupOffsets
-from reput.broker.serving.pull_limits import PullLimits
-from reput.broker.serving.queue_locks import QueueLocks
-from reput.broker.serving.read_rates import Given
-from reput.broker.serving.request_modes import RequestModes
-from reput.broker.serving.served_store import ServedStore
-from reput.broker.serving.subscription_groups import SubscriptionGroups
-from reput.broker.wire.codes import RequestCode
+from reput.broker.serving.clients import Consumers, Given, QueueLocks, RequestModes, is_group_name
+from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
+from reput.broker.serving.popped import InFlight, Orders
+from reput.broker.serving.records import BodyPiece, PullLimits
+from reput.broker.serving.store import ServedStore, topic
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import ONE_WAY_BIT, Command
+
+# ---
+# What a handler knows of the caller, and what it answers.
+
+
+class Caller(NamedTuple):
+    """The connection by which a request came, and when."""
+
+    connection: int  # its number, which no other connection gets
+    peer: str  # the client's address, host:port
+    local: str  # the address by which the client reached us, host:port
+    now: int  # milliseconds since 1970
+
+
+class Hold(NamedTuple):
+    """A pull or pop that waits (PullRequestHoldService, PopLongPollingService)."""
+
+    topic: str
+    queue_id: int
+    position: int  # the request is handled again once the queue has this position
+    until: int  # milliseconds since 1970; then the Answer that has this Hold is sent
+    group: str | None = None  # a pop's group; a pop waits for any queue of the topic
+    again: int | None = None  # the request is handled again at this time, before `until`
+    ready: "Callable[[], bool] | None" = None  # whether a pop would give a message by now
+
+
+class Question(NamedTuple):
+    """A question to another client, which alone knows the answer (Broker2Client)."""
+
+    connection: int  # of the client that is asked
+    command: Command  # gets its opaque when it is sent
+    pieces: tuple[BodyPiece, ...]  # follow the command's body
+    wait: int  # milliseconds
+    # turns the client's response into our answer; None: no response in time, or client gone
+    then: "Callable[[Command | None], Answer]"
+
+
+class Answer(NamedTuple):
+    """An answer to a request. Its body is bytes, or pieces of the log that follow one another."""
+
+    code: int
+    remark: str | None = None
+    fields: dict[str, str] = {}
+    body: bytes = b""
+    pieces: tuple[BodyPiece, ...] = ()  # follow the body
+    hold: Hold | None = None
+    question: Question | None = None  # its `then` makes the real answer
+
+
+def found(body: bytes = b"", **fields: object) -> Answer:
+    """SUCCESS, with these fields; fields that are None are left out."""
+    texts = {name: str(value) for name, value in fields.items() if value is not None}
+    return Answer(ResponseCode.SUCCESS, None, texts, body)
+
+
+def refused(code: int, remark: str) -> Answer:
+    return Answer(code, remark)
+
 
 Handler = Callable[["Broker", Command, Caller], Answer]
 Handlers = dict[int, Handler]  # by request code
@@ -77,3 +130,125 @@ class Broker:
     def address_for(self, caller: Caller) -> str:
         """The address at which a client finds the broker."""
         return self.address or caller.local
+
+
+# ---
+# The fields of a request's header, in the types that handlers need (CommandCustomHeader).
+
+_LONG, _DIGITS = 1 << 63, 19
+
+
+class BadField(ValueError):
+    """A field is missing, or is not what it should be; the message names the field."""
+
+
+def text(request: Command, name: str) -> str:
+    """A field that must be there. Raises BadField."""
+    value = request.fields.get(name)
+    if value is None:
+        raise BadField(f"the custom field <{name}> is null")
+    return value
+
+
+def number(request: Command, name: str, default: int | None = None) -> int:
+    """A field that is a Java long or int. Raises BadField where it is not, or is missing."""
+    value = request.fields.get(name)
+    if value is None and default is not None:
+        return default
+    value = text(request, name)
+    digits = value[1:] if value.startswith(("-", "+")) else value  # as Long.parseLong
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
+        raise BadField(f"the custom field <{name}> is no number")
+    found = int(value)
+    if not -_LONG <= found < _LONG:
+        raise BadField(f"the custom field <{name}> is no long")
+    return found
+
+
+def flag(request: Command, name: str) -> bool:
+    """A field that Boolean.parseBoolean reads; False where it is missing."""
+    return request.fields.get(name, "").lower() == "true"
+
+
+# ---
+# DataVersion, by which brokers tell each other that a table has changed.
+
+
+def data_version(broker: Broker) -> dict[str, int]:
+    """The DataVersion of tables that do not change while a store is served."""
+    return {"counter": 0, "stateVersion": 0, "timestamp": broker.started}
+
+
+# ---
+# Refuses all requests that write, in the words of a broker that may only be read.
+
+_OF_PROXIES = "HeartBeatSyncerTopic"  # the end of ProxyConfig.heartbeatSyncerTopicName by default
+_MOST_MADE = 100
+READ_ONLY = "reput serves this store to be read only"
+
+
+def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse a message (SendMessageProcessor with the brokerPermission to read only)."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
+    )
+
+
+def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse to write or change anything else."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
+    )
+
+
+def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse to make a topic, except the topic that RocketMQ's Proxy needs before it starts
+    (HeartbeatSyncer), which is kept in memory: it has no messages.
+    """
+    name = text(request, "topic")
+    if not name.endswith(_OF_PROXIES) or not is_group_name(name):
+        return writing(broker, request, caller)
+    if name not in broker.store.topics and _made_by_proxies(broker) >= _MOST_MADE:
+        return writing(broker, request, caller)
+    broker.store.make_topic(topic(name))
+    return found()
+
+
+def _made_by_proxies(broker: Broker) -> int:
+    return sum(name.endswith(_OF_PROXIES) for name in broker.store.topics)
+
+
+_SENDING = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)  # fmt: skip
+_WRITING = (
+    RequestCode.END_TRANSACTION,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
+    RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.REGISTER_BROKER,
+    RequestCode.UNREGISTER_BROKER, RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.TRIGGER_DELETE_FILES, RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.RECALL_MESSAGE,
+    RequestCode.SET_COMMITLOG_READ_MODE,
+    RequestCode.CLONE_GROUP_OFFSET, RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.AUTH_CREATE_USER,
+    RequestCode.AUTH_UPDATE_USER, RequestCode.AUTH_DELETE_USER, RequestCode.AUTH_CREATE_ACL,
+    RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
+)  # fmt: skip
+
+HANDLERS: Handlers = {
+    **dict.fromkeys(_SENDING, sending),
+    **dict.fromkeys(_WRITING, writing),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: create_topic,
+}

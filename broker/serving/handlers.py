@@ -1,62 +1,46 @@
 """The handlers of all requests that are answered, by request code."""
 
 from reput.broker.serving import (
-    assignments,
-    client_lists,
-    cluster,
-    consume_stats,
-    consumer_requests,
-    group_configs,
-    heartbeats,
-    lock_requests,
-    messages,
-    offset_requests,
-    offset_resets,
-    offsets,
-    pop,
-    pop_acks,
-    pop_looks,
-    pull,
-    queue_entries,
-    routes,
-    runtime,
-    slaves,
-    store_switches,
-    topic_facts,
-    write_requests,
+    about,
+    acknowledging,
+    allotting,
+    asking,
+    attendance,
+    group_requests,
+    popping,
+    reading,
 )
-from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.answer import refused as refuse
-from reput.broker.serving.broker import Broker, Handlers
-from reput.broker.serving.fields import BadField
+from reput.broker.serving import broker as write_requests
+from reput.broker.serving.broker import Answer, BadField, Broker, Caller, Handlers
+from reput.broker.serving.broker import refused as refuse
 from reput.broker.wire.codes import Language, ResponseCode
 from reput.broker.wire.remoting import RESPONSE_BIT, Command
 from reput.store_format.faults import StoreError
 
 HANDLERS: Handlers = {
     **write_requests.HANDLERS,
-    **routes.HANDLERS,
-    **heartbeats.HANDLERS,
-    **offsets.HANDLERS,
-    **pull.HANDLERS,
-    **pop.HANDLERS,
-    **pop_acks.HANDLERS,
-    **pop_looks.HANDLERS,
-    **messages.HANDLERS,
-    **offset_requests.HANDLERS,
-    **offset_resets.HANDLERS,
-    **lock_requests.HANDLERS,
-    **assignments.HANDLERS,
-    **client_lists.HANDLERS,
-    **consumer_requests.HANDLERS,
-    **cluster.HANDLERS,
-    **topic_facts.HANDLERS,
-    **consume_stats.HANDLERS,
-    **group_configs.HANDLERS,
-    **queue_entries.HANDLERS,
-    **runtime.HANDLERS,
-    **store_switches.HANDLERS,
-    **slaves.HANDLERS,  # replaces the answer of `write_requests` to registering
+    **about.HANDLERS,
+    **attendance.HANDLERS,
+    **reading.HANDLERS,
+    **reading.HANDLERS,
+    **popping.HANDLERS,
+    **acknowledging.HANDLERS,
+    **popping.HANDLERS,
+    **reading.HANDLERS,
+    **group_requests.HANDLERS,
+    **group_requests.HANDLERS,
+    **allotting.HANDLERS,
+    **allotting.HANDLERS,
+    **attendance.HANDLERS,
+    **asking.HANDLERS,
+    **about.HANDLERS,
+    **about.HANDLERS,
+    **group_requests.HANDLERS,
+    **group_requests.HANDLERS,
+    **reading.HANDLERS,
+    **about.HANDLERS,
+    **about.HANDLERS,
+    **about.HANDLERS,  # replaces the answer of `write_requests` to registering
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reput.broker.serving.consumers import TAG, Subscription
+from reput.broker.serving.clients import TAG, Subscription
 from reput.store_format.derived.queues import Numbers
 from reput.store_format.filter.filters import WrongTags, tag_filter
 from reput.store_format.filter.sql import SqlFilter, WrongExpression, sql_filter

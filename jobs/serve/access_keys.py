@@ -7,8 +7,7 @@ The file is like mqadmin's conf/tools.yml, or the accounts of plain_acl.yml: pai
 import os
 import re
 
-from reput.broker.serving.answer import Answer, Caller, refused
-from reput.broker.serving.broker import Broker, Guard
+from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
 from reput.jobs.serve.tls import refuse_readable_by_others

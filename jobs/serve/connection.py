@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from reput.broker.serving.log_ranges import LogRange
-from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.serving.records import BodyPiece
+from reput.broker.serving.store import LogRange
 from reput.broker.wire.remoting import (
     FIRST_BYTES,
     BadFrame,

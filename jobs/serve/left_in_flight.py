@@ -5,8 +5,8 @@ given again, as the broker would do when it starts (PopReviveService).
 from collections.abc import Callable
 from itertools import groupby
 
-from reput.broker.pop.in_flight import CheckPoint, TooManyInFlight
 from reput.broker.serving.broker import Broker
+from reput.broker.serving.popped import CheckPoint, TooManyInFlight
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.notes import Notes
 from reput.store_format.query.pop_leftovers import InFlightRow, in_flight

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from reput.broker.pop.kept import popped_rows, restore
 from reput.broker.serving.broker import Broker
+from reput.broker.serving.popped import popped_rows, restore
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.discover.config import Offsets, offsets_of_table

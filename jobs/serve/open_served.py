@@ -5,13 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from reput.broker.serving.as_of import end_at
-from reput.broker.serving.booted_topics import booted_topics
 from reput.broker.serving.broker import Broker
-from reput.broker.serving.group_offsets import GroupOffsets
-from reput.broker.serving.pull_limits import PullLimits
-from reput.broker.serving.served_store import ServedStore
-from reput.broker.serving.subscription_groups import SubscriptionGroups
+from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
+from reput.broker.serving.records import PullLimits
+from reput.broker.serving.store import ServedStore, booted_topics, end_at
 from reput.broker.wire.codes import ordinal
 from reput.store_format.discover.config import consumer_offsets, subscription_groups
 from reput.store_format.files.adapters import BlockCache, GrowingFiles

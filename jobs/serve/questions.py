@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.broker.serving.answer import Answer, Question
+from reput.broker.serving.broker import Answer, Question
 from reput.broker.wire.remoting import INT_MAX, Command
 from reput.jobs.serve.connection import Connection, framed
 

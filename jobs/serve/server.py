@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from reput.broker.serving.answer import Answer, Caller, refused
-from reput.broker.serving.broker import Broker
+from reput.broker.serving.broker import Answer, Broker, Caller, refused
 from reput.broker.serving.handlers import answer, reply
-from reput.broker.serving.log_ranges import LogRange
-from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.serving.records import BodyPiece
+from reput.broker.serving.store import LogRange
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import Command
 from reput.jobs.serve.connection import Connection, framed

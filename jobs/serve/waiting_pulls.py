@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reput.broker.serving.answer import Answer
+from reput.broker.serving.broker import Answer
 from reput.broker.wire.remoting import Command
 from reput.jobs.serve.connection import Connection
 

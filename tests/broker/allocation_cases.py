@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from reput.broker.allocation import (
+from reput.broker.serving.allotting import (
     CannotAllocate,
     MessageQueue,
     averagely,

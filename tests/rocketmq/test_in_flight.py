@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving.answer import Answer
+from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
 from reput.jobs.opening.open_store import open_store
 from reput.jobs.serve.left_in_flight import take_in_flight

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving.answer import Answer
+from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Command
 from tests.jobs.serve.asking import Peer, request

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.serving.answer import Answer
+from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asking import Peer, request
 from tests.jobs.serve.popping import Popped, ack_of, fields, messages

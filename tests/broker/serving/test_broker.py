@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from reput.broker.pop.in_flight import CheckPoint, InFlight
-from reput.broker.serving.answer import Caller
-from reput.broker.serving.broker import Broker
-from reput.broker.serving.consumers import EXPIRY
+from reput.broker.serving.broker import Broker, Caller
+from reput.broker.serving.clients import EXPIRY
+from reput.broker.serving.popped import CheckPoint, InFlight
 from reput.broker.wire.codes import RequestCode
 from tests.jobs.serve.asked import Asked
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from reput.broker.serving import handlers, slaves
-from reput.broker.serving.answer import Answer, Caller, found, refused
-from reput.broker.serving.broker import Broker
+from reput.broker.serving import about, handlers
+from reput.broker.serving.broker import Answer, Broker, Caller, found, refused
 from reput.broker.serving.handlers import HANDLERS, answer, reply
 from reput.broker.wire.codes import Language, RequestCode, ResponseCode
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, Serialization
@@ -57,8 +56,8 @@ def test_the_first_guard_that_says_something_is_heard_alone(
 
 
 def test_a_slaves_registration_is_answered_by_the_handler_for_slaves() -> None:
-    assert HANDLERS[RequestCode.REGISTER_BROKER] is slaves.register
-    assert HANDLERS[RequestCode.UNREGISTER_BROKER] is slaves.unregister
+    assert HANDLERS[RequestCode.REGISTER_BROKER] is about.register
+    assert HANDLERS[RequestCode.UNREGISTER_BROKER] is about.unregister
 
 
 def test_a_reply_is_the_answer_to_its_request(broker: Broker) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reput.broker.serving import subscriptions
-from reput.broker.serving.consumers import Subscription
+from reput.broker.serving.clients import Subscription
 from reput.broker.serving.subscriptions import (
     EVERYTHING,
     ByTags,

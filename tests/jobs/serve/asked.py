@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.broker import Broker
+from reput.broker.serving.broker import Answer, Broker, Caller
 from reput.broker.serving.handlers import answer
 from reput.broker.wire.codes import RequestCode
 from reput.jobs.serve.open_served import ServedSource, open_broker

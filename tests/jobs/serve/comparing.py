@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.log_ranges import LogRange
+from reput.broker.serving.broker import Answer, Caller
+from reput.broker.serving.store import LogRange
 
 CALLER = Caller(1, "127.0.0.1:1000", "127.0.0.1:9876", 1_795_246_245_000)
 

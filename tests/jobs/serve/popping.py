@@ -4,8 +4,8 @@ import base64
 import re
 from typing import Any, NamedTuple
 
-from reput.broker.serving.answer import Answer
-from reput.broker.serving.record_bytes import BodyPiece
+from reput.broker.serving.broker import Answer
+from reput.broker.serving.records import BodyPiece
 from reput.broker.wire.codes import RequestCode
 from reput.jobs.serve.connection import _bytes
 from reput.store_format.layouts import MIDDLE_AT, RECORD_AT, RECORD_HEAD_BYTES, TIMESTAMP_BYTES

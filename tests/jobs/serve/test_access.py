@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import signature, signed_by
 from reput.jobs.outputs.output import inputs_of

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from reput.broker.serving.answer import Caller
-from reput.broker.serving.broker import Broker
+from reput.broker.serving.broker import Broker, Caller
 from reput.broker.wire.codes import ResponseCode
 from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.store_format.faults import StoreError

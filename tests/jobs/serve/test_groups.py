@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving import consumers, group_offsets, queue_locks, subscription_groups
+from reput.broker.serving import clients, groups
 from reput.broker.wire.codes import Language, RequestCode, ResponseCode
 from reput.broker.wire.remoting import decode_binary, encode_binary
 from tests.jobs.serve.asked import TOPIC, Asked, opened, said
@@ -80,15 +80,15 @@ def test_a_pull_tells_how_far_its_group_has_come(asked: Asked) -> None:
 
 
 def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_offsets, "MOST_QUEUES", 3)
+    monkeypatch.setattr(groups, "MOST_QUEUES", 3)
     codes = [commit(asked, f"many{n}", 1) for n in range(5)]
     assert codes == [0, 0, 0, ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR]
     assert commit(asked, "many0", 2) == 0  # what is there is kept up
-    monkeypatch.setattr(consumers, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(clients, "MOST_MEMBERS", 1)
     assert asked.heartbeat(1, GROUP, TOPIC).code == 0
     assert asked.heartbeat(1, GROUP, TOPIC).code == 0
     assert "1 members" in (asked.heartbeat(2, GROUP, TOPIC).remark or "")
-    monkeypatch.setattr(consumers, "MOST_SUBSCRIBED", 1000)
+    monkeypatch.setattr(clients, "MOST_SUBSCRIBED", 1000)
     assert "1000 bytes" in (asked.heartbeat(1, GROUP, "T" * 2000).remark or "")
     assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
 
@@ -96,7 +96,7 @@ def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.Monke
 def test_of_too_many_groups_the_one_unheard_of_longest_is_forgotten(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription_groups, "MOST_NEW", 2)
+    monkeypatch.setattr(groups, "MOST_NEW", 2)
     before = asked.broker.groups.names()
     for name in ("a", "b", "a", "c"):
         assert asked.broker.groups.find(name) is not None
@@ -165,10 +165,10 @@ def test_members_come_and_go_and_the_others_are_reported(asked: Asked) -> None:
         closed(2, asked.now)
     assert (members(asked, "g"), asked.reported()) == (["c3"], [(3, "g")])
     for tick in asked.broker.ticked:
-        tick(asked.now + consumers.EXPIRY)
+        tick(asked.now + clients.EXPIRY)
     assert members(asked, "g") == ["c3"]
     for tick in asked.broker.ticked:
-        tick(asked.now + consumers.EXPIRY + 1)
+        tick(asked.now + clients.EXPIRY + 1)
     assert members(asked, "g") == []
 
 
@@ -229,7 +229,7 @@ def lock(asked: Asked, client: str, *queues: int, code: int = RequestCode.LOCK_B
 def test_a_queue_is_one_clients_until_it_gives_it_back_or_is_silent(asked: Asked) -> None:
     assert lock(asked, "c1", 0, 1) == [0, 1]
     assert lock(asked, "c2", 1, 2) == [2]
-    asked.now += queue_locks.LIVE_MILLISECONDS
+    asked.now += clients.LIVE_MILLISECONDS
     assert lock(asked, "c1", 1) == [1]  # it asks again, and keeps it for another minute
     assert lock(asked, "c2", 0, 1) == []
     asked.now += 1
@@ -242,9 +242,9 @@ def test_a_queue_is_one_clients_until_it_gives_it_back_or_is_silent(asked: Asked
 
 
 def test_locks_are_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_locks, "MOST_LOCKS", 2)
+    monkeypatch.setattr(clients, "MOST_LOCKS", 2)
     assert lock(asked, "c1", 0, 1, 2) == [0, 1]
-    asked.now += queue_locks.LIVE_MILLISECONDS + 1
+    asked.now += clients.LIVE_MILLISECONDS + 1
     assert lock(asked, "c2", 2) == [2]  # those that have run out make room
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.pop import in_flight, order
+from reput.broker.serving import popped
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.jobs.serve.popping import Popped, ack, batch, fields, messages, pop
@@ -185,7 +185,7 @@ def test_a_group_goes_on_where_it_is_or_begins_at_an_end(asked: Asked) -> None:
 
 def test_what_waits_is_limited(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that never acknowledges is given nothing new; what it has comes again."""
-    monkeypatch.setattr(in_flight, "MOST_OF_GROUP", 5)
+    monkeypatch.setattr(popped, "MOST_OF_GROUP", 5)
     given = drain(asked, "g", queueId=0, maxMsgNums=10)
     assert len(given) == 50
     assert places(drain(asked, "other", queueId=0, maxMsgNums=32)) == everything(asked)[:160]
@@ -204,7 +204,7 @@ def test_what_waits_is_limited(asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
     for each in again:
         ack(asked, "g", each)
     assert drain(asked, "g", queueId=0, maxMsgNums=10, invisibleTime=1 << 62)
-    monkeypatch.setattr(order, "MOST_QUEUES", 0)
+    monkeypatch.setattr(popped, "MOST_QUEUES", 0)
     assert pop(asked, "new", queueId=0, order="true") == []
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reput.broker.pop.handles import ORDER_QUEUE
-from reput.broker.pop.in_flight import MOST_OF_GROUP, MOST_POINTS
-from reput.broker.serving.answer import Answer
-from reput.broker.serving.group_offsets import MOST_QUEUES
+from reput.broker.serving.broker import Answer
+from reput.broker.serving.groups import MOST_QUEUES
+from reput.broker.serving.handles import ORDER_QUEUE
+from reput.broker.serving.popped import MOST_OF_GROUP, MOST_POINTS
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests import golden_stores
 from tests.jobs.serve.asked import TOPIC, Asked, opened

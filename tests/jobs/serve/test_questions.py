@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from reput.broker.serving.answer import Answer, Question
+from reput.broker.serving.broker import Answer, Question
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, Frames
 from reput.jobs.serve.connection import Connection
 from reput.jobs.serve.questions import Questions

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from reput.broker.serving.answer import Answer, Hold
+from reput.broker.serving.broker import Answer, Hold
 from reput.broker.wire.remoting import Command
 from reput.jobs.serve import waiting_pulls
 from reput.jobs.serve.connection import Connection

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import reput
-from reput.broker.serving.served_store import ServedStore
+from reput.broker.serving.store import ServedStore
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.files.local import LocalStorage

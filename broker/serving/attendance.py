@@ -1,0 +1,239 @@
+"""Requests: heartbeats, lists of clients."""
+
+import json
+from typing import Any
+
+from reput.broker.serving.broker import Answer, Broker, Caller, Handlers, found, refused, text
+from reput.broker.serving.clients import (
+    MOST_CLIENT_ID,
+    TAG,
+    Client,
+    Group,
+    Subscription,
+    TooManyClients,
+    is_group_name,
+)
+from reput.broker.serving.store import topic
+from reput.broker.serving.subscriptions import compiled, is_tags
+from reput.broker.wire.codes import Language, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command, is_int
+from reput.store_format.filter.sql import WrongExpression
+from reput.store_format.names import RETRY_PREFIX
+
+# ---
+# Heartbeats: who consumes what, who produces (ClientManageProcessor).
+
+_BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
+_NOT_JSON = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
+_LONG = 1 << 63
+
+
+def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Take note of a client's groups and of what they subscribe to (HeartbeatData).
+
+    A client that has sent its subscriptions may leave them out next time (heartBeatV2). It sends
+    them again if the answer says that they are not known.
+    """
+    body = request.body
+    if body is None or len(body) > _BODY_MOST:
+        return refused(ResponseCode.SYSTEM_ERROR, f"a heartbeat of more than {_BODY_MOST} bytes")
+    try:
+        beat = json.loads(body)
+        client = Client(
+            str(beat["clientID"])[:MOST_CLIENT_ID], request.version, request.language, caller.now,
+            caller.peer,
+        )  # fmt: skip
+        fingerprint = beat.get("heartbeatFingerprint", 0)
+        if not is_int(fingerprint):
+            raise ValueError("a fingerprint is no int")
+        groups = [_group(each, fingerprint) for each in beat.get("consumerDataSet") or ()]
+        producers = [str(each["groupName"]) for each in beat.get("producerDataSet") or ()]
+    except _NOT_JSON:
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is no HeartbeatData")
+    without = fingerprint != 0 and beat.get("withoutSub") is True
+    unknown = fingerprint == 0
+    try:
+        for group in groups:
+            if broker.groups.find(group.name) is None:
+                continue
+            there = broker.consumers.groups.get(group.name)
+            unknown |= without if there is None else there.fingerprint not in (0, fingerprint)
+            broker.consumers.join(group, caller.connection, client, without)
+            broker.store.make_topic(topic(RETRY_PREFIX + group.name))
+        for name in filter(is_group_name, producers):
+            broker.consumers.produce(name, caller.connection, client)
+    except TooManyClients as error:
+        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    return found(IS_SUPPORT_HEART_BEAT_V2="true", IS_SUB_CHANGE=str(unknown).lower())
+
+
+def _group(beat: Any, fingerprint: int) -> Group:
+    group = Group(
+        str(beat["groupName"]), str(beat.get("consumeType", "")),
+        str(beat.get("messageModel", "")), str(beat.get("consumeFromWhere", "")),
+        fingerprint=fingerprint,
+    )  # fmt: skip
+    for each in beat.get("subscriptionDataSet") or ():
+        subscription = _subscription(each)
+        group.subscriptions[subscription.topic] = subscription
+    return group
+
+
+def _subscription(beat: Any) -> Subscription:
+    codes = frozenset(int(code) for code in beat.get("codeSet") or ())
+    if not all(map(is_int, codes)):
+        raise ValueError("a tag's code is no int")
+    version = int(beat.get("subVersion") or 0)
+    if not -_LONG <= version < _LONG:  # other clients are sent the version, and could not read it
+        raise ValueError("a subscription's version is no long")
+    return Subscription(
+        str(beat["topic"]), str(beat.get("subString", "*")),
+        str(beat.get("expressionType") or TAG), version, codes,
+        tuple(str(tag) for tag in beat.get("tagsSet") or ()),
+    )  # fmt: skip
+
+
+def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A client leaves a group."""
+    text(request, "clientID")
+    if (producer := request.fields.get("producerGroup")) is not None:
+        broker.consumers.stop_producing(producer, caller.connection)
+    if (consumer := request.fields.get("consumerGroup")) is not None:
+        broker.consumers.leave(consumer, caller.connection)
+    return found()
+
+
+def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Whether a subscription is valid: clients ask before they start (checkClientConfig)."""
+    try:
+        beat = json.loads(request.body or b"{}")
+        wanted = beat.get("subscriptionData")
+        subscription = None if wanted is None else _subscription(wanted)
+    except _NOT_JSON:
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is no CheckClientRequestBody")
+    if subscription is not None and not is_tags(subscription.kind):
+        try:
+            compiled(subscription.text, broker.store.opened.profile)
+        except WrongExpression as error:
+            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return found()
+
+
+HANDLERS: Handlers = {
+    RequestCode.HEART_BEAT: heartbeat,
+    RequestCode.UNREGISTER_CLIENT: unregister,
+    RequestCode.CHECK_CLIENT_CONFIG: check_config,
+}
+
+
+# ---
+# Requests that ask about clients (ConsumerManageProcessor, AdminBrokerProcessor).
+
+
+def members(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The ids of a group's clients, from which each client computes its share of the queues."""
+    name = text(request, "consumerGroup")
+    group = broker.consumers.groups.get(name)
+    if group is None:
+        return refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+    return found(fastjson({"consumerIdList": [each.id for each in group.clients.values()]}))
+
+
+def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A group's clients and what it subscribes to (ConsumerConnection)."""
+    name = text(request, "consumerGroup")
+    group = broker.consumers.groups.get(name)
+    if group is None:
+        return refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    answer = {
+        "connectionSet": [connection(each) for each in group.clients.values()],
+        "consumeFromWhere": group.start,
+        "consumeType": group.kind,
+        "messageModel": group.model,
+        "subscriptionTable": {
+            topic: subscription(each) for topic, each in group.subscriptions.items()
+        },
+    }
+    return found(fastjson(answer))
+
+
+def producers(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A producer group's clients (ProducerConnection)."""
+    name = text(request, "producerGroup")
+    there = broker.consumers.producers.get(name)
+    if there is None:
+        return refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return found(fastjson({"connectionSet": [connection(each) for each in there.values()]}))
+
+
+def all_producers(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """All producers by group (ProducerTableInfo)."""
+    answer = {
+        group: [producer(each) for each in clients.values()]
+        for group, clients in broker.consumers.producers.items()
+    }
+    return found(fastjson({"data": answer}))
+
+
+def groups_of_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The groups that have an offset of a topic, or subscribe to it (GroupList)."""
+    topic = text(request, "topic")
+    there = [
+        name for name, group in broker.consumers.groups.items() if topic in group.subscriptions
+    ]
+    groups = dict.fromkeys([*there, *broker.offsets.groups_of(topic)])
+    return found(fastjson({"groupList": list(groups)}))
+
+
+def topics_of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The topics that a group has an offset of (TopicList)."""
+    topics = broker.offsets.topics_of(text(request, "group"))
+    return found(fastjson({"brokerAddr": broker.address_for(caller), "topicList": topics}))
+
+
+def group_subscribes(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A group's subscription to a topic (QuerySubscriptionResponseBody)."""
+    group, topic = text(request, "group"), text(request, "topic")
+    there = broker.consumers.groups.get(group)
+    known = None if there is None else there.subscriptions.get(topic)
+    answer: dict[str, Any] = {"group": group, "topic": topic}
+    if known is not None:
+        answer["subscriptionData"] = subscription(known)
+    return found(fastjson(answer))
+
+
+def connection(client: Client) -> dict[str, Any]:
+    """A Connection."""
+    return {
+        "clientAddr": client.address, "clientId": client.id,
+        "language": Language(client.language).name, "version": client.version,
+    }  # fmt: skip
+
+
+def producer(client: Client) -> dict[str, Any]:
+    """A ProducerInfo."""
+    return {
+        "clientId": client.id, "lastUpdateTimestamp": client.heard,
+        "language": Language(client.language).name, "remoteIP": f"/{client.address}",
+        "version": client.version,
+    }  # fmt: skip
+
+
+def subscription(wanted: Subscription) -> dict[str, Any]:
+    """A SubscriptionData."""
+    return {
+        "classFilterMode": False, "codeSet": sorted(wanted.codes), "expressionType": wanted.kind,
+        "subString": wanted.text, "subVersion": wanted.version, "tagsSet": list(wanted.tags),
+        "topic": wanted.topic,
+    }  # fmt: skip
+
+
+HANDLERS |= {
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: members,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: consumers,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: producers,
+    RequestCode.GET_ALL_PRODUCER_INFO: all_producers,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: group_subscribes,
+}

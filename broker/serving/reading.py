@@ -1,0 +1,346 @@
+"""Requests: pull, by key, entries, offsets of queues."""
+
+from typing import NamedTuple
+
+from reput.broker.serving.about import MASTER_ID
+from reput.broker.serving.attendance import subscription
+from reput.broker.serving.broker import (
+    Answer,
+    Broker,
+    Caller,
+    Handlers,
+    Hold,
+    flag,
+    found,
+    number,
+    refused,
+    text,
+)
+from reput.broker.serving.group_requests import group_refused, keep_pulled
+from reput.broker.serving.records import BodyPiece, Taken, records_of
+from reput.broker.serving.store import PERM_READ, LogRange, ServedQueue, Topic, bounds
+from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
+from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.remoting import Command
+from reput.store_format.derived.queue_reader import Boundary
+from reput.store_format.derived.queues import Numbers
+from reput.store_format.filter.filters import WrongTags
+from reput.store_format.filter.sql import WrongExpression
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.query.by_key import UNIQUE_KEY_MOST
+
+# ---
+# A pull: messages of one queue from a position on (PullMessageProcessor, DefaultMessageStore).
+#
+# Unlike a broker, this leaves out an entry that does not point to a whole record: a client that
+# reads anything else drops the rest of the answer without a word.
+
+_AT_ONCE = 1 << 10  # entries; a client may ask for any number of messages
+SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
+
+
+class Got(NamedTuple):
+    """What was found in a queue (GetMessageResult)."""
+
+    status: str  # of GetMessageStatus
+    next: int  # nextBeginOffset
+    minimum: int = 0
+    maximum: int = 0
+    pieces: tuple[BodyPiece, ...] = ()
+    given: int = 0  # the number of messages
+    positions: tuple[Numbers, ...] = ()  # of the messages, in their queue
+
+
+_CODES = {
+    "FOUND": ResponseCode.SUCCESS,
+    "MESSAGE_WAS_REMOVING": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "NO_MATCHED_MESSAGE": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "OFFSET_FOUND_NULL": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_RESET": ResponseCode.PULL_OFFSET_MOVED,
+    "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
+    "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Messages of a queue, or why there are none; `hold` is set for a pull that may wait."""
+    name, queue_id = text(request, "topic"), number(request, "queueId")
+    group = text(request, "consumerGroup")
+    position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
+    flags = number(request, "sysFlag")
+    if (said := group_refused(broker, group)) is not None:
+        return said
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        return refused(
+            ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
+        )
+    if not topic.perm & PERM_READ:
+        return refused(
+            ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden"
+        )
+    profile = broker.store.opened.profile
+    if not 0 <= queue_id < topic.read_queues:
+        known = profile.pull_illegal_queue
+        illegal = ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
+        return refused(
+            illegal,
+            f"queueId[{queue_id}] is illegal, topic:[{name}] "
+            f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]",
+        )
+    wanted = _wanted(broker, request, name, group, flags)
+    if isinstance(wanted, Answer):
+        return wanted
+    queue = broker.store.queue(name, queue_id)
+    reset = broker.offsets.take_reset(group, name, queue_id)
+    if reset is None:
+        got = take(broker, topic, queue, position, most, wanted)
+        keep_pulled(broker, request, group, name, queue_id, got.next)
+        broker.given.total += got.given
+    else:
+        got = Got("OFFSET_RESET", reset, *bounds(topic, queue))
+    code = _code(got.status, position)
+    fields = {
+        "suggestWhichBrokerId": str(MASTER_ID),
+        "nextBeginOffset": str(got.next),
+        "minOffset": str(got.minimum),
+        "maxOffset": str(got.maximum),
+    }
+    if profile.pull_sys_flags:
+        fields |= {"topicSysFlag": str(topic.sys_flag), "groupSysFlag": "0"}
+    hold = None
+    if code == ResponseCode.PULL_NOT_FOUND and flags & SUSPEND:
+        wait = number(request, "suspendTimeoutMillis", 0)
+        hold = Hold(name, queue_id, position, caller.now + wait)
+    return Answer(code, got.status, fields, b"", got.pieces, hold)
+
+
+def _code(status: str, position: int) -> int:
+    """The response code of a status (PullMessageProcessor.composeResponseHeader)."""
+    if status in _CODES:
+        return _CODES[status]
+    return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND
+
+
+def _wanted(
+    broker: Broker, request: Command, topic: str, group: str, flags: int
+) -> PullFilter | Answer:
+    """The filter by the subscription in the pull, or else by that in the group's heartbeats."""
+    version = number(request, "subVersion", 0)
+    profile = broker.store.opened.profile
+    if flags & HAS_SUBSCRIPTION:
+        try:
+            own = subscription_of(
+                topic, request.fields.get("subscription"), request.fields.get("expressionType"),
+                version,
+            )  # fmt: skip
+            return wanted_by(own, profile)
+        except WrongExpression:
+            return EVERYTHING  # ConsumerFilterManager.build returns null: nothing is filtered
+        except WrongTags:
+            return refused(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+            )
+    known = broker.consumers.groups.get(group)
+    if known is None:
+        return refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+    subscription = known.subscriptions.get(topic)
+    if subscription is None:
+        return refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
+    if subscription.version < version:
+        return refused(
+            ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+        )
+    try:
+        return wanted_by(subscription, profile)
+    except WrongExpression:
+        return refused(
+            ResponseCode.FILTER_DATA_NOT_EXIST,
+            "The broker's consumer filter data is not exist!Your expression may be wrong!",
+        )
+
+
+def take(
+    broker: Broker, topic: Topic, queue: ServedQueue | None, position: int, most: int,
+    wanted: PullFilter,
+) -> Got:  # fmt: skip
+    """What DefaultMessageStore.getMessage finds from a position on."""
+    if queue is None:  # a broker would make this queue
+        return Got("NO_MESSAGE_IN_QUEUE", 0, topic.empty_minimum)
+    low, high = queue.minimum, queue.maximum
+    if high == 0:
+        return Got("NO_MESSAGE_IN_QUEUE", 0, low, high)
+    if position < low:
+        return Got("OFFSET_TOO_SMALL", low, low, high)
+    if position == high:
+        return Got("OFFSET_OVERFLOW_ONE", position, low, high)
+    if position > high:
+        return Got("OFFSET_OVERFLOW_BADLY", high, low, high)
+    limits, log, files = broker.limits, broker.store.log, broker.store.files
+    stop = position + min(limits.looked_at(most, queue.batch), wanted.looked_at)
+    stop = min(stop, high, queue.entries.file_end(position))
+    keep = wanted.record if wanted.needs_record else None
+    status, following = "NO_MATCHED_MESSAGE", position
+    pieces, taken = list[BodyPiece](), Taken(0, 0)
+    positions = list[Numbers]()
+    while following < stop and not limits.has_enough(taken, most):
+        many = min(max(most - taken.messages, 1), stop - following, _AT_ONCE)
+        some = queue.some(following, many)
+        if queue.batch:
+            some = some.part(some.positions < stop)
+        if not len(some):
+            break
+        passes = wanted.entries(some.tags_codes)
+        passed = limits.passed(some, passes, taken, most, log.end)
+        if not passed:
+            break
+        following = int(some.positions[passed - 1] + some.messages[passed - 1])
+        chosen = some if passed == len(some) else some.part(slice(passed))
+        if not passes.all():
+            chosen = chosen.part(passes[:passed])
+        found = records_of(chosen, log, files, keep)
+        pieces += found.pieces
+        positions += found.positions
+        taken = Taken(taken.messages + found.taken.messages, taken.bytes + found.taken.bytes)
+        if taken.messages:
+            status = "FOUND"
+        elif len(chosen):
+            status = "NO_MATCHED_MESSAGE" if found.unwanted else "MESSAGE_WAS_REMOVING"
+    return Got(status, following, low, high, tuple(pieces), taken.messages, tuple(positions))
+
+
+HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}
+
+
+# ---
+# Messages by key, and one message by its place in the log (QueryMessageProcessor).
+
+_UNIQUE = "_UNIQUE_KEY_QUERY"  # MixAll.UNIQUE_MSG_QUERY_FLAG
+
+
+def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The newest messages with a key whose hash is that of the wanted key, in the log's order."""
+    topic, key = text(request, "topic"), text(request, "key")
+    most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else number(request, "maxNum")
+    begin, end = number(request, "beginTimestamp"), number(request, "endTimestamp")
+    hits, last_time, last_offset = broker.store.by_key(topic, key, most, begin, end)
+    ranges = [found for place in hits if (found := whole_record(broker, place)) is not None]
+    fields = {
+        "indexLastUpdateTimestamp": str(last_time),
+        "indexLastUpdatePhyoffset": str(last_offset),
+    }
+    if ranges:
+        return Answer(ResponseCode.SUCCESS, None, fields, b"", tuple(ranges))
+    return Answer(
+        ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range not correct", fields
+    )
+
+
+def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The message at a physical offset, whatever broker its message id names."""
+    place = number(request, "offset")
+    found = whole_record(broker, place)
+    if found is None:
+        return refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
+    return Answer(ResponseCode.SUCCESS, None, {}, b"", (found,))
+
+
+def whole_record(broker: Broker, place: int) -> LogRange | None:
+    """The record at a physical offset; None if no record is there, or it is not served."""
+    store = broker.store
+    try:
+        record = store.log.record_at(place)
+    except (NoRecord, NotInLog):
+        return None
+    return store.files.range(place, record.size) if place < store.limit else None
+
+
+HANDLERS |= {
+    RequestCode.QUERY_MESSAGE: by_key,
+    RequestCode.VIEW_MESSAGE_BY_ID: by_place,
+}
+
+
+# ---
+# Entries as a queue's files have them (AdminBrokerProcessor.queryConsumeQueue).
+
+_MOST = 1000  # entries of one answer; a broker has no limit
+
+
+def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Some entries from a position on (QueryConsumeQueueResponseBody)."""
+    topic, queue_id = text(request, "topic"), number(request, "queueId")
+    first, most = number(request, "index"), number(request, "count")
+    group = request.fields.get("consumerGroup")
+    queue = broker.store.queue(topic, queue_id)
+    if queue is None:
+        return refused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+    if not queue.minimum <= first < queue.maximum:
+        why = f"Index {first} of {queue_id}@{topic} is not exist!"
+        return Answer(ResponseCode.SUCCESS, why)
+    answer: dict[str, object] = {"maxQueueIndex": queue.maximum, "minQueueIndex": queue.minimum}
+    if group is not None:
+        there = broker.consumers.groups.get(group)
+        known = None if there is None else there.subscriptions.get(topic)
+        if known is None:
+            answer["filterData"] = f"{group}@{topic} is not online!"
+        else:
+            answer["subscriptionData"] = subscription(known)
+    some = queue.some(first, min(max(most, 0), _MOST))
+    answer["queueData"] = [
+        {"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
+        for place, size, code in zip(
+            some.places.tolist(), some.sizes.tolist(), some.tags_codes.tolist(), strict=True
+        )
+    ]
+    return Answer(ResponseCode.SUCCESS, None, {}, fastjson(answer))
+
+
+HANDLERS |= {RequestCode.QUERY_CONSUME_QUEUE: entries}
+
+
+# ---
+# Offsets of queues: the smallest, the greatest, that of a time (AdminBrokerProcessor).
+
+
+def max_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The position after a queue's last message; 0 where there is no such queue."""
+    queue = _queue(broker, request)
+    return found(offset=0 if queue is None else queue.maximum)
+
+
+def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A queue's first position that has not expired."""
+    queue = _queue(broker, request)
+    if queue is not None:
+        return found(offset=queue.minimum)
+    topic = broker.store.topics.get(text(request, "topic"))
+    return found(offset=0 if topic is None else topic.empty_minimum)
+
+
+def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A queue's position at a time; boundaryType is ignored by releases that do not know it."""
+    queue = _queue(broker, request)
+    timestamp = number(request, "timestamp")
+    upper = request.fields.get("boundaryType", "").lower() == Boundary.UPPER
+    boundary = Boundary.UPPER if upper else Boundary.LOWER  # BoundaryType.getType
+    return found(offset=0 if queue is None else queue.at_time(timestamp, boundary))
+
+
+def earliest_time(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The storeTimestamp of a queue's first message; -1 if the queue has no message."""
+    queue = _queue(broker, request)
+    return found(timestamp=-1 if queue is None else queue.earliest_time())
+
+
+def _queue(broker: Broker, request: Command) -> ServedQueue | None:
+    return broker.store.queue(text(request, "topic"), number(request, "queueId"))
+
+
+HANDLERS |= {
+    RequestCode.GET_MAX_OFFSET: max_offset,
+    RequestCode.GET_MIN_OFFSET: min_offset,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offset_at_time,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: earliest_time,
+}

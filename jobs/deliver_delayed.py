@@ -14,7 +14,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
-    from reput.broker.services.due_messages import DeliveryPlan, Until
+    from reput.broker.services.deliver import DeliveryPlan, Until
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
     from reput.store_format.query.reader import OpenedStore
@@ -88,8 +88,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound), SettingError,
     UnknownRelease, OSError.
     """
-    from reput.broker.services.deliver import deliver
-    from reput.broker.services.due_messages import Until, plan_delivery
+    from reput.broker.services.deliver import Until, deliver, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.config import has_rows

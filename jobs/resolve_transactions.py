@@ -11,8 +11,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.broker.services.decisions import Decisions
-    from reput.broker.services.resolve import ResolutionPlan
+    from reput.broker.services.resolve import Decisions, ResolutionPlan
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
     from reput.store_format.query.reader import OpenedStore
@@ -161,7 +160,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
 
 def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
     """The decisions that are given. Raises StoreError for a word that is no decision."""
-    from reput.broker.services.decisions import Decisions, Outcome
+    from reput.broker.services.resolve import Decisions, Outcome
 
     try:
         if isinstance(decide, str):
@@ -201,7 +200,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _decide(word: str) -> str | Mapping[str | int, str]:
     """The decision, or those in the file of that name. Raises StoreError."""
-    from reput.broker.services.decisions import Outcome, read_decisions
+    from reput.broker.services.resolve import Outcome, read_decisions
 
     if word in list(Outcome):
         return word

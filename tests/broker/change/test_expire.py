@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reput.broker.change.expire import AgedSegment, Occasion, expired_segments, occasion
-from reput.broker.writer.half_messages import Transactions
+from reput.broker.services.resolve import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions

@@ -6,8 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from reput.broker.services.deliver import Delivered, deliver
-from reput.broker.services.due_messages import DeliveryPlan, Until, plan_delivery
+from reput.broker.services.deliver import Delivered, DeliveryPlan, Until, deliver, plan_delivery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate import delays
 from reput.store_format.fate.rows import gathered_delays

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.services.deliver import _put
-from reput.broker.services.due_messages import Until
+from reput.broker.services.deliver import Until, _put
 from reput.jobs.clean import clean
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles

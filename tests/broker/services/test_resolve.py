@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from reput.broker.services.decisions import Decisions, Outcome, read_decisions
-from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
-from reput.broker.writer.half_messages import Transactions
+from reput.broker.services.resolve import (
+    Decisions,
+    Outcome,
+    Resolved,
+    Transactions,
+    plan_resolution,
+    read_decisions,
+    resolve_planned,
+)
 from reput.jobs.cli import main
 from reput.store_format.fate import transactions
 from reput.store_format.fate.rows import gathered_transactions

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest import mock
 
+from reput.broker.services.resolve import Transactions
 from reput.broker.writer import index_writer as index_files
 from reput.broker.writer import store as store_module
 from reput.broker.writer.appender import Request
-from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import Message

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.half_messages import Transactions
+from reput.broker.services.resolve import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message

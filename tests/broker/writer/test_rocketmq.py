@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.half_messages import Transactions
+from reput.broker.services.resolve import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer, stored_records

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.services.broker_json import (
-    integer_key,
-    pretty,
-    read_json,
-    read_offsets,
-    write_json,
-)
+from reput.broker.services.files import integer_key, pretty, read_json, read_offsets, write_json
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import profile
 from tests import golden_stores

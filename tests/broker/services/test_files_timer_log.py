@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from reput.broker.services.timer_log import (
+from reput.broker.services.files import (
     InWheel,
     Turned,
     check_can_replace,

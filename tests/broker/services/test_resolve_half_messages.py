@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.half_messages import Transactions
+from reput.broker.services.resolve import Transactions
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import (

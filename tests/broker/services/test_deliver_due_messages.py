@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from reput.broker.services.due_messages import DeliveryPlan, Due, Until, Waiting, plan_delivery
+from reput.broker.services.deliver import DeliveryPlan, Due, Until, Waiting, plan_delivery
 from reput.store_format.fate.delays import Delayed, DelayState, Read
 from reput.store_format.fate.gather import BAD_OUT, MARK, WHEEL, Gathered
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reput.broker.services import decisions
-from reput.broker.services.decisions import Outcome, read_decisions
+from reput.broker.services import resolve
+from reput.broker.services.resolve import Outcome, read_decisions
 from reput.store_format.faults import StoreError
 
 KEY = "7F0000010001000000000A1B2C3D0000"
@@ -51,7 +51,7 @@ def test_the_same_decision_twice_is_one() -> None:
 
 
 def test_a_file_has_so_many_lines_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "_LINES_MOST", 2)
+    monkeypatch.setattr(resolve, "_LINES_MOST", 2)
     assert len(read_decisions("f", "a commit\nb commit\n\n# c").named) == 2
     with pytest.raises(StoreError, match="line 3: more than 2 lines"):
         read_decisions("f", "a commit\nb commit\nc commit")

@@ -23,7 +23,7 @@ from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.udfs.rebuild import small_queues
-from reput.udfs.schemas import Task
+from reput.udfs.staging import Task
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
 

@@ -34,7 +34,7 @@ from reput.store_format.layouts import (
     QUEUE_ENTRY_BYTES,
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.udfs.schemas import schema
+from reput.udfs.staging import schema
 
 PAST_END = "(points past the log's end)"
 NEVER = (1 << 63) - 1

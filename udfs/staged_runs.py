@@ -13,8 +13,7 @@ from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.udfs.schemas import ids_of
-from reput.udfs.staging import ENTRIES, RUNS, Staging, read_range
+from reput.udfs.staging import ENTRIES, RUNS, Staging, ids_of, read_range
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reput.udfs.schemas import Task
+from reput.udfs.staging import Task
 
 _AT_START = gc.get_freeze_count()  # Python 3.12 itself begins with some hundreds
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reput.udfs.schemas import Task
+    from reput.udfs.staging import Task
 
 Row = dict[str, Any]
 

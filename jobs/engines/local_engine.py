@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reput.jobs.engines.engine import Engine, EngineFailed, Row, TaskRows
 from reput.jobs.engines.pool import Batches, Raised, Tasks, WorkerPool, packed, pickled, unpacked
 from reput.store_format import faults
-from reput.udfs.schemas import Task
+from reput.udfs.staging import Task
 
 _KILLED = "a worker process was killed: where nobody did that, the machine ran out of memory"
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from reput.jobs.engines.worker_processes import Workers, failures_said, hold, of_workers, prepare
 from reput.store_format import faults
-from reput.udfs.schemas import Task
+from reput.udfs.staging import Task
 
 Batches = Sequence[pa.RecordBatch]
 Tasks = Sequence[Task]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.spark.python_workers import our_packages
 from reput.store_format import faults
-from reput.udfs.schemas import Task
+from reput.udfs.staging import Task
 from reput.udfs.worker_garbage import Settled
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from reput.store_format.names import (
 )
 from reput.udfs.staging import PLACED_TREE, Staging
 
-Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
+Built = dict[str, Any]  # one BUILT row, see reput.udfs.staging
 
 _SET = "set"
 _UNNAMED_SHOWN = 20

@@ -13,7 +13,7 @@ from reput.store_format.damage.queue_ends import NO_LOSSES, NO_QUEUE_DAMAGE, Los
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.log.segments import Splits
 
-Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.schemas
+Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.staging
 
 
 class Break(NamedTuple):

@@ -28,10 +28,8 @@ from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, 
 from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
 from reput.udfs.rebuild.queue_shares import BuildShares
 from reput.udfs.rebuild.scan_splits import ScanSplits
-from reput.udfs.rebuild.task_series import InTurn
-from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
-from reput.udfs.staging import RUNS, Staging
+from reput.udfs.staging import BUILT, CHAINED, PLACED, RUN, RUNS, SCANNED, InTurn, Staging, Task
 
 
 @dataclass(frozen=True)

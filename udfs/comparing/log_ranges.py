@@ -16,7 +16,7 @@ import pyarrow as pa
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.kernels.bytes import Bytes, first_unlike
 from reput.store_format.log.record import Read
-from reput.udfs.schemas import ids_of, in_batches, schema
+from reput.udfs.staging import ids_of, in_batches, schema
 from reput.udfs.table.log_parts import LogParts
 
 _WINDOW_MOST = 8 << 20

@@ -21,8 +21,16 @@ from reput.store_format.log.reader import records_of
 from reput.store_format.log.records import bad_bodies
 from reput.store_format.log.walk import Step
 from reput.store_format.query.reader import StoredMessage
-from reput.udfs.schemas import ids_of, in_batches, rows_of, schema
-from reput.udfs.staging import LineFile, Staging, attempt_name, read_range
+from reput.udfs.staging import (
+    LineFile,
+    Staging,
+    attempt_name,
+    ids_of,
+    in_batches,
+    read_range,
+    rows_of,
+    schema,
+)
 from reput.udfs.table.log_parts import LogPart, LogParts
 
 _PRINTS_HELD = 1 << 20

@@ -28,8 +28,7 @@ from reput.store_format.rewrite.placing import (
 from reput.store_format.rewrite.selection import Looked, Looks
 from reput.udfs.convert.new_records import NewRecords
 from reput.udfs.convert.placed_records import OldLog, Piece, Placed, PlacedRecords
-from reput.udfs.schemas import SCANNED, ids_of
-from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.staging import SCANNED, Staging, attempt_name, ids_of
 
 _CHUNK_BYTES = 1 << 20
 

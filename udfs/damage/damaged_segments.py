@@ -20,8 +20,16 @@ from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.log.segments import Segment
 from reput.udfs.range_files import RangeFile
 from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
-from reput.udfs.schemas import SCANNED, ids_of
-from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, scan_name
+from reput.udfs.staging import (
+    ENTRIES,
+    RUNS,
+    SCANNED,
+    Staging,
+    ids_of,
+    past_name,
+    read_range,
+    scan_name,
+)
 
 NOTED_EVERY_SECONDS = 2.0
 

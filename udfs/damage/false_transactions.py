@@ -20,7 +20,7 @@ from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
 from reput.udfs.damage.damaged_segments import padded
-from reput.udfs.schemas import ids_of, in_batches, schema
+from reput.udfs.staging import ids_of, in_batches, schema
 
 _WINDOW_BYTES = 1 << 20
 

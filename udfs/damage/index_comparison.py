@@ -19,7 +19,7 @@ from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild.build_index import IndexFiles, Puts
-from reput.udfs.schemas import ids_of, in_batches, schema
+from reput.udfs.staging import ids_of, in_batches, schema
 
 _ENTRIES_A_READ = 1 << 16
 _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: 8, and one more for every 8 entries

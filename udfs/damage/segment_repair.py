@@ -28,8 +28,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
-from reput.udfs.schemas import ids_of, schema
-from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.staging import Staging, attempt_name, ids_of, schema
 
 _PIECE_BYTES = 1 << 20
 

@@ -15,7 +15,7 @@ from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import FIND_FIRST, Splits, Stretch
 from reput.store_format.names import UnsafeName, check_topic
-from reput.udfs.schemas import ids_of, schema
+from reput.udfs.staging import ids_of, schema
 
 _BUFFERED_BYTES = 1 << 16  # a scan may cover just one record: so little is read ahead
 

@@ -12,7 +12,7 @@ from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.udfs.damage.damaged_segments import padded
-from reput.udfs.schemas import ids_of, schema
+from reput.udfs.staging import ids_of, schema
 
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000

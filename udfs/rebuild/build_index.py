@@ -30,8 +30,18 @@ from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
 from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from reput.store_format.names import INDEX
-from reput.udfs.schemas import BUILT, CHAINED, ids_of, rows_of
-from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, index_file_name, read_range
+from reput.udfs.staging import (
+    BUILT,
+    CHAINED,
+    HASHES,
+    MESSAGES,
+    Staging,
+    attempt_name,
+    ids_of,
+    index_file_name,
+    read_range,
+    rows_of,
+)
 
 Row = dict[str, Any]
 Puts = np.ndarray

@@ -23,9 +23,16 @@ from reput.store_format.files.protocol import Writer
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
-from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
 from reput.udfs.staged_runs import QUEUE_KEY, SEGMENT_KEY, Row, StagedRuns, key_of
-from reput.udfs.staging import Staging, attempt_name, queue_file_name
+from reput.udfs.staging import (
+    BUILT,
+    PLACED,
+    Staging,
+    attempt_name,
+    in_batches,
+    queue_file_name,
+    rows_of,
+)
 
 _ENTRIES_A_WRITE = 1 << 16
 

@@ -29,8 +29,8 @@ from reput.udfs.rebuild.table_ranges import (
     queue_keys,
     unsigned,
 )
-from reput.udfs.schemas import schema
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, StagedRuns, key_of
+from reput.udfs.staging import schema
 
 _ENTRIES_A_PUT = 1 << 16
 

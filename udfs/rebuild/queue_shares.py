@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
-from reput.udfs.schemas import ids_of
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, ListRuns
+from reput.udfs.staging import ids_of
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,19 @@ from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
-from reput.udfs.schemas import RUN, SCANNED, ids_of
-from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, SPLITS, Staging, scan_name
+from reput.udfs.staging import (
+    ENTRIES,
+    HASHES,
+    MESSAGES,
+    RECORDS,
+    RUN,
+    RUNS,
+    SCANNED,
+    SPLITS,
+    Staging,
+    ids_of,
+    scan_name,
+)
 
 _UNSAFE_SHOWN = 5
 

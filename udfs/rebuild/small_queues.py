@@ -21,9 +21,8 @@ from reput.store_format.derived.queue_files import pre_blank
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, segment_name
 from reput.udfs.rebuild.read_runs import Int64s, read_runs
-from reput.udfs.schemas import BUILT, RUN
 from reput.udfs.staged_runs import QUEUE_KEY, StagedRuns
-from reput.udfs.staging import PLACED_TREE, queue_file_name
+from reput.udfs.staging import BUILT, PLACED_TREE, RUN, queue_file_name
 
 MOST_ENTRIES = 1 << 12  # of a small queue, with the pre-blanks of its first file
 _RUNS_AT_ONCE = 1 << 15

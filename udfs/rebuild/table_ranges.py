@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
 from reput.udfs.rebuild.read_runs import Int64s, read_runs
-from reput.udfs.schemas import RUN, schema
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
+from reput.udfs.staging import RUN, schema
 
 _ROWS_AT_ONCE = 1 << 17
 _SIGN = np.int64(-1 << 63)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
 from reput.store_format.rocksdb.rows import BEHIND_HOURS, FAMILY
-from reput.udfs.schemas import ids_of, in_batches, schema
-from reput.udfs.staging import Staging
+from reput.udfs.staging import Staging, ids_of, in_batches, schema
 from reput.udfs.table.index_rows import merged_rows
 
 # A row for each range. Places are physical offsets of messages that the log still has; first_: the

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from reput.store_format.layouts import SYS_COMPRESSED, SYS_COMPRESSION_MASK
 from reput.store_format.message.bodies import BodyError, decompressed
-from reput.udfs.schemas import ids_of, schema
-from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.staging import Staging, attempt_name, ids_of, schema
 from reput.udfs.table.export_files import new_file
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice

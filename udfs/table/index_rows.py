@@ -25,8 +25,7 @@ from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.rows import HOUR, KEY, TAGS, UNIQUE
 from reput.udfs.rebuild.new_table import NewTable
-from reput.udfs.schemas import ids_of, in_batches, schema
-from reput.udfs.staging import Staging, attempt_name
+from reput.udfs.staging import Staging, attempt_name, ids_of, in_batches, schema
 from reput.udfs.table.log_columns import StepRows
 
 _WINDOW_BYTES = 4 << 20

@@ -31,7 +31,7 @@ from reput.store_format.message.bodies import (
     is_batch,
 )
 from reput.store_format.message.message import parse_properties
-from reput.udfs.schemas import ids_of, schema
+from reput.udfs.staging import ids_of, schema
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice
 from reput.udfs.table.log_parts import LogPart, LogParts

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
-from reput.udfs.schemas import schema
+from reput.udfs.staging import schema
 
 ROW = schema(key=pa.int64(), word=pa.string(), value=pa.int64())
 IN_PART = ROW.append(pa.field("part", pa.string()))

@@ -71,7 +71,7 @@ def test_a_worker_is_killed_while_rows_are_on_their_way(one: Engine, tmp_path: P
     """More than a pipe holds waits for workers that are gone."""
     import pyarrow as pa
 
-    from reput.udfs.schemas import schema
+    from reput.udfs.staging import schema
 
     wide = schema(id=pa.int64(), text=pa.string())
     rows = pa.Table.from_pylist([{"id": n, "text": "x" * (1 << 20)} for n in range(12)], wide)

@@ -8,8 +8,7 @@ import pytest
 from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
 from reput.udfs.rebuild.queue_shares import _shares
-from reput.udfs.rebuild.task_series import InTurn
-from reput.udfs.schemas import RUN, ids_of
+from reput.udfs.staging import RUN, InTurn, ids_of
 from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log

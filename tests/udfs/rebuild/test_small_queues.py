@@ -13,9 +13,8 @@ from reput.store_format.names import segment_name
 from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild import small_queues
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
-from reput.udfs.schemas import RUN
 from reput.udfs.staged_runs import StagedRuns
-from reput.udfs.staging import ENTRIES, PLACED_TREE, Staging
+from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, Staging
 from tests.memory_storage import MemoryStorage
 
 Row = dict[str, Any]

@@ -19,9 +19,8 @@ from reput.udfs.rebuild.table_ranges import (
     merged,
     queue_keys,
 )
-from reput.udfs.schemas import RUN
 from reput.udfs.staged_runs import StagedRuns
-from reput.udfs.staging import Staging
+from reput.udfs.staging import RUN, Staging
 from tests.memory_storage import MemoryStorage
 
 BIAS = 1 << 63

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.udfs.schemas import PLACED, RUN, ids_of, in_batches, rows_of, schema
+from reput.udfs.staging import PLACED, RUN, ids_of, in_batches, rows_of, schema
 
 COLUMNS = schema(number=pa.int64(), name=pa.string())
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from reput.udfs.rebuild.task_series import InTurn
-from reput.udfs.schemas import Task, ids_of
+from reput.udfs.staging import InTurn, Task, ids_of
 
 KIND = pa.schema([("task", pa.string()), ("id", pa.int64())])
 

@@ -22,7 +22,7 @@ from reput.jobs.outputs.summary import Summary
 from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
-from reput.udfs.rebuild import small_queues
+from reput.udfs.rebuild import queues
 from reput.udfs.staging import Task
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
@@ -180,7 +180,7 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
         "_ENTRIES_AT_ONCE": 4 * at_once,
     }
     with (
-        mock.patch.multiple(small_queues, **sizes),
+        mock.patch.multiple(queues, **sizes),
         mock.patch.multiple(task_sizes, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
     ):
         return rebuild(session, store, output, **options)

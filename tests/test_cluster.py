@@ -139,9 +139,9 @@ from pyspark.sql import SparkSession
 
 def origins(batches):
     import os, sys
-    import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.rebuild.scan_splits
+    import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.rebuild.scan
     for batch in batches:
-        modules = (reput.udfs.rebuild.scan_splits, reput.store_format.kernels.jit, reput)
+        modules = (reput.udfs.rebuild.scan, reput.store_format.kernels.jit, reput)
         yield pyarrow.RecordBatch.from_pydict({
             "python": [sys.executable], "cwd": [os.getcwd()], "process": [os.getppid()],
             "files": [[module.__file__ for module in modules]],

@@ -18,7 +18,7 @@ from reput.store_format.names import CONSUME_QUEUE, STORE_DB
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.store_format.rocksdb.queues import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
-from reput.udfs.rebuild.new_table import copy_in
+from reput.udfs.rebuild.rocksdb_queues import copy_in
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
 
 

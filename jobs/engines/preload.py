@@ -41,9 +41,9 @@ with suppress(Exception):  # a worker that runs a task meets the same error, and
 
     arrow_alone()
     import reput.jobs.engines.pool  # a worker runs its functions
-    import reput.udfs.rebuild.build_index
-    import reput.udfs.rebuild.queue_shares
-    import reput.udfs.rebuild.scan_splits  # noqa: F401
+    import reput.udfs.rebuild.index
+    import reput.udfs.rebuild.queues
+    import reput.udfs.rebuild.scan  # noqa: F401
     from reput.udfs.warm import load_kernels
 
     load_kernels()

@@ -21,7 +21,7 @@ from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.udfs.damage.torn_search import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.file_comparison import PAST_END
-from reput.udfs.staged_runs import QUEUE_KEY
+from reput.udfs.rebuild.runs import QUEUE_KEY
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline

@@ -34,7 +34,7 @@ class Linked:
     end: int = 0
     broke: Break | None = None
     lost: Losses = NO_LOSSES  # what damage took, if the scan went past it
-    # As --on-damage: what to do if a queue's first queueOffset is impossible (build_queues.py).
+    # As --on-damage: what to do if a queue's first queueOffset is impossible (queues.py).
     firsts: str = REFUSE
     queue_damage: QueueDamage = NO_QUEUE_DAMAGE
 

@@ -24,11 +24,10 @@ from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
 from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
-from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
-from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
-from reput.udfs.rebuild.queue_shares import BuildShares
-from reput.udfs.rebuild.scan_splits import ScanSplits
-from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
+from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
+from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.staging import BUILT, CHAINED, PLACED, RUN, RUNS, SCANNED, InTurn, Staging, Task
 
 
@@ -41,7 +40,7 @@ class Cut:
     partitions: int | None = None
 
 
-# Limits up to which queues are built in shares (queue_shares.py), where each task reads the lists
+# Limits up to which queues are built in shares (queues.py), where each task reads the lists
 # of all runs: the number and bytes of lists, and the entries (one queue may have all entries, and
 # then one task builds them). With few cores a task may read more bytes of lists, but all tasks
 # together at most _LIST_BYTES_OF_ALL.

@@ -5,10 +5,18 @@ from typing import Any
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
-from reput.udfs.rebuild.build_queues import refuse_first
-from reput.udfs.rebuild.build_tables import TABLE, BuildTables
-from reput.udfs.rebuild.table_ranges import COUNTED, SHARED, CountRuns, ShareRuns, cuts_of, merged
-from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, Row, key_of
+from reput.udfs.rebuild.queues import refuse_first
+from reput.udfs.rebuild.rocksdb_queues import (
+    COUNTED,
+    SHARED,
+    TABLE,
+    BuildTables,
+    CountRuns,
+    ShareRuns,
+    cuts_of,
+    merged,
+)
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 
 # The entries that a task holds, of 28 bytes and a key; their table has about 30 MB.
 _ENTRIES_OF_A_TABLE = 1 << 20

@@ -11,7 +11,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.derived.checkpoint import Checkpoint, was_durable
 from reput.store_format.faults import CRC_FAULTS, HEAD_FIELDS, REASONS, REFUSE, DamageFound, Fault
 from reput.udfs.damage.survey import SURVEYED, SurveySplits
-from reput.udfs.staged_runs import QUEUE_KEY
+from reput.udfs.rebuild.runs import QUEUE_KEY
 
 
 class Crash(NamedTuple):

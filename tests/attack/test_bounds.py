@@ -17,7 +17,7 @@ from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.log.segments import Splits, find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.rebuild.scan_splits import ScanSplits
+from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.staging import Staging
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log

@@ -21,7 +21,7 @@ from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Splits
 from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
 from reput.store_format.rewrite.selection import WHOLE, Changes, Looked, Looks, Tally
-from reput.udfs.rebuild.scan_splits import RunFile, scan_buffers, scanned_row
+from reput.udfs.rebuild.scan import RunFile, scan_buffers, scanned_row
 from reput.udfs.staging import SCANNED, Staging, ids_of, read_range, scan_name, schema
 
 RECORDS, QUEUES, ORDER = ".records", ".queues", ".order"

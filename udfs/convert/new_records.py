@@ -11,7 +11,7 @@ from reput.store_format.dispatch.scan import End, IndexPuts, Outputs, Runs, Scan
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW, Bytes, walk
 from reput.store_format.log.walk import most_rows
-from reput.udfs.rebuild.scan_splits import RunFiles, scan_buffers, scanned_row
+from reput.udfs.rebuild.scan import RunFiles, scan_buffers, scanned_row
 from reput.udfs.staging import Staging, scan_name
 
 _STRETCH_BYTES = 16 << 20  # no split is shorter by itself: a measuring task's buffers fit here

@@ -19,7 +19,7 @@ from reput.store_format.dispatch.scan import End, IndexPuts, Read, Runs, ScanRul
 from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.log.segments import Segment
 from reput.udfs.range_files import RangeFile
-from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
+from reput.udfs.rebuild.scan import RunFiles, scanned_row
 from reput.udfs.staging import (
     ENTRIES,
     RUNS,

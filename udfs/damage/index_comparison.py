@@ -18,7 +18,7 @@ from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, I
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 from reput.store_format.release.settings import Settings
-from reput.udfs.rebuild.build_index import IndexFiles, Puts
+from reput.udfs.rebuild.index import IndexFiles, Puts
 from reput.udfs.staging import ids_of, in_batches, schema
 
 _ENTRIES_A_READ = 1 << 16

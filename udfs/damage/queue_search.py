@@ -21,7 +21,7 @@ from reput.store_format.damage.queue_findings import (
 )
 from reput.store_format.names import LMQ_PREFIX
 from reput.udfs.range_files import loss_reader
-from reput.udfs.staged_runs import QUEUE_KEY, Row, StagedRuns, key_of
+from reput.udfs.rebuild.runs import QUEUE_KEY, Row, StagedRuns, key_of
 from reput.udfs.staging import LineFile, rows_of, schema
 
 _ARROW = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}

@@ -24,7 +24,7 @@ from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.rocksdb.rows import HOUR, KEY, TAGS, UNIQUE
-from reput.udfs.rebuild.new_table import NewTable
+from reput.udfs.rebuild.rocksdb_queues import NewTable
 from reput.udfs.staging import Staging, attempt_name, ids_of, in_batches, schema
 from reput.udfs.table.log_columns import StepRows
 

@@ -17,7 +17,7 @@ from reput.store_format.damage.queue_ends import (
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
-from reput.udfs.staged_runs import StagedRuns
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import ENTRIES, Staging
 from tests.memory_storage import MemoryStorage
 

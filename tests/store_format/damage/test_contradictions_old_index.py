@@ -10,7 +10,7 @@ import pytest
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.layouts import INDEX_PUT
 from reput.udfs.damage import index_comparison
-from reput.udfs.rebuild import build_index as index
+from reput.udfs.rebuild import index
 from tests.damaged import SALVAGE, Damaged, damaged, messages
 from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
 from tests.logs.encoder import properties

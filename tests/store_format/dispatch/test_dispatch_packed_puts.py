@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
 from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT
-from reput.udfs.rebuild import build_index as index
-from reput.udfs.rebuild.build_index import IndexFiles
+from reput.udfs.rebuild import index
+from reput.udfs.rebuild.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, Staging
 from tests.memory_storage import MemoryStorage
 

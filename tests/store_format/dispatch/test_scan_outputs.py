@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.dispatch import scan as scan_module
-from reput.udfs.rebuild import scan_splits as task_module
+from reput.udfs.rebuild import scan as task_module
 from tests.store_format.dispatch.scanned import SEGMENT, log_of, outcome
 
 LARGE = 1 << 20

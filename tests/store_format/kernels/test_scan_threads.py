@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from reput.udfs.rebuild import scan_splits as scan
+from reput.udfs.rebuild import scan
 
 
 def test_each_thread_has_its_own_and_keeps_them() -> None:

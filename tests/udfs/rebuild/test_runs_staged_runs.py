@@ -10,7 +10,7 @@ from reput.store_format.damage.queue_findings import GAP_COUNT
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
-from reput.udfs.staged_runs import ListRuns
+from reput.udfs.rebuild.runs import ListRuns
 from reput.udfs.staging import RUN, RUNS, Staging
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.staged import staged

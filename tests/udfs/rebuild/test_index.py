@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.layouts import INDEX_MESSAGE
-from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.staging import BUILT, CHAINED, HASHES, MESSAGES, Staging
 from tests.logs.index_bytes import pack_index
 from tests.memory_storage import MemoryStorage

@@ -7,7 +7,7 @@ import pytest
 
 from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
-from reput.udfs.rebuild.queue_shares import _shares
+from reput.udfs.rebuild.queues import _shares
 from reput.udfs.staging import RUN, InTurn, ids_of
 from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log

@@ -9,7 +9,7 @@ import pytest
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.queues import queue_key
-from reput.udfs.rebuild.table_ranges import (
+from reput.udfs.rebuild.rocksdb_queues import (
     COUNTED,
     SHARED,
     CountRuns,
@@ -19,7 +19,7 @@ from reput.udfs.rebuild.table_ranges import (
     merged,
     queue_keys,
 )
-from reput.udfs.staged_runs import StagedRuns
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import RUN, Staging
 from tests.memory_storage import MemoryStorage
 

@@ -7,7 +7,7 @@ import pytest
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.udfs.rebuild.new_table import NewTable, copy_in
+from reput.udfs.rebuild.rocksdb_queues import NewTable, copy_in
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
 from tests.udfs.tables import rows_in

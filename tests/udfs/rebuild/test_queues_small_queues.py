@@ -11,9 +11,9 @@ from reput.store_format.derived.queue_files import pre_blank
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.names import segment_name
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild import small_queues
-from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
-from reput.udfs.staged_runs import StagedRuns
+from reput.udfs.rebuild import queues
+from reput.udfs.rebuild.queues import SmallQueues, built_rows
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, Staging
 from tests.memory_storage import MemoryStorage
 
@@ -63,7 +63,7 @@ class Job:
 def test_files_of_small_queues(
     monkeypatch: pytest.MonkeyPatch, rows_a_batch: int, at_once: int
 ) -> None:
-    monkeypatch.setattr(small_queues, "_RUNS_AT_ONCE", at_once)
+    monkeypatch.setattr(queues, "_RUNS_AT_ONCE", at_once)
     job = Job((1, 0, 0, 2), (1, 1, 2, 2), (2, 0, 3, 4), (2, 1, 7, 1), (3, 1, 0, 1))
     others, built = job.run(rows_a_batch)
     assert others == []
@@ -117,7 +117,7 @@ def test_a_queue_that_does_not_go_on_is_handed_on_whole() -> None:
 def test_a_queue_of_more_rows_than_are_looked_at_is_handed_on_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(small_queues, "_RUNS_AT_ONCE", 2)
+    monkeypatch.setattr(queues, "_RUNS_AT_ONCE", 2)
     job = Job(*[(1, 0, n, 1) for n in range(5)], (2, 0, 0, 2))
     others, built = job.run(1)
     assert others == job.rows[:5]

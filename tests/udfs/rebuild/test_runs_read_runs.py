@@ -6,8 +6,7 @@ import pytest
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild.read_runs import read_runs
-from reput.udfs.staged_runs import StagedRuns
+from reput.udfs.rebuild.runs import StagedRuns, read_runs
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryReader, MemoryStorage
 

@@ -12,7 +12,7 @@ from reput.jobs.pipeline.stages import Stages
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.notes import Progress
-from reput.udfs.rebuild.scan_splits import ScanSplits
+from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.staging import RUNS, Staging, Task, split_of
 from tests.in_process import Session
 from tests.logs.encoder import Message, build_log, encode

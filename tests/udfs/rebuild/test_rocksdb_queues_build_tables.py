@@ -9,9 +9,8 @@ import pytest
 
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild.build_tables import TABLE, BuildTables
-from reput.udfs.rebuild.table_ranges import SHARED, RangeStart
-from reput.udfs.staged_runs import StagedRuns
+from reput.udfs.rebuild.rocksdb_queues import SHARED, TABLE, BuildTables, RangeStart
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import ENTRIES, Staging
 from tests.memory_storage import MemoryStorage
 from tests.udfs.tables import rows_in

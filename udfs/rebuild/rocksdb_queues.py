@@ -1,0 +1,446 @@
+"""Tables of queues by key range."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reput.store_format.damage.queue_ends import NO_LOSSES, Losses
+from reput.store_format.damage.votes import runs_by_vote
+from reput.store_format.derived.queue_files import decode_entries
+from reput.store_format.faults import SALVAGE
+from reput.store_format.files.private import Scratch, scratch_folder
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
+from reput.store_format.rocksdb.database import TableWriter, table_options
+from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
+from reput.udfs.range_files import loss_reader
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Int64s, Row, StagedRuns, key_of, read_runs
+from reput.udfs.staging import RUN, Staging, local_folder, schema, table_file_name
+
+# ---
+# Where the tables of queues in RocksDB begin and end: each has a range of keys.
+#
+# `CountRuns` counts the entries of each queue, `cuts_of` returns where ranges begin, and
+# `ShareRuns` gives each run to the ranges that it reaches into. A store may have hundred thousands
+# of queues with a few entries each, so runs are columns here.
+
+_ROWS_AT_ONCE = 1 << 17
+_SIGN = np.int64(-1 << 63)
+
+# A row for each queue of a task: its entries there, its first run, and its least and greatest
+# queueOffset. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
+COUNTED = schema(
+    topic=pa.string(), queue_id=pa.int32(), batch=pa.bool_(),
+    split=pa.int64(), part=pa.int32(), entries_at=pa.int64(),
+    first=pa.int64(), entries=pa.int64(), least=pa.int64(), greatest=pa.int64(),
+)  # fmt: skip
+_FIRST_RUN = ("split", "part", "entries_at", "first")
+
+# A row for each run and range that it reaches into.
+SHARED = RUN.append(pa.field("range", pa.int64()))
+
+
+class RangeStart(NamedTuple):
+    """A key at which a range begins: the queue's key prefix, and an unsigned queueOffset."""
+
+    queue: bytes
+    position: int
+
+
+def unsigned(offsets: Int64s) -> npt.NDArray[np.uint64]:
+    """The offsets as unsigned numbers, whose order is that of their big-endian bytes."""
+    return offsets.view(np.uint64)
+
+
+def numbers(rows: pa.RecordBatch, name: str) -> Int64s:
+    return np.asarray(rows.column(name)).astype(np.int64, copy=False)
+
+
+def listed_offsets(files: StagedRuns, rows: pa.RecordBatch) -> Int64s:
+    """The queueOffsets of RUN rows that all have `offsets_at`, one run after the other."""
+    split, at, count = (numbers(rows, name) for name in ("split", "offsets_at", "count"))
+    found: Int64s = read_runs(files, split, at, count, 8).reshape(-1).view(np.int64)
+    return found
+
+
+def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
+    """The key prefix of each row's queue."""
+    topics = rows.column("topic").dictionary_encode()
+    known = [topic_key(topic) for topic in topics.dictionary.to_pylist()]
+    ids = np.asarray(rows.column("queue_id")).astype(">i4").view("V4").tolist()
+    return [
+        queue_of_topic(known[topic], queue_id)
+        for topic, queue_id in zip(topics.indices.to_pylist(), ids, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class CountRuns:
+    """COUNTED rows of the RUN rows that arrive, which are in the log's order."""
+
+    files: StagedRuns
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            held.append(self._counted(batch))
+            # a merge costs a step for each queue: so it waits for as many new rows
+            if sum(each.num_rows for each in held[1:]) >= max(_ROWS_AT_ONCE, held[0].num_rows):
+                held = [_merged(held)]
+        if held:
+            yield _merged(held)
+
+    def _counted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        least, greatest = _bounds(self.files, rows)
+        found = {name: rows.column(name) for name in (*QUEUE_KEY, *_FIRST_RUN)}
+        found["entries"] = rows.column("count")
+        found["least"] = pa.array(least.view(np.int64) ^ _SIGN)
+        found["greatest"] = pa.array(greatest.view(np.int64) ^ _SIGN)
+        return pa.RecordBatch.from_arrays([found[name] for name in COUNTED.names], schema=COUNTED)
+
+
+def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """A row for each queue of COUNTED rows, which are in the log's order."""
+    rows = pa.Table.from_batches(counted).group_by(list(QUEUE_KEY), use_threads=False)
+    kinds = {**dict.fromkeys(_FIRST_RUN, "first"), "entries": "sum", "least": "min",
+             "greatest": "max"}  # fmt: skip
+    found = rows.aggregate(list(kinds.items()))
+    columns = [found[name] for name in QUEUE_KEY]
+    columns += [found[f"{name}_{kind}"] for name, kind in kinds.items()]
+    table = pa.Table.from_arrays(columns, names=[*QUEUE_KEY, *kinds]).select(COUNTED.names)
+    return table.cast(COUNTED).combine_chunks().to_batches()[0]
+
+
+def merged(one: Row, other: Row) -> Row:
+    """Two COUNTED rows of one queue as one."""
+    first = min(one, other, key=key_of(LOG_ORDER))
+    return {
+        **first,
+        "entries": one["entries"] + other["entries"],
+        "least": min(one["least"], other["least"]),
+        "greatest": max(one["greatest"], other["greatest"]),
+    }
+
+
+def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
+    """The least and greatest queueOffset of each run, unsigned."""
+    first, count = numbers(rows, "first"), numbers(rows, "count")
+    last = first + count - 1
+    wraps = (first < 0) & (last >= 0)
+    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, last))
+    listed = numbers(rows, "offsets_at") >= 0
+    if listed.any():
+        offsets = unsigned(listed_offsets(files, rows.filter(pa.array(listed))))
+        starts = np.cumsum(count[listed]) - count[listed]
+        least[listed] = np.minimum.reduceat(offsets, starts)
+        greatest[listed] = np.maximum.reduceat(offsets, starts)
+    return least, greatest
+
+
+def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
+    """The start of each range but the first; ranges have about as many entries each.
+
+    queues: COUNTED rows, one for each queue. ranges: about how many are wanted.
+    most: entries in a range, if its keys are evenly spread; whole: no queue is split.
+    """
+    rows = sorted(((queue_key(row["topic"], row["queue_id"]), row) for row in queues),
+                  key=lambda each: each[0])  # fmt: skip
+    total = sum(row["entries"] for _, row in rows)
+    wanted = max(1, min(most, -(-total // max(ranges, 1))))
+    cuts: list[RangeStart] = []
+    held = 0
+    for key, row in rows:
+        entries = row["entries"]
+        if held and held + entries > wanted:
+            cuts.append(RangeStart(key, 0))
+            held = 0
+        pieces = 1 if whole else -(-entries // wanted)
+        low, high = row["least"] + (1 << 63), row["greatest"] + (1 << 63) + 1
+        places = {low + (high - low) * piece // pieces for piece in range(1, pieces)} - {low}
+        cuts += [RangeStart(key, place) for place in sorted(places)]
+        held = held + entries if pieces == 1 else entries // pieces
+    return tuple(cuts)
+
+
+@dataclass(frozen=True)
+class ShareRuns:
+    """SHARED rows of the RUN rows that arrive."""
+
+    files: StagedRuns
+    cuts: tuple[RangeStart, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            if rows.num_rows:
+                yield self._shared(rows)
+
+    def _shared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        keys, ends = queue_keys(rows), _bounds(self.files, rows)
+        low, high = (
+            np.array(
+                [bisect_right(self.cuts, each) for each in zip(keys, end.tolist(), strict=True)],
+                np.int64,
+            )
+            for end in ends
+        )
+        times = high - low + 1
+        row = np.repeat(np.arange(len(keys)), times)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times) + low[row]
+        columns = [*rows.take(pa.array(row)).columns, pa.array(number)]
+        return pa.RecordBatch.from_arrays(columns, schema=SHARED)
+
+
+# ---
+# A table of a RocksDB in staging. The RocksDB library writes it on a local disk.
+
+_COPIED_BYTES = 1 << 20
+
+
+class NewTable:
+    """A table in staging, which its first rows create."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging, self.name = staging, table_file_name()
+        self._writer: TableWriter | None = None
+        self._scratch = ExitStack()
+        self._path = ""
+
+    def __enter__(self) -> "NewTable":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scratch.close()
+
+    def put_rows(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Write some rows, whose keys are above all earlier ones."""
+        if self._writer is None:
+            self._path = self._local_path()
+            self._writer = TableWriter(self._path, table_options(True, True))
+        self._writer.put(keys, values)
+
+    def finish(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.finish()
+        if local_folder(self._staging) is None:
+            copy_in(self._staging, self._path, self.name)
+
+    def _local_path(self) -> str:
+        """A path for the library, which can write local files only."""
+        folder = local_folder(self._staging)
+        if folder is None:
+            folder = self._scratch.enter_context(scratch_folder(Scratch.TABLE))
+        return f"{folder}/{self.name}"
+
+
+def copy_in(staging: Staging, path: str, name: str) -> None:
+    """Copy a local file into staging."""
+    output = staging.storage.create(staging.path(name))
+    with open(path, "rb") as file:
+        while some := file.read(_COPIED_BYTES):
+            output.write(some)
+    output.finish(os.path.getsize(path))
+
+
+# ---
+# Builds the tables of queues in RocksDB from runs. One task makes each table, a range of keys.
+#
+# Keys are as in RocksDBConsumeQueueTable: an entry's key has its record's own queueOffset. So a
+# message that the log lacks leaves a hole, and of two records with one queueOffset the later one
+# counts. Runs and queues are columns, because there may be very many small ones (table_ranges).
+
+_ENTRIES_A_PUT = 1 << 16
+
+# A row for each queue of each table.
+TABLE = schema(
+    name=pa.string(),  # of the table, in staging
+    topic=pa.string(),
+    queue_id=pa.int32(),
+    entries=pa.int64(),
+    place=pa.int64(),  # physicalOffset of the queue's last entry in the log's order
+    position=pa.int64(),  # that entry's queueOffset
+    end=pa.int64(),  # where its record ends
+)
+
+# SHARED rows of which the first `decided` entries have the queueOffsets decided_from and following.
+_DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
+    pa.field("decided_from", pa.int64())
+)
+
+
+@dataclass(frozen=True)
+class BuildTables:
+    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows."""
+
+    files: StagedRuns
+    cuts: tuple[RangeStart, ...]
+    losses: Losses = NO_LOSSES
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, rows in _by_range(batches):
+            runs = self._decided(rows)
+            if runs.num_rows:
+                yield from self._built(number, runs)
+
+    def _built(self, number: int, runs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The table's rows; none if the range has no entry, though runs reach over it."""
+        start = self.cuts[number - 1] if number else RangeStart(b"", 0)
+        stop = self.cuts[number] if number < len(self.cuts) else None
+        begins, queue, runs = _by_queue(runs)
+        entries = _entries_of(self.files, queue, runs)
+        kept = np.ones(len(entries.rows), np.bool_)
+        if begins[0] == start.queue:
+            kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
+        if stop is not None and begins[-1] == stop.queue:
+            kept &= (entries.queue < len(begins) - 1) | (entries.keys < np.uint64(stop.position))
+        if not kept.any():
+            return
+        entries = entries.some(kept)
+        ends = np.flatnonzero(np.append(entries.queue[1:] != entries.queue[:-1], True))
+        lasts, first_run = entries.some(ends), np.searchsorted(queue, entries.queue[ends])
+        entries = entries.in_order()
+        with NewTable(self.files.staging) as table:
+            for keys, values in _rows_of(begins, entries):
+                table.put_rows(keys, values)
+            table.finish()
+        named = runs.select(["topic", "queue_id"]).take(pa.array(first_run))
+        counts = np.bincount(entries.queue, minlength=len(begins))[lasts.queue]
+        place = lasts.rows["physicalOffset"].astype(np.int64)
+        columns = [
+            [table.name] * len(counts), *named.columns, counts, place, lasts.keys.view(np.int64),
+            place + lasts.rows["size"],
+        ]  # fmt: skip
+        arrays = [pa.array(each, field.type) for each, field in zip(columns, TABLE, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=TABLE)
+
+    def _decided(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The runs; in salvage with decided queueOffsets, for which a range holds whole queues."""
+        if self.files.firsts != SALVAGE:
+            return rows
+        lost, key = loss_reader(self.losses, self.files.staging), key_of(QUEUE_KEY)
+        by_queue = sorted(rows.to_pylist(), key=key_of((*QUEUE_KEY, *LOG_ORDER, "entries_at")))
+        decided = [
+            row
+            for _, some in groupby(by_queue, key)
+            for row in runs_by_vote(self.files, some, lost) if not row["is_left_out"]
+        ]  # fmt: skip
+        return pa.RecordBatch.from_pylist(decided, _DECIDED)
+
+
+def _by_range(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each range. batches: SHARED rows, in the order of their ranges."""
+    held: list[pa.RecordBatch] = []
+    number = -1
+    for rows in batches:
+        ranges = numbers(rows, "range")
+        cuts = np.flatnonzero(ranges[1:] != ranges[:-1]) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(ranges)]):
+            if held and ranges[start] != number:
+                yield number, _joined(held)
+                held = []
+            number = int(ranges[start])
+            held.append(rows.slice(start, stop - start))
+    if held:
+        yield number, _joined(held)
+
+
+def _joined(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(rows).combine_chunks().to_batches()[0]
+
+
+def _by_queue(runs: pa.RecordBatch) -> tuple[list[bytes], Int64s, pa.RecordBatch]:
+    """(key prefix of each queue, number of each run's queue, runs).
+
+    All are in the order of the queues' keys; the runs of a queue are in the log's order.
+    """
+    keys = queue_keys(runs)
+    begins = sorted(set(keys))
+    number = dict(zip(begins, range(len(begins)), strict=True))
+    queue = np.array([number[key] for key in keys], np.int64)
+    log_order = [numbers(runs, name) for name in ("entries_at", *reversed(LOG_ORDER))]
+    order = np.lexsort((*log_order, queue))
+    return begins, queue[order], runs.take(pa.array(order))
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Entries of a range. queue: each entry's queue; keys: queueOffsets; rows: ROCKSDB_ENTRY."""
+
+    queue: Int64s
+    keys: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.void]
+
+    def some(self, which: npt.NDArray[np.bool_] | Int64s | slice) -> "_Entries":
+        return _Entries(self.queue[which], self.keys[which], self.rows[which])
+
+    def in_order(self) -> "_Entries":
+        """The entries by key; of entries with one key, only the one that was put last."""
+        goes_on = (self.queue[1:] > self.queue[:-1]) | (self.keys[1:] > self.keys[:-1])
+        if goes_on.all():
+            return self
+        order = np.lexsort((self.keys, self.queue))  # keeps the log's order among equal keys
+        queue, keys = self.queue[order], self.keys[order]
+        last = np.append((queue[1:] != queue[:-1]) | (keys[1:] != keys[:-1]), True)
+        return self.some(order[last])
+
+
+def _entries_of(files: StagedRuns, queue: Int64s, runs: pa.RecordBatch) -> _Entries:
+    """All entries of some runs, in their order. queue: the number of each run's queue."""
+    split, count = numbers(runs, "split"), numbers(runs, "count")
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    keys = unsigned(np.repeat(numbers(runs, "first"), count)) + within.astype(np.uint64)
+    listed = numbers(runs, "offsets_at") >= 0
+    if listed.any():
+        keys[np.repeat(listed, count)] = unsigned(
+            listed_offsets(files, runs.filter(pa.array(listed)))
+        )
+    if "decided" in runs.schema.names:
+        decided = within < np.repeat(numbers(runs, "decided"), count)
+        by_vote = np.repeat(numbers(runs, "decided_from"), count) + within
+        keys[decided] = unsigned(by_vote)[decided]
+    raw = read_runs(files, split, numbers(runs, "entries_at"), count, QUEUE_ENTRY_BYTES)
+    found = decode_entries(raw.reshape(-1))
+    rows = np.empty(len(found), ROCKSDB_ENTRY)
+    for name in found.dtype.names or ():
+        rows[name] = found[name]
+    times = read_runs(files, split, numbers(runs, "times_at"), count, 8)
+    rows["storeTimestamp"] = times.reshape(-1).view(np.int64)
+    return _Entries(np.repeat(queue, count), keys, rows)
+
+
+def _rows_of(begins: list[bytes], entries: _Entries) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """(keys, values) of entries, some at a time. entries: by key; begins: queues' key prefixes."""
+    lengths = np.array([len(queue) for queue in begins], np.int64)[entries.queue]
+    ends = np.flatnonzero(np.append(lengths[1:] != lengths[:-1], len(lengths) > 0)) + 1
+    at = 0
+    for end in ends.tolist():
+        for first in range(at, end, _ENTRIES_A_PUT):
+            yield _rows_of_one_length(
+                begins, entries.some(slice(first, min(first + _ENTRIES_A_PUT, end)))
+            )
+        at = end
+
+
+def _rows_of_one_length(
+    begins: list[bytes], entries: _Entries
+) -> tuple[list[bytes], list[bytes]]:  # fmt: skip
+    """The same for queues whose keys have one length."""
+    first, last = int(entries.queue[0]), int(entries.queue[-1])
+    heads = np.frombuffer(b"".join(begins[first : last + 1]), np.uint8)
+    heads = heads.reshape(last + 1 - first, -1)[entries.queue - first]
+    positions = entries.keys.astype(">u8").view(np.uint8).reshape(-1, 8)
+    keys = np.concatenate([heads, positions], axis=1)
+    values = np.ascontiguousarray(entries.rows)
+    return (
+        keys.reshape(-1).view(f"V{keys.shape[1]}").tolist(),
+        values.view(f"V{values.dtype.itemsize}").tolist(),
+    )

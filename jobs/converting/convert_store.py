@@ -49,7 +49,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers, settings_from
 from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
-from reput.udfs.convert.placed_records import PlacedRecords
+from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
 
 # Path settings are not carried over: all files of the new store are below its root.

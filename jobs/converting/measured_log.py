@@ -11,7 +11,7 @@ from reput.jobs.salvaging.log_read import read_log
 from reput.store_format.faults import REFUSE, DamageFound
 from reput.store_format.rewrite.placing import EarlierLog
 from reput.store_format.rewrite.selection import Changes, Tally
-from reput.udfs.convert.measure_splits import MEASURED, MeasureSplits, split_queues
+from reput.udfs.convert.measure import MEASURED, MeasureSplits, split_queues
 
 _FIRST_THEN = "`reput repair STORE --output DIR` makes a sound copy, which can be converted"
 

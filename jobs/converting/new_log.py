@@ -10,9 +10,16 @@ from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure_splits import measured_records
-from reput.udfs.convert.placed_records import OldLog, Piece, placed
-from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part, WriteSegments
+from reput.udfs.convert.measure import measured_records
+from reput.udfs.convert.write import (
+    SEGMENT_WRITTEN,
+    NewSegment,
+    OldLog,
+    Part,
+    Piece,
+    WriteSegments,
+    placed,
+)
 
 
 class NewLog(NamedTuple):

@@ -17,9 +17,8 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.rewrite.placing import BEGINS, interleave
 from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure_splits import measured_order, split_queues
-from reput.udfs.convert.placed_records import NUMBERS, PLACES, OldLog, Piece
-from reput.udfs.convert.write_segments import NewSegment, Part
+from reput.udfs.convert.measure import measured_order, split_queues
+from reput.udfs.convert.write import NUMBERS, PLACES, NewSegment, OldLog, Part, Piece
 
 Numbers = npt.NDArray[np.int64]
 Marks = dict[tuple[str, int], tuple[int, ...]]  # (topic, queue id) -> queueOffsets

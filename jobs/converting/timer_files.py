@@ -14,7 +14,7 @@ from reput.store_format.fate.known import TIMER_LOG, timer_log_names
 from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import CONFIG
-from reput.udfs.convert.placed_records import PlacedRecords
+from reput.udfs.convert.write import PlacedRecords
 
 _UNIT = TIMER_UNIT.itemsize
 _UNITS_A_PIECE = 1 << 14

@@ -179,7 +179,7 @@ def test_a_segment_may_be_written_in_any_pieces(
                  for n in range(80)])  # fmt: skip
     words = {"to_settings": {"mappedFileSizeCommitLog": "9000"}, "rename": {"A": "B"}}
     wanted = converted(log, **words)[1].files
-    monkeypatch.setattr("reput.udfs.convert.write_segments._CHUNK_BYTES", chunk)
+    monkeypatch.setattr("reput.udfs.convert.write._CHUNK_BYTES", chunk)
     assert converted(log, **words)[1].files == wanted
 
 

@@ -9,7 +9,7 @@ import pytest
 from reput.store_format.log.segments import Splits
 from reput.store_format.rewrite.placing import EarlierLog
 from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure_splits import (
+from reput.udfs.convert.measure import (
     MEASURED,
     MeasureSplits,
     measured_order,

@@ -10,7 +10,7 @@ from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.convert.new_records import NewRecords
+from reput.udfs.convert.write import NewRecords
 from reput.udfs.staging import ENTRIES, MESSAGES, Staging
 from tests.damaged import START, messages
 from tests.logs.damage import record_places

@@ -9,8 +9,8 @@ from reput.store_format.files.protocol import FileState
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure_splits import MEASURED_RECORD
-from reput.udfs.convert.placed_records import OldLog, Piece, PlacedRecords, placed
+from reput.udfs.convert.measure import MEASURED_RECORD
+from reput.udfs.convert.write import OldLog, Piece, PlacedRecords, placed
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
 

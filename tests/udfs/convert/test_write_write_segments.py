@@ -12,9 +12,8 @@ from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure_splits import MEASURED_RECORD
-from reput.udfs.convert.placed_records import OldLog, Piece
-from reput.udfs.convert.write_segments import SEGMENT_WRITTEN, NewSegment, Part, WriteSegments
+from reput.udfs.convert.measure import MEASURED_RECORD
+from reput.udfs.convert.write import SEGMENT_WRITTEN, NewSegment, OldLog, Part, Piece, WriteSegments
 from reput.udfs.staging import Staging
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode

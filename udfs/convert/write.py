@@ -1,5 +1,6 @@
-"""Writes the segments of a new log from the records of one old log, or of several."""
+"""New segments written."""
 
+from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -8,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.dispatch.scan import ScanRules
+from reput.store_format.dispatch.scan import End, IndexPuts, Outputs, Runs, ScanRules
 from reput.store_format.faults import Fault, StoreChanged
-from reput.store_format.files.protocol import Writer
+from reput.store_format.files.protocol import Storage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES
-from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes
+from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, head_bytes, walk
+from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
 from reput.store_format.rewrite.placing import (
@@ -21,14 +23,212 @@ from reput.store_format.rewrite.placing import (
     Numbers,
     To,
     copy_rows,
+    place,
     prepared_offsets,
     rewrite,
     stamp,
 )
-from reput.store_format.rewrite.selection import Looked, Looks
-from reput.udfs.convert.new_records import NewRecords
-from reput.udfs.convert.placed_records import OldLog, Piece, Placed, PlacedRecords
-from reput.udfs.staging import SCANNED, Staging, attempt_name, ids_of
+from reput.store_format.rewrite.selection import Changes, Looked, Looks
+from reput.udfs.convert.measure import measured_records
+from reput.udfs.rebuild.scan import RunFiles, scan_buffers, scanned_row
+from reput.udfs.staging import SCANNED, Staging, attempt_name, ids_of, read_range, scan_name
+
+# ---
+# Dispatches the records of a new segment while they are in memory.
+#
+# So the files derived from the new log need no second reading of it.
+
+_STRETCH_BYTES = 16 << 20  # no split is shorter by itself: a measuring task's buffers fit here
+
+
+class NewRecords:
+    """The records of one new segment, which is one split: its SCANNED row, and its run files."""
+
+    def __init__(
+        self, staging: Staging, rules: ScanRules, number: int, start: int, segment_bytes: int,
+        window_bytes: int,
+    ) -> None:  # fmt: skip
+        """number: the segment's, from 0 on; window_bytes: as in the measuring tasks' buffers."""
+        self._number, self._rules, self._segment_end = number, rules, start + segment_bytes
+        self._run = scan_name(number)
+        self._files = RunFiles(staging, self._run, number)
+        self._end = End(first=start, next=start)
+        buffers = scan_buffers(min(segment_bytes, _STRETCH_BYTES), window_bytes)
+        self._outputs = Outputs(rules, buffers, self._end)
+        self._rows = np.zeros(0, RECORD_ROW)
+        self._sequence = np.full(4, -1, np.int64)
+
+    def put(self, window: Bytes, at: int) -> None:
+        """Dispatch the records that fill a window, which begins at the physical offset `at`.
+
+        It walks the bytes as a scan would, and stops at the first record that a scan would refuse.
+        """
+        if self._end.fault != Fault.NONE:
+            return
+        if len(self._rows) < most_rows(len(window)):
+            self._rows = np.zeros(most_rows(len(window)), RECORD_ROW)
+        length = len(window)
+        count, stood, code = walk(
+            window, 0, length, length, self._segment_end - at, at, self._rules.records,
+            self._rows, self._sequence,
+        )  # fmt: skip
+        rows, fault = self._rows[:count], Fault(code)
+        good, refused = self._dispatch(window, rows)
+        if refused != Fault.NONE:
+            stood, fault = int(rows["at"][good]), refused
+        self._end.next = at + stood
+        if fault != Fault.NONE:
+            self._end.fault, self._end.rest_is_zero = fault, False
+            size = window[stood : stood + 4].tobytes()
+            self._end.size = int.from_bytes(size, "big", signed=True)
+
+    def _dispatch(self, window: Bytes, rows: Any) -> tuple[int, Fault]:
+        steps = self._outputs.dispatch(window, rows)
+        while True:
+            try:
+                self._keep(next(steps))
+            except StopIteration as done:
+                good, fault = done.value
+                return good, fault
+
+    def _keep(self, part: IndexPuts | Runs) -> None:
+        if isinstance(part, IndexPuts):
+            self._files.add_puts(part)
+        else:
+            self._files.add_runs(part)
+
+    def finish(self, last: bool) -> dict[str, Any]:
+        """Complete the files; returns the SCANNED row. last: no later segment has a record."""
+        end = self._end
+        if end.fault == Fault.NONE:
+            end.fault = Fault.ZEROS if last else Fault.BLANK
+            if not last:
+                end.next = self._segment_end
+        for part in self._outputs.empty():
+            self._keep(part)
+        self._files.finish(end.records)
+        return scanned_row(self._number, self._run, end, self._files.unsafe)
+
+
+# ---
+# Which records of an old log go where in the new one, split by split.
+
+# Files of a split whose records were ordered before: the new physical offset of each record, and
+# its new queueOffset (-1: it keeps its own); int64.
+PLACES, NUMBERS = ".places", ".numbers"
+_SPLITS_HELD = 4
+
+
+class Piece(NamedTuple):
+    """A split of an old log, of which records are taken."""
+
+    start: int  # the physical offset of the split in its log
+    first: int  # physical offset of its first record that is taken
+    run: str  # the name of its files in staging
+    taken: int  # records
+    at: int  # where the new log ends before the first of these records
+    segment: Segment  # that the split is in
+    longest: int  # bytes of the longest record, before or after
+
+
+@dataclass(frozen=True)
+class OldLog:
+    """A log that is written anew: which records are taken, what changes. end: of its records."""
+
+    storage: Storage
+    rules: RecordRules
+    split_properties: bool
+    changes: Changes
+    pieces: tuple[Piece, ...]
+    start: int
+    end: int
+    ordered: bool = False  # places and queueOffsets were worked out before, and are in staging
+
+
+class Placed(NamedTuple):
+    """The records of a piece.
+
+    offsets: old physical offsets; places: new ones; sizes: new sizes, in bytes;
+    numbers: new queueOffsets, -1 for a record that keeps its own.
+    """
+
+    offsets: Numbers
+    places: Numbers
+    sizes: Numbers
+    numbers: Numbers
+
+    def between(self, first: int, stop: int) -> "Placed":
+        return Placed(*(each[first:stop] for each in self))
+
+
+class PlacedRecords:
+    """Reads where the records of an old log go. Holds a few splits."""
+
+    def __init__(self, staging: Staging, log: OldLog, segment_bytes: int) -> None:
+        """segment_bytes: of the new log's segments."""
+        self._staging, self._log, self._segment_bytes = staging, log, segment_bytes
+        self._starts = np.array([piece.first for piece in log.pieces], np.int64)
+        self._held: OrderedDict[int, Placed] = OrderedDict()
+
+    def of(self, number: int) -> Placed:
+        """The records of a piece by its number."""
+        if number in self._held:
+            self._held.move_to_end(number)
+            return self._held[number]
+        piece = self._log.pieces[number]
+        measured = measured_records(self._staging, piece.run, piece.taken)
+        if self._log.ordered:
+            places, numbers = self._column(piece, PLACES), self._column(piece, NUMBERS)
+        else:
+            places, _, _ = placed(measured, piece.at, self._segment_bytes)
+            numbers = np.full(len(places), -1)
+        offsets = measured["offset"].astype(np.int64) + piece.start
+        found = Placed(offsets, places, measured["size"].astype(np.int64), numbers)
+        self._held[number] = found
+        if len(self._held) > _SPLITS_HELD:
+            self._held.popitem(last=False)
+        return found
+
+    def _column(self, piece: Piece, suffix: str) -> Numbers:
+        return read_range(self._staging, piece.run + suffix, 0, 8 * piece.taken).view(np.int64)
+
+    def links(self, offsets: Numbers) -> Numbers:
+        """The new physical offsets for links, which are old ones. 0 is no link, and stays."""
+        return np.where(offsets == 0, 0, self.found(offsets)[0])
+
+    def found(self, offsets: Numbers) -> tuple[Numbers, Numbers]:
+        """The new physical offsets for old ones, and the new size of each record.
+
+        An offset out of the log, as of an expired record, stays. One at which no record is that is
+        taken becomes 0. In both cases the size is 0.
+        """
+        places, sizes = offsets.copy(), np.zeros(len(offsets), np.int64)
+        log = self._log
+        asked = np.flatnonzero((offsets >= log.start) & (offsets < log.end))
+        numbers = np.searchsorted(self._starts, offsets[asked], "right") - 1
+        places[asked] = 0
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            records = self.of(number)
+            some = asked[numbers == number]
+            at = np.searchsorted(records.offsets, offsets[some])
+            at = np.minimum(at, len(records.offsets) - 1)
+            hit = records.offsets[at] == offsets[some]
+            places[some[hit]], sizes[some[hit]] = records.places[at[hit]], records.sizes[at[hit]]
+        return places, sizes
+
+
+def placed(measured: Any, at: int, segment_bytes: int) -> tuple[Numbers, Numbers, int]:
+    """(new physical offsets of MEASURED_RECORD rows, indices of those that begin a segment, where
+    the last one ends). at: where the new log ends before the first.
+    """
+    places = np.empty(len(measured), np.int64)
+    begins = np.empty(len(measured), np.int64)
+    end, count = place(measured["size"], at, segment_bytes, places, begins)
+    return places, begins[:count], end
+
+
+# ---
+# Writes the segments of a new log from the records of one old log, or of several.
 
 _CHUNK_BYTES = 1 << 20
 

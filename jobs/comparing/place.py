@@ -7,7 +7,7 @@ from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.query.reader import StoredMessage
 from reput.udfs.comparing.messages import message_line
-from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segments import padded
 from reput.udfs.table.log_parts import new_walk
 
 

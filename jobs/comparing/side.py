@@ -15,7 +15,7 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import SALVAGE
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import NO_CHECKS
-from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segments import padded
 from reput.udfs.table.log_parts import LogParts, new_walk
 
 Span = tuple[int, int]  # [start, end), physical offsets

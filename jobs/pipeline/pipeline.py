@@ -21,9 +21,9 @@ from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import every_put_counts_up_to
-from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
-from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
-from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
+from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
+from reput.udfs.damage.segments import MAPPED, MapSegments
+from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
 from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns

@@ -18,7 +18,7 @@ from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
-from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 

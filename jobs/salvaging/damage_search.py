@@ -23,7 +23,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Segment
-from reput.udfs.damage.damaged_segments import DamagedSegment, MapSegments
+from reput.udfs.damage.segments import DamagedSegment, MapSegments
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline

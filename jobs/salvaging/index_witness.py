@@ -12,7 +12,7 @@ from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import Fault
-from reput.udfs.damage.index_comparison import CONTRADICTED, CompareIndex
+from reput.udfs.damage.witnesses import CONTRADICTED, CompareIndex
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline

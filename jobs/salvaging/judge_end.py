@@ -10,7 +10,7 @@ from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.derived.checkpoint import Checkpoint, was_durable
 from reput.store_format.faults import CRC_FAULTS, HEAD_FIELDS, REASONS, REFUSE, DamageFound, Fault
-from reput.udfs.damage.survey import SURVEYED, SurveySplits
+from reput.udfs.damage.searches import SURVEYED, SurveySplits
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
 

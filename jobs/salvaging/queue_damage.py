@@ -20,7 +20,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Finding
-from reput.udfs.damage.false_transactions import FindFalseTransactions, Missed
+from reput.udfs.damage.searches import FindFalseTransactions, Missed
 from reput.udfs.range_files import loss_reader
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from reput.store_format.discover.config import has_database
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import StagingStorage
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.udfs.damage.damaged_segments import padded
-from reput.udfs.damage.segment_repair import REPAIRED, RepairSegments, SegmentRepair
+from reput.udfs.damage.repair import REPAIRED, RepairSegments, SegmentRepair
+from reput.udfs.damage.segments import padded
 from reput.udfs.staging import Staging
 
 _PIECE_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
 from reput.store_format.damage import queue_ends, tolerant
 from reput.udfs import range_files
-from reput.udfs.damage import damaged_segments
+from reput.udfs.damage import segments as damaged_segments
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of

@@ -28,7 +28,7 @@ from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
-from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
 ON_DAMAGE = (FAIL, SKIP, SALVAGE)

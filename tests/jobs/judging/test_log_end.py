@@ -11,7 +11,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name
-from reput.udfs.damage import torn_search
+from reput.udfs.damage import searches
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, rebuild_log, storage_of
 from tests.jobs.checking import checked
@@ -179,7 +179,7 @@ def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
 def test_a_record_longer_than_a_window_does_not_end_the_look(
     window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torn_search, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(searches, "_WINDOW_BYTES", window)
     log = ending_in({"body": bytes([1]) * 400}, {})
     place = tear(log, 11, True)
     assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]

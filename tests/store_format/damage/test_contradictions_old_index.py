@@ -9,7 +9,7 @@ import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.layouts import INDEX_PUT
-from reput.udfs.damage import index_comparison
+from reput.udfs.damage import witnesses
 from reput.udfs.rebuild import index
 from tests.damaged import SALVAGE, Damaged, damaged, messages
 from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
@@ -51,7 +51,7 @@ def named(rebuilt: Rebuilt) -> list[tuple[int, str]]:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_PUTS_A_READ", 5)
-    monkeypatch.setattr(index_comparison, "_ENTRIES_A_READ", 4)
+    monkeypatch.setattr(witnesses, "_ENTRIES_A_READ", 4)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -116,7 +116,7 @@ def test_pieces_have_all_puts_of_a_record() -> None:
         return (puts[at : at + size] for at in range(0, len(puts), size))
 
     for size in range(1, 45):
-        pieces, found = index_comparison._Pieces(cut(size)), []
+        pieces, found = witnesses._Pieces(cut(size)), []
         while pieces.puts is not None:
             found.append(pieces.puts)
             pieces.go_on()

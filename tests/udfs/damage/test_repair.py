@@ -13,7 +13,7 @@ from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row
 from reput.store_format.damage.repair import LostPositions
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.rules import RecordRules
-from reput.udfs.damage.segment_repair import RepairSegments, SegmentRepair
+from reput.udfs.damage.repair import RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.logs.damage import record_places

@@ -3,8 +3,8 @@
 import pytest
 
 from reput.store_format.log.rules import RecordRules
-from reput.udfs.damage import torn_search
-from reput.udfs.damage.torn_search import FindNewest, FindTorn
+from reput.udfs.damage import searches
+from reput.udfs.damage.searches import FindNewest, FindTorn
 from tests.damaged import START, Damaged, damaged, messages
 from tests.logs.encoder import properties
 from tests.udfs.damage.logs import rows_of, stored
@@ -50,7 +50,7 @@ def test_zeros_up_to_where_a_sector_or_the_record_ends_are_a_lost_sector(
 def test_a_nul_in_a_text_is_named_only_in_the_log_s_last_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torn_search, "_WINDOW_BYTES", SIZE + 100)
+    monkeypatch.setattr(searches, "_WINDOW_BYTES", SIZE + 100)
     changed = log()
     for number in range(4):
         changed.put(number * SIZE + 110, b"\0")

@@ -8,7 +8,7 @@ import pytest
 
 from reput.store_format.damage.queue_ends import Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import Gap, Renumbering, UnexplainedGap
-from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
+from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
 from reput.udfs.staging import RUN
 from tests.store_format.damage.staged import SIZE, staged
 

@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.log.rules import RecordRules
-from reput.udfs.damage.false_transactions import FindFalseTransactions, Missed
+from reput.udfs.damage.searches import FindFalseTransactions, Missed
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.udfs.damage.logs import rows_of, stored
 

@@ -8,7 +8,7 @@ import pytest
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage.index_comparison import CompareIndex
+from reput.udfs.damage.witnesses import CompareIndex
 from reput.udfs.rebuild.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, Staging
 from tests.logs.index_bytes import pack_index

@@ -14,7 +14,7 @@ from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage.damaged_segments import DamagedSegment, MapSegments, padded
+from reput.udfs.damage.segments import DamagedSegment, MapSegments, padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages

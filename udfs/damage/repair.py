@@ -26,7 +26,7 @@ from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.rules import reaches_queue
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
-from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, attempt_name, ids_of, schema
 

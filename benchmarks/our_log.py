@@ -9,7 +9,7 @@ import pyarrow as pa
 from benchmarks.put_messages import clock
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.release.settings import writer_settings_from
-from reput.udfs.message_rows import append_arrow
+from reput.udfs.table.message_rows import append_arrow
 
 _AT_ONCE = 100_000
 

@@ -19,7 +19,7 @@ from benchmarks.put_messages import by_many_threads, clock, numbered, table
 from benchmarks.stores import bench, said
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.release.settings import writer_settings_from
-from reput.udfs.message_rows import append_arrow
+from reput.udfs.table.message_rows import append_arrow
 
 _SECONDS = 3
 

@@ -46,7 +46,7 @@ from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.notes import Done
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
-from reput.udfs.message_rows import BadRow, append_arrow, message_from
+from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 
 
 class Appended(NamedTuple):

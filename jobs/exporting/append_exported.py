@@ -18,7 +18,7 @@ from reput.store_format.log.record import Record
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError
-from reput.udfs.message_rows import BadRow
+from reput.udfs.table.message_rows import BadRow
 
 
 class FromExport(NamedTuple):

@@ -14,7 +14,7 @@ from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.discover.store import store_at
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage
-from reput.udfs.table.export_parts import ChosenMessages
+from reput.udfs.table.export import ChosenMessages
 from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.redaction import LookThrough, Redaction
 

@@ -17,7 +17,7 @@ from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from reput.udfs.table.export_parts import MessageSums, wrong_bodies
+from reput.udfs.table.export import MessageSums, wrong_bodies
 
 _ROWS_A_GROUP = 1 << 17
 _FILE_BYTES = 128 << 20

@@ -20,7 +20,8 @@ from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, LastMessage, 
 from reput.jobs.sources.opened_log import cut
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
-from reput.udfs.table.export_parts import (
+from reput.udfs.table.columns import SCHEMA
+from reput.udfs.table.export import (
     EXPORTED,
     SUMMED,
     WRONG,
@@ -31,7 +32,6 @@ from reput.udfs.table.export_parts import (
     sum_up,
 )
 from reput.udfs.table.log_parts import FAIL
-from reput.udfs.table.message_columns import SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

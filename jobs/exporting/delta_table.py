@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.store_format.faults import StoreError
-from reput.udfs.table.export_parts import MessageSums
-from reput.udfs.table.message_columns import COLUMNS
+from reput.udfs.table.columns import COLUMNS
+from reput.udfs.table.export import MessageSums
 
 MESSAGES, RUNS = "messages", "runs"
 CLUSTERED_BY = ("topic", "storeTimestamp")  # if the writer can: 4 at most, of the first 32 columns

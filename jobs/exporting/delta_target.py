@@ -24,7 +24,7 @@ from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
-from reput.udfs.table.export_parts import MessageSums
+from reput.udfs.table.export import MessageSums
 
 _DIFFERENCES_MOST = 100
 

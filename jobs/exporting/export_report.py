@@ -5,7 +5,7 @@ from typing import Any
 
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.sets import EXPORT_FORMAT
-from reput.udfs.table.export_parts import MessageSums
+from reput.udfs.table.export import MessageSums
 
 _SHOWN = 20
 

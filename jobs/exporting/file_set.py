@@ -27,7 +27,8 @@ from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
 from reput.udfs.staging import Staging
-from reput.udfs.table.export_parts import (
+from reput.udfs.table.columns import LESS, SCHEMA, Choice, Condition
+from reput.udfs.table.export import (
     EXPORTED,
     NOTES_MOST,
     ChosenMessages,
@@ -35,9 +36,7 @@ from reput.udfs.table.export_parts import (
     MessageSums,
     wrong_bodies,
 )
-from reput.udfs.table.log_choice import LESS, Choice, Condition
 from reput.udfs.table.log_parts import LogPart, LogParts
-from reput.udfs.table.message_columns import SCHEMA
 from reput.udfs.table.redaction import FOUND, LookThrough, Redaction
 
 _SUMMED = pa.schema([SCHEMA.field(name) for name in ("physicalOffset", "bodyCRC", "size")])

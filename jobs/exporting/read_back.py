@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reput.store_format.files.protocol import InputStorage, Reader
-from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
-from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table.columns import SCHEMA
+from reput.udfs.table.export import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 
 # What reading raises if a file is not as an export writes it.
 UNREADABLE = (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)

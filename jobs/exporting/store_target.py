@@ -42,7 +42,7 @@ from reput.store_format.names import (
     SYSTEM_TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
-from reput.udfs.table.export_parts import MessageSums
+from reput.udfs.table.export import MessageSums
 
 _PIECE = 1 << 20
 _INSTEAD = "; --topic chooses others, and --as parquet takes all"

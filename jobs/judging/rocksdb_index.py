@@ -22,8 +22,7 @@ from reput.store_format.files.protocol import InputStorage
 from reput.store_format.names import STORE_DB
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.rocksdb.rows import RocksDBIndex
-from reput.udfs.table.compare_index import COMPARED, CompareIndexRows
-from reput.udfs.table.index_rows import index_cuts
+from reput.udfs.table.rocksdb_index import COMPARED, CompareIndexRows, index_cuts
 
 _ROWS_AT_ONCE = 1 << 20
 _MISSING = "are missing in RocksDB"

@@ -40,7 +40,7 @@ class Messages:
 
     def to_arrow(self, body: bool = False) -> "pa.Table":
         """A table with the columns of the Spark source; needs pyarrow."""
-        from reput.udfs.table.stored_messages import messages_table
+        from reput.udfs.table.columns import messages_table
 
         rows = (each.row() | ({"body": each.body()} if body else {}) for each in self)
         return messages_table(rows, body)

@@ -258,9 +258,9 @@ class Store:
         """Counts of records, messages and bytes in the log, by topic, hour, group or size, or by
         several of these. The log is read once; damage is skipped, with a note.
         """
-        from reput.jobs.opening.records_behind_damage import live_behind
         from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
+        from reput.udfs.table.log_parts import live_behind
 
         notes, opened = self._new_notes(), self._opened
         batch = batch_topics(opened.storage, opened.path, notes)

@@ -20,7 +20,6 @@ from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.opening.records_behind_damage import live_behind
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
@@ -45,6 +44,7 @@ from reput.store_format.query.inventory import (
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import UnknownRelease, span
 from reput.store_format.release.settings import SettingError
+from reput.udfs.table.log_parts import live_behind
 
 FATES_MOST = 2000  # messages listed that have not arrived
 _NOTES_MOST = 50

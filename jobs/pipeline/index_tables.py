@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.udfs.table.index_rows import (
+from reput.udfs.table.rocksdb_index import (
     INDEX_TABLE,
     RUN_OF_ROWS,
     BuildIndexTables,

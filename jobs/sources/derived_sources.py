@@ -32,7 +32,7 @@ from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import ANY_TIME, listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
 from reput.store_format.query.reader import NEWEST
-from reput.udfs.table.derived_batches import (
+from reput.udfs.table.derived import (
     INDEX,
     QUEUES,
     IndexPart,
@@ -45,7 +45,7 @@ from reput.udfs.worker_garbage import settle
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from reput.udfs.table.message_columns import MessageColumn
+    from reput.udfs.table.columns import MessageColumn
 
 _PARTS_A_CORE = 3
 _OF_STREAMS = (START, MOST, DATA_LOSS)

@@ -36,11 +36,9 @@ from reput.jobs.sources.source_options import (
 )
 from reput.jobs.sources.source_schema import arrow_schema, spark_schema
 from reput.store_format.faults import StoreError
-from reput.udfs.table import log_choice
-from reput.udfs.table.log_batches import batches_of
-from reput.udfs.table.log_choice import Choice, Condition
+from reput.udfs.table import columns as log_choice
+from reput.udfs.table.columns import BY_NAME, Choice, Condition, batches_of
 from reput.udfs.table.log_parts import LogPart, LogParts, logger
-from reput.udfs.table.message_columns import BY_NAME
 from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from reput.jobs.sources.opened_log import (
 )
 from reput.jobs.sources.source_options import END, LATEST, OptionError, SourceOptions
 from reput.jobs.sources.source_schema import arrow_schema
+from reput.udfs.table.columns import BY_NAME
 from reput.udfs.table.log_parts import LogParts
-from reput.udfs.table.message_columns import BY_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

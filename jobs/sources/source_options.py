@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from reput.store_format.release.setting_table import BY_NAME, SettingError
-from reput.udfs.table.log_choice import EVERYTHING, Choice, whole_matches
+from reput.udfs.table.columns import EVERYTHING, Choice, whole_matches
 from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
 
 EARLIEST, LATEST = -2, -1  # as Kafka writes them in JSON

@@ -10,7 +10,7 @@ from reput.jobs.sources.source_options import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from reput.udfs.table.message_columns import MessageColumn
+    from reput.udfs.table.columns import MessageColumn
 
 
 def spark_schema(

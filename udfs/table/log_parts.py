@@ -8,7 +8,7 @@ takes bytes within a body for a record, so the rows are the same however the log
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
@@ -21,13 +21,16 @@ from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
 from reput.store_format.damage.tolerant import scan_past_damage
-from reput.store_format.dispatch.scan import Buffers, Runs, ScanRules, scan
+from reput.store_format.dispatch.scan import Buffers, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
 from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.rules import head_bytes
-from reput.store_format.log.segments import Segment, Stretch
+from reput.store_format.log.segments import Segment, Stretch, may_grow
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.settings import Settings
 from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -359,3 +362,30 @@ class PartReader:
             if self.part.start <= start < min(self.part.stop, found.live.end):
                 self.tell(f"{self.segment.path}: physical {start}: {stop - start:,} bytes left out")
         return [(start, stop) for start, stop in live if start < stop]
+
+
+# ---
+# The live records after damage in a segment, for commands that count them as the check does.
+
+
+def live_behind(
+    storage: InputStorage, segments: Sequence[Segment], profile: Profile, settings: Settings,
+    batch_topics: Sequence[str], limit: int | None = None,
+) -> Callable[[int], Iterator[Step]]:  # fmt: skip
+    """A function that gives a segment's live records from an offset on, past damage, to `limit`.
+
+    A broker may be writing to the log.
+    """
+    rules = replace(
+        scan_rules(profile, settings, tuple(batch_topics), heads_from=heads_from(segments)),
+        check_property_crc=profile.property_crc,
+    )
+    log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE)
+
+    def behind(place: int) -> Iterator[Step]:
+        number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
+        segment = log.segments[number]
+        stop = segment.end if limit is None else min(segment.end, limit)
+        return log.steps(LogPart(number, segment.start, place, stop), lambda _: None)
+
+    return behind

@@ -21,7 +21,7 @@ from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.walk import Step
 from reput.udfs.table import log_parts
-from reput.udfs.table.log_columns import StepRows
+from reput.udfs.table.columns import StepRows
 from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 
 WORTH_BYTES = 8 << 10  # a walk covers so much while one record is read by itself

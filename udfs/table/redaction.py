@@ -32,8 +32,7 @@ from reput.store_format.message.bodies import (
 )
 from reput.store_format.message.message import parse_properties
 from reput.udfs.staging import ids_of, schema
-from reput.udfs.table.log_batches import batches_of
-from reput.udfs.table.log_choice import Choice
+from reput.udfs.table.columns import Choice, batches_of
 from reput.udfs.table.log_parts import LogPart, LogParts
 
 BODY, BODY_HASH, PROPERTY = "body", "body:hash", "property:"

@@ -12,7 +12,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
-from reput.udfs.message_rows import BadRow, append_arrow, message_from
+from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
 from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import open_writer, stored_records

@@ -11,7 +11,7 @@ from reput.jobs.exporting.append_exported import append_exported, exported_rows
 from reput.store_format.faults import StoreError
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError
-from reput.udfs.message_rows import BadRow
+from reput.udfs.table.message_rows import BadRow
 from tests.broker.writer.stores import open_writer, stored_records
 
 CLIENT, BROKER = "10.1.2.3:10911", "[::1]:7"

@@ -13,7 +13,7 @@ from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
 from reput.jobs.exporting.file_set import Chosen
 from reput.store_format.faults import DamageFound
 from reput.store_format.release.settings import SettingError
-from reput.udfs.table.export_parts import MessageSums
+from reput.udfs.table.export import MessageSums
 from tests.damaged import SEGMENT, damaged, messages
 from tests.jobs.sources.reading import write
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from reput.jobs.export import export, verify_export
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreChanged
-from reput.udfs.table import export_parts as export_tasks
+from reput.udfs.table import export as export_tasks
 from tests.damaged import damaged, messages
 from tests.in_process import Session
 from tests.jobs.opening.writing import SETTINGS, Writing

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.exporting.export_report import ComparedExport, Exported
-from reput.udfs.table.export_parts import MessageSums
+from reput.udfs.table.export import MessageSums
 
 
 def exported(messages: int = 2500, kind: str = "parquet", **more: Any) -> Exported:

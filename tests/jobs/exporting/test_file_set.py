@@ -7,7 +7,7 @@ import pytest
 
 from reput.jobs.exporting.file_set import Chosen, chosen_of, export_manifest
 from reput.store_format.faults import StoreError
-from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table.columns import SCHEMA
 from tests.memory_storage import MemoryStorage
 
 ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("body",))

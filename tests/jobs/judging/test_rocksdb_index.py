@@ -15,7 +15,7 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET
-from reput.udfs.table import index_rows
+from reput.udfs.table import rocksdb_index
 from tests.in_process import Session
 from tests.jobs.judging.rocksdb_index_rows import Rows, rows
 from tests.store_format.rocksdb.stores import INDEX, unpack
@@ -26,8 +26,8 @@ def test_the_rows_are_a_brokers_own(
     name: str, ranges: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if ranges > 1:
-        monkeypatch.setattr(index_rows, "_ROWS_A_BATCH", 7)
-        monkeypatch.setattr(index_rows, "_ROWS_A_RUN", 100)
+        monkeypatch.setattr(rocksdb_index, "_ROWS_A_BATCH", 7)
+        monkeypatch.setattr(rocksdb_index, "_ROWS_A_RUN", 100)
     store, _ = unpack(name, tmp_path)
     release = name.partition("_")[2]
     summary = rebuild(

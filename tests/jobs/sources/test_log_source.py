@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.faults import SALVAGE
-from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table.columns import SCHEMA
 from tests import golden_stores
 from tests.damaged import START, Damaged, damaged, messages
 from tests.jobs.sources.reading import places, table, write

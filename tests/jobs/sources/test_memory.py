@@ -20,9 +20,9 @@ import pyarrow as pa
 from reput.jobs.sources.opened_log import cut, parts_log, plan_of
 from reput.jobs.sources.source_options import source_options
 from reput.store_format.files.local import LocalStorage
-from reput.udfs.table.export_parts import ChosenMessages, ExportParts
-from reput.udfs.table.log_choice import Choice
-from reput.udfs.table.message_columns import BY_NAME, SCHEMA
+from reput.udfs.table.export import ChosenMessages, ExportParts
+from reput.udfs.table.columns import Choice
+from reput.udfs.table.columns import BY_NAME, SCHEMA
 from reput.udfs.staging import Staging
 from tests.memory import Peak
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from reput.jobs.sources.source_options import OptionError
 from reput.jobs.sources.source_schema import arrow_schema, spark_schema
-from reput.udfs.table.message_columns import BY_NAME, COLUMNS, PAIRS, TEXTS
+from reput.udfs.table.columns import BY_NAME, COLUMNS, PAIRS, TEXTS
 
 
 def test_all_columns_have_their_types_and_comments_in_order() -> None:

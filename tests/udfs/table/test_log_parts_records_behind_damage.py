@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from reput.jobs.opening.records_behind_damage import live_behind
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
+from reput.udfs.table.log_parts import live_behind
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, as_text, storage_of
 

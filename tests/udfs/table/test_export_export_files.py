@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.udfs.table import export_files
-from reput.udfs.table.export_files import JSONL, PARQUET, new_file
-from reput.udfs.table.log_batches import batches_of
-from reput.udfs.table.log_choice import EVERYTHING
-from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table import export
+from reput.udfs.table.columns import EVERYTHING, SCHEMA, batches_of
+from reput.udfs.table.export import JSONL, PARQUET, new_file
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of, part
@@ -61,7 +59,7 @@ def test_parquet_has_the_rows_and_only_columns_that_readers_search_by_have_stati
 def test_a_row_group_is_written_once_it_is_full(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int, groups: list[int]
 ) -> None:
-    monkeypatch.setattr(export_files, limit, most)
+    monkeypatch.setattr(export, limit, most)
     meta = pq.ParquetFile(io.BytesIO(written(PARQUET, batch(), batch(), batch()))).metadata
     assert [meta.row_group(n).num_rows for n in range(meta.num_row_groups)] == groups
 

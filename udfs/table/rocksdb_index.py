@@ -1,9 +1,4 @@
-"""The rows of an index in RocksDB (indexRocksDBEnable), from the records of splits.
-
-`ListIndexRows` writes each split's rows to staging, sorted, some hundred thousand to a file, and
-lists their keys; `index_cuts` returns where ranges of keys begin, and `merged_rows` all rows of a
-range in order. Rows are as IndexRocksDBStore.buildIndex makes them.
-"""
+"""Rows of an index in RocksDB: made, compared."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -23,10 +18,18 @@ from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROL
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Splits
 from reput.store_format.log.walk import NO_CHECKS, Walk
-from reput.store_format.rocksdb.rows import HOUR, KEY, TAGS, UNIQUE
+from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
+from reput.store_format.rocksdb.rows import BEHIND_HOURS, FAMILY, HOUR, KEY, TAGS, UNIQUE
 from reput.udfs.rebuild.rocksdb_queues import NewTable
 from reput.udfs.staging import Staging, attempt_name, ids_of, in_batches, schema
-from reput.udfs.table.log_columns import StepRows
+from reput.udfs.table.columns import StepRows
+
+# ---
+# The rows of an index in RocksDB (indexRocksDBEnable), from the records of splits.
+#
+# `ListIndexRows` writes each split's rows to staging, sorted, some hundred thousand to a file, and
+# lists their keys; `index_cuts` returns where ranges of keys begin, and `merged_rows` all rows of a
+# range in order. Rows are as IndexRocksDBStore.buildIndex makes them.
 
 _WINDOW_BYTES = 4 << 20
 _ROWS_A_RUN = 1 << 19
@@ -224,3 +227,70 @@ class BuildIndexTables:
                 table.finish()
             row = {"name": table.name, "rows": len(rows)}
             yield from in_batches(iter([row]), INDEX_TABLE)
+
+
+# ---
+# Compares ranges of an index in RocksDB with the rows that the log gives, by key.
+
+# A row for each range. Places are physical offsets of messages that the log still has; first_: the
+# least such place, -1 for none.
+COMPARED = schema(
+    rows=pa.int64(),  # that the log gives
+    begin=pa.int64(),  # the least place of a row in RocksDB; -1 for none
+    lost=pa.binary(),  # the place of each row that is missing in RocksDB, as int64
+    extra=pa.int64(), first_extra=pa.int64(),  # rows in RocksDB that the log does not give
+    other=pa.int64(), first_other=pa.int64(),  # rows that have another value
+    unread=pa.string(),  # why RocksDB cannot be read; all else is then null
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CompareIndexRows:
+    """COMPARED rows of the ranges whose numbers arrive in `id`."""
+
+    storage: InputStorage  # of the database
+    folder: str
+    staging: Staging
+    runs: tuple[dict[str, Any], ...]  # RUN_OF_ROWS
+    cuts: tuple[bytes, ...]
+    log_start: int
+    again_from: int  # a broker writes the rows of messages from here on again
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            found = self._all(list(ids_of(batches)))
+        except RocksDBError as error:
+            found = [{"unread": error.reason}]
+        yield from in_batches(iter(found), COMPARED)
+
+    def _all(self, numbers: list[int]) -> list[dict[str, Any]]:
+        bounds = (b"", *self.cuts, BEHIND_HOURS)
+        if not numbers:
+            return []
+        with closing(open_database(self.storage, self.folder)) as database:
+            return [self._compared(database, *bounds[n : n + 2]) for n in numbers]
+
+    def _compared(self, database: Database, start: bytes, stop: bytes) -> dict[str, Any]:
+        table = merged_rows(self.staging, self.runs, start, stop)
+        wanted = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        rows, places, extra, other = len(wanted), list[int](), list[int](), list[int]()
+        for key, value in database.rows(FAMILY, start, stop):
+            place, should = _place(key), wanted.pop(key, None)
+            places.append(place)
+            if should is None:
+                extra.append(place)
+            elif should != value:
+                other.append(place)
+        lost = np.array([_place(key) for key in wanted], np.int64)
+        extra = [place for place in extra if self.log_start <= place < self.again_from]
+        other = [place for place in other if place < self.again_from]
+        return {
+            "rows": rows, "lost": lost.tobytes(),
+            "begin": min((place for place in places if place >= self.log_start), default=-1),
+            "extra": len(extra), "first_extra": min(extra, default=-1),
+            "other": len(other), "first_other": min(other, default=-1),
+        }  # fmt: skip
+
+
+def _place(key: bytes) -> int:
+    return int.from_bytes(key[-8:], "big", signed=True)

@@ -11,8 +11,7 @@ import pytest
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.udfs.staging import Staging
-from reput.udfs.table.compare_index import COMPARED, CompareIndexRows
-from reput.udfs.table.index_rows import ROW
+from reput.udfs.table.rocksdb_index import COMPARED, ROW, CompareIndexRows
 from tests.memory_storage import MemoryStorage
 
 HOUR = 472_222 * 3_600_000

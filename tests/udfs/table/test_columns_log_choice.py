@@ -8,8 +8,7 @@ import pytest
 
 from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Walk
-from reput.udfs.table.log_choice import EVERYTHING, Choice, Condition, whole_matches
-from reput.udfs.table.log_columns import StepRows
+from reput.udfs.table.columns import EVERYTHING, Choice, Condition, StepRows, whole_matches
 from tests.logs.encoder import Message, build_log, properties
 
 START = 1_700_000_000_000

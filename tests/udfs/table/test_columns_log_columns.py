@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from reput.udfs.table import log_parts
-from reput.udfs.table.log_columns import TIME_LEAST, TIME_MOST, StepRows, batch_of
-from reput.udfs.table.message_columns import COLUMNS, SCHEMA
+from reput.udfs.table.columns import COLUMNS, SCHEMA, TIME_LEAST, TIME_MOST, StepRows, batch_of
 from tests.logs.encoder import Message, encode, properties
 from tests.udfs.table.parts import log_of, part
 

@@ -11,7 +11,8 @@ import pytest
 
 from reput.store_format.faults import DamageFound
 from reput.udfs.staging import Staging
-from reput.udfs.table.export_parts import (
+from reput.udfs.table.columns import EVERYTHING, SCHEMA, Choice
+from reput.udfs.table.export import (
     EXPORTED,
     SUMMED,
     ChosenMessages,
@@ -21,8 +22,6 @@ from reput.udfs.table.export_parts import (
     decompress,
     sum_up,
 )
-from reput.udfs.table.log_choice import EVERYTHING, Choice
-from reput.udfs.table.message_columns import SCHEMA
 from tests.logs.encoder import Message
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of, part

@@ -11,9 +11,7 @@ from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.log.record import Record
 from reput.store_format.log.walk import Step
-from reput.udfs.table.log_batches import batches_of
-from reput.udfs.table.log_choice import EVERYTHING, Choice
-from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table.columns import EVERYTHING, SCHEMA, Choice, batches_of
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties
 from tests.udfs.table.parts import log_of, part

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.files.protocol import FileState
-from reput.udfs.table.derived_batches import (
+from reput.udfs.table.derived import (
     INDEX,
     QUEUES,
     IndexPart,

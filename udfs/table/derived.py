@@ -9,7 +9,7 @@ import pyarrow as pa
 from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
 from reput.store_format.files.protocol import FileState, InputStorage
-from reput.udfs.table.message_columns import MessageColumn, column
+from reput.udfs.table.columns import MessageColumn, column
 
 _ENTRIES = 1 << 16  # read at a time
 

@@ -9,8 +9,8 @@ import pytest
 
 from reput.store_format.log.segments import Splits
 from reput.udfs.staging import Staging
-from reput.udfs.table import index_rows as module
-from reput.udfs.table.index_rows import BuildIndexTables, ListIndexRows, index_cuts, merged_rows
+from reput.udfs.table import rocksdb_index as module
+from reput.udfs.table.rocksdb_index import BuildIndexTables, ListIndexRows, index_cuts, merged_rows
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage

@@ -10,7 +10,7 @@ import pytest
 
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import Refused
-from reput.udfs.message_rows import BadRow, append_arrow, message_from
+from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 from tests.broker.writer.stores import open_writer, stored_records
 
 

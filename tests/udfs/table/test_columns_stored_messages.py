@@ -4,8 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reput.udfs.table.message_columns import SCHEMA
-from reput.udfs.table.stored_messages import MESSAGE_SCHEMA, messages_table
+from reput.udfs.table.columns import MESSAGE_SCHEMA, SCHEMA, messages_table
 
 ROW: dict[str, Any] = {
     "topic": "T", "queueId": 1, "queueOffset": 2, "physicalOffset": 3, "storeTimestamp": 1 << 60,

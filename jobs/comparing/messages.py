@@ -9,7 +9,7 @@ from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.store_format.notes import Progress
 from reput.store_format.query.inventory import kind_of
-from reput.udfs.comparing.messages import (
+from reput.udfs.compare.logs import (
     DESCRIBED,
     LISTED,
     MATCHED,
@@ -19,7 +19,7 @@ from reput.udfs.comparing.messages import (
     Walked,
     Walks,
 )
-from reput.udfs.comparing.messages import KINDS as KINDS
+from reput.udfs.compare.logs import KINDS as KINDS
 from reput.udfs.staging import Staging
 
 _SHARE_BYTES = 256 << 20  # bytes of the logs whose fingerprints a task holds

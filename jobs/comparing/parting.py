@@ -9,7 +9,7 @@ from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.jobs.pipeline.task_sizes import guided
 from reput.store_format.notes import Progress
-from reput.udfs.comparing.log_ranges import UNLIKE, ComparedPiece, CompareRanges
+from reput.udfs.compare.logs import UNLIKE, ComparedPiece, CompareRanges
 
 _PIECE_BYTES = 64 << 20
 

@@ -6,7 +6,7 @@ from reput.jobs.comparing.side import Side
 from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.query.reader import StoredMessage
-from reput.udfs.comparing.messages import message_line
+from reput.udfs.compare.logs import message_line
 from reput.udfs.damage.segments import padded
 from reput.udfs.table.log_parts import new_walk
 

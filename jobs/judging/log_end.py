@@ -19,8 +19,8 @@ from reput.store_format.files.protocol import InputStorage, read_head
 from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
+from reput.udfs.compare.files import PAST_END
 from reput.udfs.damage.searches import NEWEST, TORN, FindNewest, FindTorn
-from reput.udfs.file_comparison import PAST_END
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
 if TYPE_CHECKING:

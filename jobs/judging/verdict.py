@@ -50,7 +50,7 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.store_format.rocksdb.queues import queues_folder
-from reput.udfs.file_comparison import (
+from reput.udfs.compare.files import (
     DIFFERENCE,
     LOOK,
     LOOKED,

@@ -18,7 +18,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY_BYTES
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
-from reput.udfs.file_comparison import LOOK, LookAtFiles
+from reput.udfs.compare.files import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text

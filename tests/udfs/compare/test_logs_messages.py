@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.log.prints import PRINT
-from reput.udfs.comparing.messages import AGAIN, DAMAGED, FOUND_PLACE, LISTED, ONLY, MatchPrints
+from reput.udfs.compare.logs import AGAIN, DAMAGED, FOUND_PLACE, LISTED, ONLY, MatchPrints
 from reput.udfs.staging import Staging, read_range
 from tests.memory_storage import MemoryStorage
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reput.store_format.derived.file_difference import field_at, first_difference
+from reput.udfs.compare.files import field_at, first_difference
 
 
 @pytest.mark.parametrize(

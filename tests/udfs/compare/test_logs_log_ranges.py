@@ -10,7 +10,7 @@ from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.comparing.log_ranges import UNLIKE, ComparedPiece, CompareRanges
+from reput.udfs.compare.logs import UNLIKE, ComparedPiece, CompareRanges
 from reput.udfs.table.log_parts import LogParts
 from tests.memory_storage import MemoryStorage
 

@@ -51,7 +51,7 @@ elif ! spark_submit=$(command -v spark-submit); then
     export SPARK_HOME
     spark_submit=$SPARK_HOME/bin/spark-submit
 fi
-if [ -z "${JAVA_HOME:-}" ] && java_home=$(PYTHONPATH=$root "$python" -m reput.jobs.spark.java 2>/dev/null); then
+if [ -z "${JAVA_HOME:-}" ] && java_home=$(PYTHONPATH=$root "$python" -m reput.jobs.engines.java 2>/dev/null); then
     export JAVA_HOME=$java_home
 fi
 

@@ -12,9 +12,9 @@ import shutil
 
 from benchmarks.rows import TINY
 from benchmarks.stores import RELEASE, bench, make_store, output_folder, said
+from reput.jobs.engines.session import local_session
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.session import local_session
 
 SEGMENT_BYTES = 1 << 30
 

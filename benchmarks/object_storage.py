@@ -18,9 +18,9 @@ from benchmarks.our_log import write_log
 from benchmarks.process_tree import run
 from benchmarks.shaping_proxy import shaped
 from benchmarks.stores import RELEASE, cache_folder, checked, said
+from reput.jobs.engines.session import local_session
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.session import local_session
 from reput.store_format.files.s3 import S3Storage
 from tests.store_format.files import s3_server
 

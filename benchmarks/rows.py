@@ -30,7 +30,7 @@ from benchmarks.stores import (
     output_folder,
     theirs,
 )
-from reput.jobs.engines.engine_choice import ENGINES, LOCAL, SPARK
+from reput.jobs.engines.choice import ENGINES, LOCAL, SPARK
 from tests.rocketmq.driver import remove_derived
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.state import same_state
 from benchmarks.stores import RELEASE
+from reput.jobs.engines.session import local_session
 from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.session import local_session
 
 if __name__ == "__main__":
     store, output, runs = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.process_tree import Run, run
-from reput.jobs.engines.engine_choice import LOCAL
+from reput.jobs.engines.choice import LOCAL
 from tests.rocketmq.driver import remove_derived
 
 RELEASE = "5.3.3"

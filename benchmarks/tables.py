@@ -34,7 +34,7 @@ from benchmarks.stores import (
     theirs,
     warm,
 )
-from reput.jobs.spark.java import find_java_home
+from reput.jobs.engines.java import find_java_home
 
 _CORES = 2
 

@@ -28,6 +28,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.console.streams import complain
 from reput.jobs.console.voice import add_output, remark
+from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
 from reput.jobs.opening.change_refusals import refuse_shared_files, refuse_what_is_no_store
@@ -36,7 +37,6 @@ from reput.jobs.outputs.count_text import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.summary import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
-from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError

@@ -201,9 +201,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.follow:
         if arguments.checkpoint:
+            from reput.jobs.engines.session import command_session
             from reput.jobs.in_place.follow import Rounds
             from reput.jobs.in_place.follow_stream import follow_stream
-            from reput.jobs.spark.session import command_session
 
             with _held(arguments.store, False) as held, command_session(arguments.master) as spark:
                 follow_stream(

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from reput import __version__
 from reput.jobs.console import voice
 from reput.jobs.console.streams import flush, open_streams
-from reput.jobs.spark.signals import ending_by_signals
+from reput.jobs.engines.signals import ending_by_signals
 
 # Each is a module `reput.jobs.<name>` with `add_arguments(parser)` and `run(arguments)`.
 _GROUPS = {
@@ -135,8 +135,8 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
 
         code = ending(error, _in_json(words))
     finally:
-        if own_process and "reput.jobs.engines.worker_processes" in sys.modules:
-            from reput.jobs.engines.worker_processes import let_go, remove_semaphores
+        if own_process and "reput.jobs.engines.workers" in sys.modules:
+            from reput.jobs.engines.workers import let_go, remove_semaphores
 
             remove_semaphores()
             let_go()
@@ -198,7 +198,7 @@ def _start_workers(words: Sequence[str]) -> None:
     """Start loading what tasks need, which takes half a second, while the command parses its words.
     If Spark or no engine does the work, the workers end unused.
     """
-    from reput.jobs.engines.engine_choice import start_early
+    from reput.jobs.engines.choice import start_early
 
     start_early(words)
 

@@ -19,8 +19,8 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.voice import add_output
+from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import on_engine
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console import voice
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
-from reput.jobs.engines.engine_choice import LOCAL, SPARK
+from reput.jobs.engines.choice import LOCAL, SPARK
 from reput.store_format.faults import StoreError
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
@@ -177,9 +177,9 @@ def _timed(*words: str) -> float:
 
 def _spark_is_there() -> bool:
     """Whether a local Spark session can be started (`reput[spark]`, and a Java)."""
-    from reput.jobs.spark.failures import NoSparkError
-    from reput.jobs.spark.java import NoJavaError
-    from reput.jobs.spark.session import installed
+    from reput.jobs.engines.engine import NoSparkError
+    from reput.jobs.engines.java import NoJavaError
+    from reput.jobs.engines.session import installed
 
     with suppress(NoSparkError, NoJavaError):
         installed()

@@ -80,7 +80,7 @@ def _pyspark() -> Checkup:
 
 def _java() -> Checkup:
     """The check of Java, which is only needed if PySpark is installed."""
-    from reput.jobs.spark.java import NoJavaError, find_java_home
+    from reput.jobs.engines.java import NoJavaError, find_java_home
 
     try:
         java = find_java_home()

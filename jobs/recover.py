@@ -19,8 +19,8 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
+from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import on_engine
 from reput.jobs.opening.change_refusals import refuse_group_log, refuse_shared_segments
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.notes import Progress

@@ -15,8 +15,8 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
+from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import on_engine
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:

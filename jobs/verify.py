@@ -16,8 +16,8 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.store_there import check_folder
+from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import on_engine
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.notes import Progress
 

@@ -27,7 +27,7 @@ def warm() -> dict[str, Any]:
 
     Two processes may compile at once: only whole files get a kernel's name. Raises OSError.
     """
-    from reput.jobs.spark.python_workers import our_packages
+    from reput.jobs.engines.folders import our_packages
     from reput.store_format.files.private import cache_folder
 
     started = time.monotonic()

@@ -70,10 +70,10 @@ if [ "$(cat .venv/reput-key-project 2>/dev/null)" != "$key" ]; then
     printf '%s\n' "$key" >.venv/reput-key-project
 fi
 
-if ! .venv/bin/python -m reput.jobs.spark.java >/dev/null 2>&1; then
+if ! .venv/bin/python -m reput.jobs.engines.java >/dev/null 2>&1; then
     say "no fitting Java runtime here; installing one from PyPI"
     .venv/bin/python -m pip install --quiet --require-hashes -r requirements/java.lock
-    .venv/bin/python -m reput.jobs.spark.java >/dev/null
+    .venv/bin/python -m reput.jobs.engines.java >/dev/null
 fi
 
 # Where PYTHONDONTWRITEBYTECODE is set, every start would compile a hundred modules: 0.1 s.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from reput.jobs.spark.java import find_java_home
+from reput.jobs.engines.java import find_java_home
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent

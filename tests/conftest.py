@@ -38,7 +38,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator["SparkSession"]:
 
     A process has one JVM, so it has Delta's jars if any test of this run wants them.
     """
-    from reput.jobs.spark.session import local_session
+    from reput.jobs.engines.session import local_session
     from tests.jobs.sources import delta_session
 
     with_delta = any("delta" in item.fixturenames for item in request.session.items)  # type: ignore[attr-defined]
@@ -61,7 +61,7 @@ def delta(request: pytest.FixtureRequest) -> "SparkSession":
 @pytest.fixture(scope="session")
 def local() -> "Iterator[Engine]":
     """The local engine with two processes."""
-    from reput.jobs.engines.local_engine import local_engine
+    from reput.jobs.engines.local import local_engine
 
     with local_engine(2) as engine:
         yield engine
@@ -71,7 +71,7 @@ def local() -> "Iterator[Engine]":
 def engine(request: pytest.FixtureRequest) -> "Iterator[Engine]":
     """Each engine, on two cores. On Spark the tests are long ones, but those marked `both`."""
     if request.param == "spark":
-        from reput.jobs.engines.spark_engine import SparkEngine
+        from reput.jobs.engines.spark import SparkEngine
 
         yield SparkEngine(request.getfixturevalue("spark"))
     else:

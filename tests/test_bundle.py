@@ -14,7 +14,7 @@ import pyspark.sql
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.spark.session import command_session
+from reput.jobs.engines.session import command_session
 
 yaml = pytest.importorskip("yaml")
 

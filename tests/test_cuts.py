@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from reput.jobs.pipeline.link import Rescan, link
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
@@ -194,7 +194,7 @@ ON_ONE_CORE = """
 import sys
 from pathlib import Path
 from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.spark.session import local_session
+from reput.jobs.engines.session import local_session
 from tests import golden_stores
 from tests.test_cuts import STORES, _rebuild
 

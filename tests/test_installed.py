@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.java import java_version
+from reput.jobs.engines.java import java_version
 from tests.golden_stores import as_left
 from tests.package_source import ROOT, package_source
 

@@ -13,8 +13,8 @@ _DECIDES = (
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
 ELSEWHERE = {
-    "jobs/engines/arrow_alone.py": "tests/attack/test_planted_modules.py",
-    "jobs/engines/preload.py": "tests/jobs/engines/test_local_engine.py",
+    "jobs/engines/engine.py": "tests/attack/test_planted_modules.py",
+    "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",
     "jobs/expire.py": "tests/broker/change/test_expire.py",
     "jobs/in_place/follow_stream.py": "tests/jobs/test_catch_up.py",
     "jobs/sources/register.py": "tests/jobs/sources/test_spark.py",

@@ -62,9 +62,8 @@ def meaning(error: BaseException) -> tuple[int, str]:
 
 def _meaning(error: BaseException) -> tuple[int, str]:
     # imported here: they take a tenth of the time of a command that needs no Spark
-    from reput.jobs.engines.engine import EngineFailed
-    from reput.jobs.spark.failures import NoSparkError, SparkFailed
-    from reput.jobs.spark.java import NoJavaError
+    from reput.jobs.engines.engine import EngineFailed, NoSparkError, SparkFailed
+    from reput.jobs.engines.java import NoJavaError
 
     if isinstance(error, DamageFound):
         return DAMAGE, str(error)

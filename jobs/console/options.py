@@ -25,8 +25,8 @@ from reput.jobs.console.voice import (
     is_verbose,
     painted,
 )
+from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import ENGINES, command_engine
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES, release_named

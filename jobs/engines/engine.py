@@ -8,8 +8,11 @@ asked for.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -68,3 +71,41 @@ class Engine(ABC):
     @abstractmethod
     def share_done(self) -> float | None:
         """The share, 0 to 1, of the known tasks that are done; None: unknown."""
+
+
+# ---
+# What can be wrong with Spark itself; a light module, for whoever says how a command ends.
+
+
+class SparkFailed(Exception):
+    """A query failed for good, or a session did; the message says why in words."""
+
+
+class NoSparkError(Exception):
+    """PySpark is not installed; the message says what brings it."""
+
+
+# ---
+# PyArrow without pandas, whose import at the first array takes a quarter of a second.
+
+_PANDAS = "pandas"
+
+
+def arrow_alone() -> None:
+    """Keep PyArrow from importing pandas; only for processes that are reput's from their start.
+
+    If pandas' version is too old, PyArrow warns once and then treats pandas as missing.
+    """
+    import pyarrow
+
+    if _PANDAS in sys.modules:
+        return
+    too_old = ModuleType(_PANDAS)
+    too_old.__version__ = "0"  # type: ignore[attr-defined]
+    sys.modules[_PANDAS] = too_old
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pyarrow.array([0])
+    finally:
+        del sys.modules[_PANDAS]

@@ -37,10 +37,10 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 gc.disable()  # the collector would scan the imported modules again and again: 0.2 s in all
 with suppress(Exception):  # a worker that runs a task meets the same error, and can report it
-    from reput.jobs.engines.arrow_alone import arrow_alone
+    from reput.jobs.engines.engine import arrow_alone
 
     arrow_alone()
-    import reput.jobs.engines.pool  # a worker runs its functions
+    import reput.jobs.engines.local  # a worker runs its functions
     import reput.udfs.rebuild.index
     import reput.udfs.rebuild.queues
     import reput.udfs.rebuild.scan  # noqa: F401

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.jobs.engines.spark_engine import collect, raised_in_tasks, run_in_tasks, spark_cores
+from reput.jobs.engines.spark import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, LastMessage, Range
 from reput.jobs.sources.opened_log import cut

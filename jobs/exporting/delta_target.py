@@ -4,8 +4,8 @@ import importlib.util
 import time
 from collections.abc import Mapping
 
+from reput.jobs.engines.choice import SPARK
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import SPARK
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.delta_table import (
     MESSAGES,
@@ -32,7 +32,7 @@ _DIFFERENCES_MOST = 100
 def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
     """The writer of the tables. Raises SettingError if its package or session is missing."""
     if delta_by == SPARK:
-        from reput.jobs.engines.spark_engine import SparkEngine
+        from reput.jobs.engines.spark import SparkEngine
         from reput.jobs.exporting.delta_spark import DeltaSpark
 
         if not isinstance(engine, SparkEngine):

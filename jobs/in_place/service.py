@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.opening.change_refusals import (
     refuse_group_log,
     refuse_shared_files,
@@ -14,7 +15,6 @@ from reput.jobs.opening.change_refusals import (
 )
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
-from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from reput.jobs.engines.spark_engine import run_by_this_python, spark_cores
+from reput.jobs.engines.spark import run_by_this_python, spark_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -37,7 +37,7 @@ class Notebook:
         """Databricks' session, or elsewhere a local one."""
         if "spark" in self._names:
             return self._names["spark"]
-        from reput.jobs.spark.session import local_session
+        from reput.jobs.engines.session import local_session
 
         return self._at_exit.enter_context(local_session("local[2]"))
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 from pyspark import cloudpickle
 
+from reput.jobs.engines.java import find_java_home
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.java import find_java_home
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.private import cache_folder
 from reput.store_format.files.protocol import Writer

@@ -26,7 +26,7 @@ STREAM_RESPONSE = b"\x07"  # Message.Type of Spark's network protocol
 
 REBUILD = """
 import sys, time
-from reput.jobs.spark.session import local_session
+from reput.jobs.engines.session import local_session
 from reput.jobs.rebuild import rebuild
 store, output, *over = sys.argv[1:]
 with local_session("local[2]", settings=dict(pair.split("=") for pair in over)) as spark:
@@ -178,7 +178,7 @@ def test_no_secret_stands_in_a_list_of_processes(spark: "SparkSession") -> None:
 
 @pytest.mark.parametrize("master", ["local[2]", "local[*,4]"])
 def test_sessions_of_ours_authenticate(master: str) -> None:
-    from reput.jobs.spark.session import local_settings
+    from reput.jobs.engines.session import local_settings
 
     settings = local_settings(master, "/a/folder")
     assert settings["spark.authenticate"] == "true"

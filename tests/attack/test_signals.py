@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark import session_folder, signals
-from reput.jobs.spark.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
+from reput.jobs.engines import folders, signals
+from reput.jobs.engines.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
 from tests.golden_stores import unpack
 from tests.processes import tree
 
@@ -40,7 +40,7 @@ def as_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A short $TMPDIR of our own."""
-    folder = Path(session_folder._ALWAYS) / f"r{os.getpid()}{time.monotonic_ns() % 10**6}"
+    folder = Path(folders._ALWAYS) / f"r{os.getpid()}{time.monotonic_ns() % 10**6}"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -148,8 +148,8 @@ def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Pat
     process.communicate(timeout=60)
     assert gone(processes)
     (left,) = temporary.iterdir()  # for the socket of the process that forks: `clean` finds it
-    assert str(left) in session_folder.abandoned_session_folders()
-    assert session_folder.remove_session_folder(str(left))
+    assert str(left) in folders.abandoned_session_folders()
+    assert folders.remove_session_folder(str(left))
 
 
 def wait_for_worker(process: subprocess.Popen[str]) -> int:
@@ -230,8 +230,8 @@ def test_the_next_session_removes_what_a_killed_one_left(tmp_path: Path, tempora
 
 
 def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> None:
-    held, release = session_folder.make_session_folder()
-    left, let_go = session_folder.make_session_folder()
+    held, release = folders.make_session_folder()
+    left, let_go = folders.make_session_folder()
     assert os.path.dirname(held) == os.path.dirname(left) == str(temporary)
     assert Path(held).stat().st_mode & 0o777 == 0o700
     (Path(left) / "blockmgr").mkdir()
@@ -246,11 +246,11 @@ def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> 
         others.chmod(0o755)
     linked = temporary / "reput-spark-9876543210"
     linked.symlink_to(older)
-    ours = [p for p in session_folder.abandoned_session_folders() if p.startswith(str(temporary))]
+    ours = [p for p in folders.abandoned_session_folders() if p.startswith(str(temporary))]
     assert ours == [left]
-    assert not session_folder.remove_session_folder(held)
-    assert session_folder.remove_session_folder(left)
-    assert not session_folder.remove_session_folder(str(others))
+    assert not folders.remove_session_folder(held)
+    assert folders.remove_session_folder(left)
+    assert not folders.remove_session_folder(str(others))
     assert sorted(temporary.iterdir()) == sorted([Path(held), older, others, linked])
     release()
 
@@ -258,7 +258,7 @@ def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> 
 def test_clean_removes_folders_of_killed_sessions(temporary: Path, tmp_path: Path) -> None:
     from reput.jobs.clean import clean
 
-    left, let_go = session_folder.make_session_folder()
+    left, let_go = folders.make_session_folder()
     let_go()
     assert left in clean(str(tmp_path), dry_run=True).sessions
     assert os.path.exists(left)
@@ -275,11 +275,11 @@ def test_a_tmpdir_that_spark_cannot_have_is_not_taken(
     if name == "others":
         folder.chmod(0o777)  # without the sticky bit: others rename what is ours
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    made, release = session_folder.make_session_folder()
+    made, release = folders.make_session_folder()
     assert os.path.dirname(made) == "/tmp"
     assert list(folder.iterdir()) == []
     release()
-    session_folder.remove_session_folder(made)
+    folders.remove_session_folder(made)
 
 
 def test_what_could_still_write_ends_first() -> None:

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
+from reput.jobs.engines.session import local_session
 from reput.jobs.rebuild import rebuild
-from reput.jobs.spark.session import local_session
 from tests.reference import derive
 from tests.rocketmq.case import Case
 from tests.rocketmq.judge import Rebuild

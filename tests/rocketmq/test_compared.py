@@ -16,7 +16,7 @@ import pytest
 from reput.jobs.compare import compare
 from reput.jobs.comparing.compare_report import BEHIND, PARTED, SAME, CompareReport
 from reput.jobs.convert import convert
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text

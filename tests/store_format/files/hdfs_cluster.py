@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.jobs.spark.java import NoJavaError, find_java_home
+from reput.jobs.engines.java import NoJavaError, find_java_home
 from tests.rocketmq.build import _locked, cache_folder, java
 
 SOURCES = Path(__file__).parent / "minidfs"

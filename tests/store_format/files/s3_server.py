@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
-from reput.jobs.spark.python_workers import environment as variables
+from reput.jobs.engines.folders import environment as variables
 from reput.store_format.files import s3
 
 BUCKET = "bucket"

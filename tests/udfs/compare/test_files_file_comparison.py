@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from reput.jobs.judging.check_report import CheckReport
 from reput.store_format.derived.extent import index_entries
 from reput.store_format.derived.index_reader import encode_header, read_header

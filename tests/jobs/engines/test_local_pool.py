@@ -4,7 +4,7 @@ import pickle
 
 import pyarrow as pa
 
-from reput.jobs.engines.pool import packed, pickled, unpacked
+from reput.jobs.engines.local import packed, pickled, unpacked
 from tests.jobs.engines.tasks import ROW, as_they_are, in_part
 
 

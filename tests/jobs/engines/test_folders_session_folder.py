@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.session_folder import (
+from reput.jobs.engines.folders import (
     abandoned_session_folders,
     make_session_folder,
     remove_session_folder,

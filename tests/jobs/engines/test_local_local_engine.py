@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from tests.jobs.engines import tasks
 from tests.jobs.engines.tasks import SAID, Fail, Say
 
@@ -27,7 +27,7 @@ def children() -> list[int]:
     """Processes that the process which forks workers has: all that are left, of all engines."""
     from multiprocessing import forkserver
 
-    from reput.jobs.engines.worker_processes import prepare
+    from reput.jobs.engines.workers import prepare
 
     prepare()
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ def test_engines_in_many_threads_and_the_caller_s_main_module() -> None:
 PROGRAM = """
 import json, multiprocessing, os, sys, threading
 from pathlib import Path
-from reput.jobs.engines.local_engine import local_engine
+from reput.jobs.engines.local import local_engine
 from tests.jobs.engines import tasks
 from tests.jobs.engines.tasks import SAID, Say
 

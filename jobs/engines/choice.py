@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.spark.masters import session_given
+from reput.jobs.engines.java import session_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
         given, rest = (args[0], args[1:]) if args and not isinstance(args[0], str) else (None, args)
         if given is not None:
             return job(engine_of(given), *rest, **kwargs)
-        from reput.jobs.engines.local_engine import local_engine
+        from reput.jobs.engines.local import local_engine
 
         with local_engine() as engine:
             return job(engine, *rest, **kwargs)
@@ -49,7 +49,7 @@ def engine_of(given: "Engine | SparkSession") -> Engine:
     """The given engine, or an engine on the given session."""
     if isinstance(given, Engine):
         return given
-    from reput.jobs.engines.spark_engine import SparkEngine
+    from reput.jobs.engines.spark import SparkEngine
 
     return SparkEngine(given)
 
@@ -70,7 +70,7 @@ def start_early(words: Sequence[str]) -> None:
     spark = ("--engine", "--master", "-h", "--help")
     if session_given() or any(word.startswith(spark) for word in words):
         return
-    from reput.jobs.engines.worker_processes import prepare
+    from reput.jobs.engines.workers import prepare
 
     with suppress(EngineFailed):  # a command that needs the workers raises it again
         prepare()
@@ -93,12 +93,12 @@ def command_engine(
     settings: further settings of a local Spark session.
     """
     if chosen(engine, master) == LOCAL:
-        from reput.jobs.engines.worker_processes import let_go, prepare
+        from reput.jobs.engines.workers import let_go, prepare
 
         try:
             prepare()
-            from reput.jobs.engines.arrow_alone import arrow_alone
-            from reput.jobs.engines.local_engine import local_engine
+            from reput.jobs.engines.engine import arrow_alone
+            from reput.jobs.engines.local import local_engine
 
             arrow_alone()
             with local_engine() as here:
@@ -106,8 +106,8 @@ def command_engine(
         finally:
             let_go()
         return
-    from reput.jobs.engines.spark_engine import SparkEngine
-    from reput.jobs.spark.session import command_session
+    from reput.jobs.engines.session import command_session
+    from reput.jobs.engines.spark import SparkEngine
 
     with command_session(master, meanwhile=meanwhile, settings=settings) as spark:
         yield SparkEngine(spark)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
-from reput.jobs.spark.python_workers import our_packages
+from reput.jobs.engines.folders import our_packages
 from reput.store_format import faults
 from reput.udfs.staging import Task
 from reput.udfs.worker_garbage import Settled

@@ -2,9 +2,9 @@
 
 import pytest
 
+from reput.jobs.engines.choice import chosen, engine_of, on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.engines.engine_choice import chosen, engine_of, on_engine
-from reput.jobs.engines.local_engine import LocalEngine
+from reput.jobs.engines.local import LocalEngine
 from tests.in_process import Session
 
 GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"

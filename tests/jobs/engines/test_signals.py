@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from reput.jobs.spark.signals import (
+from reput.jobs.engines.signals import (
     SIGNALS,
     Ended,
     Stopped,

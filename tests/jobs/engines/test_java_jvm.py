@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
+from reput.jobs.engines.java import cause_of_death, end_jvm, jvm_of
 
 FOLDER = "/tmp/reput-spark-of-a-test"
 

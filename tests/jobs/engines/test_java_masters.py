@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from reput.jobs.spark.failures import SparkFailed
-from reput.jobs.spark.masters import check_reachable, hosts, on_databricks, session_given
+from reput.jobs.engines.engine import SparkFailed
+from reput.jobs.engines.java import check_reachable, hosts, on_databricks, session_given
 
 GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
 

@@ -1,8 +1,4 @@
-"""The temporary folder of a session on this machine, and those that killed sessions left.
-
-It is held (`claim_folder`) as long as its process lives, however that ends. One that nobody holds
-is a leftover, which the next session removes, and `reput clean`.
-"""
+"""What sessions and workers are started with: a folder, an environment."""
 
 import fcntl
 import os
@@ -11,11 +7,19 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+import reput
 from reput.store_format.files.private import NotPrivate, safe_parent
 from reput.store_format.files.system import claim_folder
+
+# ---
+# The temporary folder of a session on this machine, and those that killed sessions left.
+#
+# It is held (`claim_folder`) as long as its process lives, however that ends. One that nobody holds
+# is a leftover, which the next session removes, and `reput clean`.
 
 _PREFIX = "reput-spark-"
 _GONE = ".gone"
@@ -109,3 +113,31 @@ def _take(path: str) -> int | None:
             return descriptor
     os.close(descriptor)
     return None
+
+
+# ---
+# What Python processes that run tasks are started with, by Spark or by our own engine.
+
+
+def our_packages(env: Mapping[str, str]) -> dict[str, str]:
+    """Our packages and those of PYTHONPATH, without the current folder, which `python -m` puts
+    first: a pandas.py in a user's folder of downloads would run.
+    """
+    here = str(Path(reput.__file__).absolute().parent.parent)
+    path = os.pathsep.join(filter(None, (here, env.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have the environment say this besides, within the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark import session
-from reput.jobs.spark.java import find_java_home
-from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
-from reput.jobs.spark.session import local_cores, local_settings, retrying
+from reput.jobs.engines import session
+from reput.jobs.engines.java import cause_of_death, end_jvm, find_java_home, jvm_of
+from reput.jobs.engines.session import local_cores, local_settings, retrying
 
 ROOT = Path(__file__).parents[3]
 
 COMMAND = """
 import sys
-from reput.jobs.spark.session import SparkFailed, local_session
+from reput.jobs.engines.session import SparkFailed, local_session
 
 def rows(spark, fails=False):
     def task(batches):
@@ -152,7 +151,7 @@ PLAIN = """
 import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from reput.jobs.engines.spark_engine import collect, run_in_tasks
+from reput.jobs.engines.spark import collect, run_in_tasks
 from reput.udfs.staging import attempt_name
 
 def task(batches):

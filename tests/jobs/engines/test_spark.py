@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engines.spark_engine import SparkEngine, collect
+from reput.jobs.engines.spark import SparkEngine, collect
 
 
 class Conf(dict[str, str]):

@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.spark.python_workers import environment, our_packages
-from reput.jobs.spark.session_folder import make_session_folder
+from reput.jobs.engines.folders import environment, make_session_folder, our_packages
 
 _PRELOAD = "reput.jobs.engines.preload"
 _TELL_THE_SCRIPT = ("__file__", "__spec__")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.engines.worker_processes import failures_said, hold, of_workers
+from reput.jobs.engines.workers import failures_said, hold, of_workers
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_command_leaves_no_semaphores(tmp_path: Path) -> None:
     """Python's resource tracker says on standard error what a process has left."""
     script = (
         "import sys; from reput.jobs.cli import command; "
-        "from reput.jobs.engines.worker_processes import Workers, prepare; "
+        "from reput.jobs.engines.workers import Workers, prepare; "
         "prepare(); held = Workers().SimpleQueue(); "
         "sys.argv = ['reput', 'dump', sys.argv[1]]; command()"
     )

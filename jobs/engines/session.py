@@ -15,17 +15,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.spark.failures import NoSparkError, SparkFailed
-from reput.jobs.spark.java import Java, NoJavaError, find_java_home, home_for_spark
-from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
-from reput.jobs.spark.masters import check_reachable, on_databricks, session_given
-from reput.jobs.spark.python_workers import environment, our_packages
-from reput.jobs.spark.session_folder import (
+from reput.jobs.engines.engine import NoSparkError, SparkFailed
+from reput.jobs.engines.folders import (
+    environment,
     make_session_folder,
+    our_packages,
     remove_abandoned_sessions,
     remove_session_folder,
 )
-from reput.jobs.spark.signals import ended_first, handlers_kept
+from reput.jobs.engines.java import (
+    Java,
+    NoJavaError,
+    cause_of_death,
+    check_reachable,
+    end_jvm,
+    find_java_home,
+    home_for_spark,
+    jvm_of,
+    on_databricks,
+    session_given,
+)
+from reput.jobs.engines.signals import ended_first, handlers_kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,1 +1,0 @@
-"""A local Spark session: Java, the JVM, warm Python workers."""

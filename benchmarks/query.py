@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.stores import LARGE, RELEASE, SIZES, USUAL, make_store, theirs, warm
-from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.questions import Store, open_store
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
 

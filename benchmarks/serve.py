@@ -31,7 +31,7 @@ from benchmarks.query import USUAL, configure_topics, keys_of
 from benchmarks.stores import RELEASE, SIZES, make_store, theirs, warm
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Frames, frame
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from tests.jobs.serve.asking import Peer, pull, request
 from tests.jobs.serve.popping import fields
 from tests.rocketmq.live import Broker

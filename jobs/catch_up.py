@@ -23,7 +23,7 @@ from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.in_place.catch_up_report import CaughtUp
-    from reput.jobs.opening.held_store import HeldStore
+    from reput.jobs.opening.held import HeldStore
     from reput.store_format.discover.store import StoreAt
     from reput.store_format.files.protocol import Storage
 
@@ -82,8 +82,7 @@ def _to_output(
     source: "StoreAt", target: "tuple[Storage, str]", replace: bool, progress: Progress
 ) -> "CaughtUp":
     from reput.jobs.in_place.catch_up_set import catch_up_set
-    from reput.jobs.opening.plan import make_plan
-    from reput.jobs.opening.queue_kind import refuse_rocksdb
+    from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.jobs.outputs.output import Output, inputs_of
     from reput.jobs.outputs.sets import REBUILT
     from reput.store_format.discover.store import discover
@@ -103,7 +102,7 @@ def _to_output(
 
 
 def _held(store: str, dry_run: bool) -> "AbstractContextManager[HeldStore]":
-    from reput.jobs.opening.held_store import held_local_store
+    from reput.jobs.opening.held import held_local_store
 
     instead = "; only a local store is changed in place: --output"
     return held_local_store(store, dry_run, instead)
@@ -114,9 +113,8 @@ def _in_place(
     progress: Progress, confirm: Callable[[str], None],
 ) -> "CaughtUp":  # fmt: skip
     from reput.jobs.in_place.catch_up_store import catch_up_in_place
-    from reput.jobs.opening.change_refusals import refuse_log_elsewhere
-    from reput.jobs.opening.plan import make_plan
-    from reput.jobs.opening.queue_kind import refuse_rocksdb
+    from reput.jobs.opening.held import refuse_log_elsewhere
+    from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.store_format.discover.store import discover
 
     with _held(store, dry_run) as held:

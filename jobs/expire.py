@@ -64,7 +64,7 @@ def expire(  # noqa: PLR0913 (a user's options)
     from reput.jobs.in_place.archive import Archive
     from reput.jobs.in_place.expire_store import When, disk_used, expire_store, plan_expiry
     from reput.jobs.in_place.needed_messages import Even
-    from reput.jobs.opening.held_store import held_local_store
+    from reput.jobs.opening.held import held_local_store
     from reput.jobs.outputs.output import inputs_of
     from reput.store_format.files.by_url import storage_for
 

@@ -27,9 +27,8 @@ from reput.jobs.console.options import add_consent, consent, show
 from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.convert_config import converted_config, refuse_further_rows, to_convert
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
-from reput.jobs.opening.change_refusals import refuse_group_log
-from reput.jobs.opening.plan import refuse_foreign_store
-from reput.jobs.opening.queue_kind import ROCKSDB
+from reput.jobs.opening.held import refuse_group_log
+from reput.jobs.opening.plan import ROCKSDB, refuse_foreign_store
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest

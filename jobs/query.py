@@ -16,7 +16,7 @@ from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.store_questions import RowWriter, add_asked_store, asked_store, for_programs
 from reput.jobs.console.texts import safe
 from reput.jobs.console.voice import remark
-from reput.jobs.opening.open_store import Store
+from reput.jobs.opening.questions import Store
 from reput.jobs.outputs.count_text import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog

@@ -4,7 +4,7 @@ import argparse
 
 from reput.jobs.console.row_output import OutputColumn, at, run_listing
 from reput.jobs.console.store_questions import add_asked_store
-from reput.jobs.opening.open_store import Store
+from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import QueueRow
 
 _EPILOG = """\

@@ -75,13 +75,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     in `output`.
     """
     from reput.jobs.deriving.derive_set import derive_set
-    from reput.jobs.opening.queue_kind import (
-        FILES,
-        INDEX_SETTING,
-        ROCKSDB,
-        kind_of_index,
-        kind_of_queues,
-    )
+    from reput.jobs.opening.plan import FILES, INDEX_SETTING, ROCKSDB, kind_of_index, kind_of_queues
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store import store_at

@@ -21,7 +21,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.jobs.opening.change_refusals import refuse_group_log, refuse_shared_segments
+from reput.jobs.opening.held import refuse_group_log, refuse_shared_segments
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
@@ -61,8 +61,8 @@ def recover(  # noqa: PLR0913 (a user's options)
     Raises as rebuild does, and StoreInUse.
     """
     from reput.jobs.in_place.recover_store import change, examine, staged_job
-    from reput.jobs.opening.broker_start import read_checkpoint
-    from reput.jobs.opening.held_store import complete_last, held_store
+    from reput.jobs.opening.held import complete_last, held_store
+    from reput.jobs.opening.open_writer import read_checkpoint
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.index_eras import dispatched_again
     from reput.store_format.discover.store import discover

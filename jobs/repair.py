@@ -73,8 +73,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     Raises StoreError (also if a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
-    from reput.jobs.opening.log_state import check_unchanged
-    from reput.jobs.opening.queue_kind import FILES, kind_of_index, kind_of_queues
+    from reput.jobs.opening.plan import FILES, check_unchanged, kind_of_index, kind_of_queues
     from reput.jobs.outputs.publish import begin_set, end_set
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
@@ -137,7 +136,7 @@ def _derive(
     the broker.
     """
     from reput.jobs.deriving.derive_set import derive_set, move_derived
-    from reput.jobs.opening.queue_kind import FILES
+    from reput.jobs.opening.plan import FILES
     from reput.jobs.outputs.sets import REBUILT
     from reput.jobs.outputs.summary import range_text
     from reput.jobs.pipeline.job import find_store

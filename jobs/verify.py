@@ -64,7 +64,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.comparing.queue_logs import verify_queue_log
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
-    from reput.jobs.opening.log_state import check_unchanged
+    from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.outputs.staging_folder import Temporary

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
     from reput.jobs.export import verify_export as verify_export
-    from reput.jobs.opening.open_store import open_store as open_store
     from reput.jobs.opening.open_writer import open_writer as open_writer
+    from reput.jobs.opening.questions import open_store as open_store
     from reput.jobs.outputs.output import OutputInUse as OutputInUse
     from reput.jobs.outputs.output import OverlapsInput as OverlapsInput
     from reput.jobs.rebuild import rebuild as rebuild
@@ -75,7 +75,7 @@ _PUBLIC = {
     "verify_export": "reput.jobs.export",
     "deliver_delayed": "reput.jobs.deliver_delayed",
     "resolve_transactions": "reput.jobs.resolve_transactions",
-    "open_store": "reput.jobs.opening.open_store",
+    "open_store": "reput.jobs.opening.questions",
     "open_writer": "reput.jobs.opening.open_writer",
     "register": "reput.jobs.sources.register",
     "Message": "reput.store_format.message.message",

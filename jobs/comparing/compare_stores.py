@@ -12,7 +12,7 @@ from reput.jobs.comparing.parting import Parting, part
 from reput.jobs.comparing.place import record_there
 from reput.jobs.comparing.side import Side, open_side
 from reput.jobs.engines.engine import Engine
-from reput.jobs.opening.log_state import check_unchanged
+from reput.jobs.opening.plan import check_unchanged
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
 from reput.store_format.discover.store import StoreAt

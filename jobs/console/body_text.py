@@ -4,7 +4,7 @@ import zlib
 from typing import Any
 
 from reput.jobs.console.voice import remark
-from reput.jobs.opening.open_store import BODY_MOST
+from reput.jobs.opening.questions import BODY_MOST
 from reput.store_format.message.bodies import (
     BodyError,
     InnerMessage,

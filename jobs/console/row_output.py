@@ -8,7 +8,7 @@ from reput.jobs.console.options import DONE
 from reput.jobs.console.store_questions import RowWriter, asked_store, for_programs, write_table
 from reput.jobs.console.texts import camel_case
 from reput.jobs.console.voice import remark
-from reput.jobs.opening.open_store import Store
+from reput.jobs.opening.questions import Store
 from reput.jobs.outputs.count_text import time_text
 
 

@@ -12,7 +12,7 @@ from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
 from reput.jobs.console.voice import CSV, add_output, csv_text, is_quiet, remark
-from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import RELEASES

@@ -28,9 +28,7 @@ from reput.jobs.deriving.derive_set import derive_files
 from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.engines.engine import Row
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.queue_kind import ROCKSDB, kind_of_index, kind_of_queues
+from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
 from reput.jobs.outputs.publish import begin_set, end_set, put_derived
 from reput.jobs.outputs.staging_folder import Temporary

@@ -1,7 +1,7 @@
 """The waiting half messages and timers of a store of which only some records are taken."""
 
-from reput.jobs.opening.open_store import open_store
 from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState

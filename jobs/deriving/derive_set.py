@@ -14,9 +14,7 @@ from reput.jobs.deriving.expired_queues import (
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.deriving.rocksdb_set import index_database, queues_database
 from reput.jobs.engines.engine import Row
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.queue_kind import FILES, ROCKSDB
+from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed

@@ -12,8 +12,7 @@ from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.exporting.export_report import ComparedExport, Exported
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
 from reput.jobs.exporting.redact_option import looked_through, redaction
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import begin_set, end_set, move_in
 from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET

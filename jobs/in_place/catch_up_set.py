@@ -13,8 +13,7 @@ from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, publish
 from reput.jobs.outputs.staging_folder import (

@@ -9,10 +9,8 @@ from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.opening.change_refusals import refuse_second_name, refuse_shared_derived
-from reput.jobs.opening.held_store import HeldStore
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError

@@ -17,10 +17,8 @@ from reput.broker.change.expire import (
 from reput.broker.change.install import check_no_links
 from reput.jobs.in_place.archive import Archive
 from reput.jobs.in_place.needed_messages import Even, Needed, needed
-from reput.jobs.opening.change_refusals import refuse_log_elsewhere
-from reput.jobs.opening.held_store import HeldStore
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
+from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
-from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError

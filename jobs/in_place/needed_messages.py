@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.count_text import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets, has_rows

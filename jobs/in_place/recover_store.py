@@ -11,10 +11,9 @@ from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.in_place.recover_report import Recovered
 from reput.jobs.in_place.renewal import Renewal, renewal
 from reput.jobs.judging.verdict import judge
-from reput.jobs.opening.broker_start import read_checkpoint
-from reput.jobs.opening.held_store import HeldStore
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.held import HeldStore
+from reput.jobs.opening.open_writer import read_checkpoint
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.staging_folder import Temporary, remove_abandoned, staging_folder
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked

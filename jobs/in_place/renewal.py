@@ -6,7 +6,7 @@ from typing import NamedTuple
 from reput.broker.change.expire import StagedFile
 from reput.broker.change.install import last_offset
 from reput.jobs.judging.verdict import Verdict, files_there
-from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import StoreError

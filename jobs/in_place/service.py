@@ -8,13 +8,9 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.engines.signals import Stopped, StopSignals
-from reput.jobs.opening.change_refusals import (
-    refuse_group_log,
-    refuse_shared_files,
-    refuse_what_is_no_store,
-)
-from reput.jobs.opening.open_store import notes_with
+from reput.jobs.opening.held import refuse_group_log, refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import discover_to_write, open_writer
+from reput.jobs.opening.questions import notes_with
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered

@@ -29,7 +29,7 @@ from reput.jobs.judging.differences import (
 )
 from reput.jobs.judging.rocksdb_index import compare_index
 from reput.jobs.judging.rocksdb_queues import compare_rocksdb
-from reput.jobs.opening.broker_start import dispatched_again_from
+from reput.jobs.opening.open_writer import dispatched_again_from
 from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.pipeline.link import Linked

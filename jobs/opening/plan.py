@@ -1,13 +1,24 @@
 """The plan of a store: its files, the rules that they follow, and the splits of its log."""
 
+import time
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from reput.jobs.opening.live_end import log_end_now, states_now
+from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed
 from reput.store_format.discover.config import not_derived, topic_attributes
 from reput.store_format.discover.store import Discovered, StoreAt
-from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.files.protocol import Storage, listed
+from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
+from reput.store_format.faults import Fault, StoreChanged, StoreError
+from reput.store_format.files.protocol import (
+    ANY_TIME,
+    InputStorage,
+    Reader,
+    Storage,
+    listed,
+    read_part,
+)
 from reput.store_format.files.queue_logs import COMPACTED
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
@@ -17,6 +28,7 @@ from reput.store_format.log.segments import (
     Finding,
     Segment,
     Splits,
+    Stretch,
     find_segments,
     list_segments,
     may_grow,
@@ -39,6 +51,73 @@ from reput.store_format.release.settings import (
     setting_warnings,
     settings_from,
 )
+from reput.store_format.rocksdb.database import RocksDBError, require_library
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+
+# ---
+# The end of a log that a broker is writing to, at the time when a job began.
+#
+# RocketMQ only appends, so bytes before that end do not change. Only the segment with the end and
+# those after it may change while the job runs.
+
+_TRIES = 20
+_PAUSE = 0.05  # seconds: a record is copied into the log in microseconds
+
+
+class LiveEnd(NamedTuple):
+    """The end of a growing log. sure: the bytes after it are no damage, but being written."""
+
+    at: int  # physical offset
+    sure: bool
+
+
+def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules) -> LiveEnd:
+    """Walk the last segment with data up to the log's end.
+
+    A record that is being written looks damaged for a moment, and so do stale bytes that the next
+    record will cover. So the walk is repeated; if the end moves, the log is growing there.
+    """
+    segment = _last_written(storage, segments)
+    if segment is None:
+        return LiveEnd(segments[0].start, True)
+    first = end = _walk(storage, segment, segment.start, rules)
+    for _ in range(_TRIES):
+        if end.fault in (Fault.ZEROS, Fault.BLANK) or end.next > first.next:
+            return LiveEnd(end.next, True)
+        time.sleep(_PAUSE)
+        end = _walk(storage, segment, end.next, rules)
+    return LiveEnd(end.next, False)
+
+
+def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
+    """The segments with their present states: the last listed segment may be full by now."""
+    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
+    now = {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
+    return [s._replace(state=now.get(s.path) or s.state) for s in segments]
+
+
+def _open(storage: InputStorage, segment: Segment) -> Reader:
+    return storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
+
+
+def _last_written(storage: InputStorage, segments: list[Segment]) -> Segment | None:
+    """The last segment with data; a segment that is only prepared is all zeros."""
+    for segment in reversed(segments):
+        if read_part(storage, segment.path, 0, 8, segment.state._replace(mtime=ANY_TIME)).any():
+            return segment
+    return None
+
+
+def _walk(storage: InputStorage, segment: Segment, at: int, rules: ScanRules) -> End:
+    end = End()
+    reader = _open(storage, segment)
+    stretch = Stretch(segment.start, segment.end, at, segment.end, at)
+    for part in scan(segment.read_by(reader), stretch, rules):
+        if isinstance(part, End):
+            end = part
+    reader.close()
+    return end
+
 
 SPLIT_BYTES = 256 << 20
 _SPLIT_BYTES_LEAST = 16 << 20
@@ -204,3 +283,97 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
     total = segments[-1].end - segments[0].start
     wanted = total // (cores * _SPLITS_A_CORE)
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
+
+
+# ---
+# Checks that the log has not changed since the plan was made.
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Raise StoreChanged if a segment has changed since the plan was made.
+
+    The folders are listed again, as one such request on a remote storage covers many files.
+    """
+    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in plan.segments)
+    now = {f"{folder}/{name}": state
+           for folder in folders for name, state in plan.storage.list(folder)}  # fmt: skip
+    for segment in plan.segments:
+        state = now.get(segment.path)
+        if state is None or not segment.state.admits(state):
+            raise StoreChanged(
+                f"{segment.path}: changed during the rebuild: {segment.state} is now {state}"
+            )
+
+
+# ---
+# Whether the queues and the index of a store are derived as files or as a RocksDB.
+
+FILES, ROCKSDB = "files", "rocksdb"
+KINDS = (FILES, ROCKSDB)
+INDEX_SETTING = "indexRocksDBEnable"
+_STORE_TYPES = {"default": FILES, "defaultRocksDB": ROCKSDB}  # StoreType
+
+
+def kind_of_queues(
+    plan: Plan, asked: str | None, output: str, of_both: str | None = None
+) -> str:  # fmt: skip
+    """FILES or ROCKSDB. asked: the user's choice, None: as in the store; output: path of the set;
+    of_both: the kind if the store has both.
+
+    Raises SettingError if the store has both and of_both is None, or `asked` is neither;
+    RocksDBMissing.
+    """
+    return _checked("queues", asked or _kind_there(plan, of_both), output)
+
+
+def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
+    """As kind_of_queues, for the index; asked=None: ROCKSDB if indexRocksDBEnable=true and
+    indexFileWriteEnable=false.
+    """
+    given = plan.discovered.settings
+    alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable
+    return _checked("index", asked or (ROCKSDB if alone else FILES), output)
+
+
+def _checked(what: str, kind: str, output: str) -> str:
+    if kind not in KINDS:
+        raise SettingError(f"{what}={kind}: there are {' and '.join(KINDS)}")
+    if kind == ROCKSDB:
+        require_library(output)
+    return kind
+
+
+def _kind_there(plan: Plan, of_both: str | None) -> str:
+    store_type = plan.settings.store_type
+    if store_type not in _STORE_TYPES:
+        raise SettingError(f"storeType={store_type}: there are {' and '.join(_STORE_TYPES)}")
+    folder = queues_folder(plan.storage, plan.store)
+    if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
+        return _STORE_TYPES[store_type]
+    if FileQueues(plan.storage, plan.store, lambda batch: 0).topics():
+        if of_both is not None:
+            return of_both
+        raise SettingError(
+            f"{plan.store}: has queues in files and in RocksDB ({folder}): say which are to be "
+            f"built: --queues files, or --queues rocksdb"
+        )
+    return ROCKSDB
+
+
+def refuse_rocksdb(storage: InputStorage, store: str) -> None:
+    """Raise StoreError if a store's queues are in RocksDB; it has the offset up to which they go.
+
+    A RocksDB that cannot be read is refused with the plan.
+    """
+    folder = queues_folder(storage, store)
+    if folder is None:
+        return
+    try:
+        with closing(RocksDBQueues(storage, store, folder)) as queues:
+            end = queues.dispatched_to()
+    except RocksDBError:
+        return
+    raise StoreError(
+        f"{folder}: its queues hold the log up to {end:,}; a broker goes on there as it starts. "
+        f"This command changes no RocksDB: reput rebuild builds them (docs/rocksdb.md)"
+    )

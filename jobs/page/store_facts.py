@@ -17,9 +17,9 @@ from reput.jobs.in_place.expire_store import Expired, When, disk_used, expire_st
 from reput.jobs.in_place.needed_messages import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
-from reput.jobs.opening.held_store import held_local_store
-from reput.jobs.opening.open_store import notes_with
+from reput.jobs.opening.held import held_local_store
 from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.questions import notes_with
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut

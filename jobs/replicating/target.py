@@ -23,8 +23,12 @@ from reput.broker.change.replica import (
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
-from reput.jobs.opening.change_refusals import refuse_shared_segments, refuse_what_is_no_store
-from reput.jobs.opening.held_store import HeldStore, held_store
+from reput.jobs.opening.held import (
+    HeldStore,
+    held_store,
+    refuse_shared_segments,
+    refuse_what_is_no_store,
+)
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.faults import Fault, StoreError

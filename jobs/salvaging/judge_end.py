@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from reput.jobs.engines.engine import Row
-from reput.jobs.opening.broker_start import stored_at
+from reput.jobs.opening.open_writer import stored_at
 from reput.jobs.opening.plan import Plan
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline

@@ -16,7 +16,7 @@ from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.follow import Rounds, one_round
 from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set
-from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.held import held_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse

@@ -14,7 +14,7 @@ import pytest
 from reput.broker.wire.codes import RequestCode
 from reput.jobs import cli
 from reput.jobs.check import check
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.jobs.report import report
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from reput.jobs.verify import verify

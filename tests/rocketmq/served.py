@@ -49,7 +49,7 @@ def make(version: str, folder: Path) -> Made:
         sent = asking.send(messages(SENT))
         asking.read(("Live0",), group=GROUP, save=True, limit=20)
         asking.ask("sql", group="pushed", topic="Live1", sql="n > 100")
-        from reput.jobs.opening.open_store import open_store
+        from reput.jobs.opening.questions import open_store
 
         with open_store(str(store), rocketmq=version) as opened:
             stamps = sorted({each.store_timestamp for each in opened.messages(scan=True)})

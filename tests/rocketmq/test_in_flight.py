@@ -13,7 +13,7 @@ import pytest
 
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.jobs.serve.left_in_flight import take_in_flight
 from reput.jobs.serve.open_served import ServedSource, open_broker
 from tests.jobs.serve.asked import Asked

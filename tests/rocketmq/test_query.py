@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.query.reader import StoredMessage
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.comparing.queue_logs import verify_queue_log
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.puts import SIZES
 

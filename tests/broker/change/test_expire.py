@@ -467,7 +467,7 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> 
 
     with pytest.raises(StoreError, match="no: delete"):
         run(store, confirm=no)
-    from reput.jobs.opening.held_store import held_store
+    from reput.jobs.opening.held import held_store
 
     with held_store(str(store), False) as held:
         held.lock_at_last()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.convert import convert
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.jobs.pipeline.pipeline import Cut
 from tests.converted import records
 from tests.in_process import Session, as_text

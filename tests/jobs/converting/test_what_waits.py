@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reput.jobs.convert import convert
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_UNIT

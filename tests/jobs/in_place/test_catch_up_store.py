@@ -8,7 +8,7 @@ import pytest
 
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import catch_up_in_place
-from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import make_plan
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreError

@@ -11,7 +11,7 @@ import pytest
 from reput.broker.change.expire import Going
 from reput.jobs.in_place.expire_store import Expired, When, expire_store, plan_expiry
 from reput.jobs.in_place.needed_messages import Even, Needed
-from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.held import held_store
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError

@@ -6,7 +6,7 @@ import pytest
 
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
-from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.held import held_store
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage

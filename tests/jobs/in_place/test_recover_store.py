@@ -7,7 +7,7 @@ import pytest
 
 from reput.jobs.in_place.recover_report import Recovered
 from reput.jobs.in_place.recover_store import change, examine, staged_job
-from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.held import held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound

@@ -9,7 +9,7 @@ import pytest
 from reput.jobs.in_place.recover_store import staged_job
 from reput.jobs.in_place.renewal import Renewal, renewal
 from reput.jobs.judging.verdict import judge
-from reput.jobs.opening.held_store import HeldStore, held_store
+from reput.jobs.opening.held import HeldStore, held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.faults import StoreError
 from tests.damaged import START, Damaged, damaged

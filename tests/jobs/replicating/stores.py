@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from reput.jobs.opening import held_store
+from reput.jobs.opening import held
 from reput.jobs.replicate import replicate
 from reput.jobs.replicating.replica_report import Replicated
 from reput.store_format.files.disk import DiskFile, DiskFiles
@@ -182,7 +182,7 @@ def killing(kills: Kills) -> Iterator[Kills]:
         def sync_folder(self, path: str) -> None:
             kills.step()
 
-    with mock.patch.object(held_store, "DiskFiles", Killing):
+    with mock.patch.object(held, "DiskFiles", Killing):
         yield kills
 
 

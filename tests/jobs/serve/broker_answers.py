@@ -21,7 +21,7 @@ from typing import Any
 
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Command
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from tests import golden_stores
 from tests.jobs.serve.asking import Peer, pull, request
 

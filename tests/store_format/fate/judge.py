@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import reput
-from reput.jobs.opening.open_store import Store
+from reput.jobs.opening.questions import Store
 
 
 def compare_done(path: Path, done: Mapping[str, Any]) -> None:

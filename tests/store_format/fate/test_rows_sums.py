@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.fate.rows import fate_sums
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes

@@ -9,7 +9,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.comparing.queue_logs import verify_queue_log
 from reput.jobs.judging.verify_report import Report
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.message.message import TIMER_TOPIC, Message
 from reput.store_format.query.pop_leftovers import InFlightRow
 from reput.store_format.release.settings import writer_settings_from

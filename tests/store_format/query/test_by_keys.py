@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import reput
-from reput.jobs.opening.open_store import Store
+from reput.jobs.opening.questions import Store
 from reput.store_format.derived import index_file
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
 from reput.store_format.files.local import LocalStorage

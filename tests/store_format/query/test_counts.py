@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs.cli import main
-from reput.jobs.opening.open_store import open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.query.counts import BY, Count
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.broker_start import stored_at
+from reput.jobs.opening.open_writer import stored_at
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.files.local import LocalStorage

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.log_state import check_unchanged
-from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import may_grow

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.opening.live_end import LiveEnd, log_end_now
-from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.plan import LiveEnd, log_end_now, make_plan
 from reput.jobs.outputs.summary import Summary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.store import Discovered, StoreAt

@@ -1,10 +1,9 @@
-"""`open_store`: open a store for questions, from its files alone, without broker and Spark."""
+"""`open_store`: `Store` and its answers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from reput.jobs.opening.answers import KeyMessages, Messages, Rows
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.notes import Done, Notes, Progress
@@ -12,6 +11,8 @@ from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, 
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from reput.store_format.fate.rows import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.files.protocol import Storage
@@ -19,6 +20,78 @@ if TYPE_CHECKING:
     from reput.store_format.query.counts import Count
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.query.pop_leftovers import InFlightRow
+
+# ---
+# The answers of a store that is opened for questions: messages, and rows of listings.
+
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+class Messages:
+    """Messages in the log's order, read one by one as they are iterated; only once.
+
+    notes: what was skipped, cut or read from the log; complete after all messages are read.
+    """
+
+    def __init__(self, messages: Iterable[StoredMessage], notes: Notes) -> None:
+        self._messages, self._notes = iter(messages), notes
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return self._messages
+
+    @property
+    def notes(self) -> list[str]:
+        return self._notes.lines
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more messages than were asked for."""
+        return self._notes.cut
+
+    @property
+    def scanned(self) -> tuple[int, int]:
+        """(bytes of the log read instead of queues and index, bytes to be read in all)."""
+        return self._notes.scanned, self._notes.to_scan
+
+    def to_arrow(self, body: bool = False) -> "pa.Table":
+        """A table with the columns of the Spark source; needs pyarrow."""
+        from reput.udfs.table.columns import messages_table
+
+        rows = (each.row() | ({"body": each.body()} if body else {}) for each in self)
+        return messages_table(rows, body)
+
+
+class KeyMessages(Messages):
+    """The messages found by many keys."""
+
+    def __init__(
+        self, messages: Iterable[StoredMessage], notes: Notes, missing: Callable[[], list[str]]
+    ) -> None:
+        super().__init__(messages, notes)
+        self._missing = missing
+
+    @property
+    def missing(self) -> list[str]:
+        """The keys that no message has; complete after all messages are read."""
+        return self._missing()
+
+
+class Rows(list[Row], Generic[Row]):
+    """The rows of a listing; `notes` as for Messages."""
+
+    def __init__(self, rows: Iterable[Row], notes: Notes) -> None:
+        super().__init__(rows)
+        self.notes = notes.lines
+
+    def to_arrow(self) -> "pa.Table":
+        """A table with the rows' fields as columns; needs pyarrow."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([row._asdict() for row in self])
+
+
+# ---
+# `open_store`: open a store for questions, from its files alone, without broker and Spark.
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
 BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB

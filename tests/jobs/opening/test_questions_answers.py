@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reput.jobs.opening.answers import KeyMessages, Messages, Rows
+from reput.jobs.opening.questions import KeyMessages, Messages, Rows
 from reput.store_format.log.record import Record
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import StoredMessage

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.held_store import complete_last, held_local_store, held_store
+from reput.jobs.opening.held import complete_last, held_local_store, held_store
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import lock_holder

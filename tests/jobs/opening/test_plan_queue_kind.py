@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.opening.queue_kind import kind_of_index, kind_of_queues, refuse_rocksdb
+from reput.jobs.opening.plan import Plan, kind_of_index, kind_of_queues, make_plan, refuse_rocksdb
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage

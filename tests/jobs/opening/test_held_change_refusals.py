@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.change_refusals import (
+from reput.jobs.opening.held import (
     refuse_log_elsewhere,
     refuse_second_name,
     refuse_shared_files,

@@ -33,9 +33,9 @@ from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import local_store, open_writer
-from reput.jobs.outputs.count_text import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
-from reput.jobs.outputs.summary import era_lines, found_lines
+from reput.jobs.outputs.report import counted as plain_count
+from reput.jobs.outputs.report import era_lines, found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules

@@ -83,8 +83,7 @@ def _to_output(
 ) -> "CaughtUp":
     from reput.jobs.in_place.catch_up_set import catch_up_set
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
-    from reput.jobs.outputs.output import Output, inputs_of
-    from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.outputs.output import REBUILT, Output, inputs_of
     from reput.store_format.discover.store import discover
     from reput.store_format.files.protocol import StoreInUse, listed
     from reput.store_format.log.groups import refuse_heads

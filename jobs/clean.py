@@ -11,7 +11,7 @@ from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consen
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.folders import abandoned_session_folders, remove_session_folder
 from reput.jobs.in_place.install_target import finish_killed, foreign_installs
-from reput.jobs.outputs.staging_folder import Temporary, places, staged
+from reput.jobs.outputs.publish import Temporary, places, staged
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage

@@ -89,7 +89,7 @@ def convert(  # noqa: PLR0913 (a user's options)
     from reput.jobs.converting.convert_store import all_inputs, convert_store, look_at, wanted
     from reput.jobs.converting.meeting import MEETS
     from reput.jobs.converting.wanted_changes import wanted_changes
-    from reput.jobs.outputs.sets import CONVERTED
+    from reput.jobs.outputs.output import CONVERTED
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store import store_at
     from reput.store_format.release.profiles import profile

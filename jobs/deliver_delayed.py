@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, TIME_FORMS, milliseconds, show
 from reput.jobs.console.service_options import add_service, options_of_service
-from reput.jobs.outputs.count_text import counted, time_text
+from reput.jobs.outputs.report import counted, time_text
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import merge_layers

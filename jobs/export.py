@@ -103,7 +103,7 @@ def export(  # noqa: PLR0913 (a user's options)
     """
     from reput.jobs.exporting.file_set import Chosen, export_set
     from reput.jobs.exporting.redact_option import redaction
-    from reput.jobs.outputs.sets import EXPORTED
+    from reput.jobs.outputs.output import EXPORTED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at

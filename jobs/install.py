@@ -29,10 +29,9 @@ from reput.jobs.in_place.convert_config import converted_config, refuse_further_
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
 from reput.jobs.opening.held import refuse_group_log
 from reput.jobs.opening.plan import ROCKSDB, refuse_foreign_store
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.output import Input, refuse_overlap
-from reput.jobs.outputs.sets import REBUILT, parse_manifest
-from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
+from reput.jobs.outputs.output import REBUILT, Input, parse_manifest, refuse_overlap
+from reput.jobs.outputs.publish import Temporary, temporary_folder
+from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.dispatch.scan import End, scan, scan_rules

@@ -17,7 +17,7 @@ from reput.jobs.console.store_questions import RowWriter, add_asked_store, asked
 from reput.jobs.console.texts import safe
 from reput.jobs.console.voice import remark
 from reput.jobs.opening.questions import Store
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.report import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.reader import StoredMessage

@@ -22,7 +22,7 @@ from reput.store_format import faults
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.outputs.summary import Summary
+    from reput.jobs.outputs.report import Summary
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
@@ -76,7 +76,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     """
     from reput.jobs.deriving.derive_set import derive_set
     from reput.jobs.opening.plan import FILES, INDEX_SETTING, ROCKSDB, kind_of_index, kind_of_queues
-    from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.outputs.output import REBUILT
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store import store_at
     from reput.store_format.release.settings import SettingError

@@ -74,8 +74,8 @@ def repair(  # noqa: PLR0913 (a user's options)
     SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
     from reput.jobs.opening.plan import FILES, check_unchanged, kind_of_index, kind_of_queues
+    from reput.jobs.outputs.output import REPAIRED
     from reput.jobs.outputs.publish import begin_set, end_set
-    from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
     from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
@@ -137,8 +137,8 @@ def _derive(
     """
     from reput.jobs.deriving.derive_set import derive_set, move_derived
     from reput.jobs.opening.plan import FILES
-    from reput.jobs.outputs.sets import REBUILT
-    from reput.jobs.outputs.summary import range_text
+    from reput.jobs.outputs.output import REBUILT
+    from reput.jobs.outputs.report import range_text
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
     from reput.store_format.discover.store import StoreAt

@@ -17,8 +17,8 @@ from reput.jobs.console.store_questions import (
 )
 from reput.jobs.console.texts import camel_case
 from reput.jobs.console.voice import remark
-from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import NewFile
+from reput.jobs.outputs.report import counted
 
 _BY = ("topic", "hour", "group", "size")
 _EPILOG = """\

@@ -65,9 +65,8 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
     from reput.jobs.opening.plan import check_unchanged
-    from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
-    from reput.jobs.outputs.output import inputs_of
-    from reput.jobs.outputs.staging_folder import Temporary
+    from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
+    from reput.jobs.outputs.publish import Temporary
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.log_read import read_log
     from reput.store_format.discover.store import discover, store_at

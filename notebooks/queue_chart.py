@@ -3,7 +3,7 @@
 from html import escape
 
 from reput.jobs.console.texts import safe
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.store_format.names import INDEX
 
 _ROW, _LEFT, _BAR, _TOP = 20, 380, 400, 50

@@ -18,7 +18,7 @@ from unittest import mock
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline import task_sizes
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import Engine
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound
 from tests import golden_stores

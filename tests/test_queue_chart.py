@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from notebooks.queue_chart import queue_chart
-from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.jobs.outputs.report import OutputFile, Summary
 
 SVG = "{http://www.w3.org/2000/svg}"
 LONGEST = 400  # pixels of the longest bar

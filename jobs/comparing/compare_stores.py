@@ -14,7 +14,7 @@ from reput.jobs.comparing.side import Side, open_side
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import check_unchanged
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
+from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage

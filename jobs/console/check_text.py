@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.differences import compared_text
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.summary import (
+from reput.jobs.outputs.report import (
     cause_line,
+    counted,
     damage_line,
     era_lines,
     found_lines,

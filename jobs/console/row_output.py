@@ -9,7 +9,7 @@ from reput.jobs.console.store_questions import RowWriter, asked_store, for_progr
 from reput.jobs.console.texts import camel_case
 from reput.jobs.console.voice import remark
 from reput.jobs.opening.questions import Store
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.report import time_text
 
 
 class OutputColumn(NamedTuple):

@@ -36,7 +36,7 @@ def check_discovery(
     compared: folder of the derived files to compare, which may have a manifest; compares: as for
     `discover`.
     """
-    from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
+    from reput.jobs.outputs.output import read_manifest  # here, for commands that ask no store
     from reput.store_format.discover.store import discover, store_at
 
     at = store_at(store, rocketmq, settings)

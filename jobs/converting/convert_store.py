@@ -30,9 +30,8 @@ from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
-from reput.jobs.outputs.publish import begin_set, end_set, put_derived
-from reput.jobs.outputs.staging_folder import Temporary
-from reput.jobs.outputs.summary import OutputFile, summary_of
+from reput.jobs.outputs.publish import Temporary, begin_set, end_set, put_derived
+from reput.jobs.outputs.report import OutputFile, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline

@@ -4,9 +4,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.converting.ordered_records import Source
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.sets import CONVERT_FORMAT
-from reput.jobs.outputs.summary import OutputFile, found_lines
+from reput.jobs.outputs.output import CONVERT_FORMAT
+from reput.jobs.outputs.report import OutputFile, counted, found_lines
 
 _SHOWN = 40
 

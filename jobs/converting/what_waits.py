@@ -2,7 +2,7 @@
 
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.questions import open_store
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError

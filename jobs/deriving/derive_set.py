@@ -15,10 +15,9 @@ from reput.jobs.deriving.new_checkpoint import new_checkpoint
 from reput.jobs.deriving.rocksdb_set import index_database, queues_database
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
-from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
-from reput.jobs.outputs.summary import Summary, summary_of
+from reput.jobs.outputs.report import Summary, counted, summary_of
 from reput.jobs.pipeline.index_tables import index_tables
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked

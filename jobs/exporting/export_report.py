@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.sets import EXPORT_FORMAT
+from reput.jobs.outputs.output import EXPORT_FORMAT
+from reput.jobs.outputs.report import counted
 from reput.udfs.table.export import MessageSums
 
 _SHOWN = 20

@@ -13,11 +13,9 @@ from reput.jobs.exporting.export_report import ComparedExport, Exported
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
 from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.output import Output
-from reput.jobs.outputs.publish import begin_set, end_set, move_in
-from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET
-from reput.jobs.outputs.sets import parse_manifest
-from reput.jobs.outputs.staging_folder import Temporary
+from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
+from reput.jobs.outputs.output import Output, parse_manifest
+from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.source_options import SourceOptions

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import BODY, BODY_HASH, PROPERTY, Redaction

@@ -17,12 +17,12 @@ from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.export_report import Exported
 from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.opening.open_writer import open_writer
-from reput.jobs.outputs.output import Output
-from reput.jobs.outputs.publish import begin_set, end_set
-from reput.jobs.outputs.sets import EXPORTED_STORE, STORE_FORMAT
-from reput.jobs.outputs.staging_folder import (
+from reput.jobs.outputs.output import EXPORTED_STORE, STORE_FORMAT, Output
+from reput.jobs.outputs.publish import (
     Temporary,
+    begin_set,
     beside,
+    end_set,
     remove_leftovers,
     staging_folder,
     temporary_folder,

@@ -15,15 +15,16 @@ from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_o
 from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
-from reput.jobs.outputs.publish import Built, publish
-from reput.jobs.outputs.staging_folder import (
+from reput.jobs.outputs.publish import (
+    Built,
     Temporary,
     beside,
+    publish,
     remove_leftovers,
     staging_folder,
     temporary_folder,
 )
-from reput.jobs.outputs.summary import Summary, summary_of
+from reput.jobs.outputs.report import Summary, summary_of
 from reput.store_format.derived.index_reader import decode_header
 from reput.store_format.derived.queue_files import (
     decode_entries,

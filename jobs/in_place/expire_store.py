@@ -19,7 +19,7 @@ from reput.jobs.in_place.archive import Archive
 from reput.jobs.in_place.needed_messages import Even, Needed, needed
 from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.jobs.opening.questions import Store, open_store
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets, has_rows
 from reput.store_format.discover.store import StoreAt

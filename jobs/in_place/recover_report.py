@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.summary import found_lines
+from reput.jobs.outputs.report import counted, found_lines
 
 
 @dataclass

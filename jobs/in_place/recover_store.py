@@ -14,7 +14,7 @@ from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.staging_folder import Temporary, remove_abandoned, staging_folder
+from reput.jobs.outputs.publish import Temporary, remove_abandoned, staging_folder
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline

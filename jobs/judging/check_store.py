@@ -9,7 +9,7 @@ from reput.jobs.judging.log_end import add_torn, past_the_end
 from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import check_unchanged, make_plan
-from reput.jobs.outputs.staging_folder import Temporary
+from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage

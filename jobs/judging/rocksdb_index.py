@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.judging.differences import Difference
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline

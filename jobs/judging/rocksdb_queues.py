@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.judging.differences import Difference
-from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built
+from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.derived.queue_files import (
     BadQueue,

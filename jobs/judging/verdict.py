@@ -30,8 +30,8 @@ from reput.jobs.judging.differences import (
 from reput.jobs.judging.rocksdb_index import compare_index
 from reput.jobs.judging.rocksdb_queues import compare_rocksdb
 from reput.jobs.opening.open_writer import dispatched_again_from
-from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.publish import Built, name_files
+from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.derived.extent import begins_expired, expired_puts

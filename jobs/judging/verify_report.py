@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.judging.differences import Difference, compared_text
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.summary import era_lines, found_lines
+from reput.jobs.outputs.report import counted, era_lines, found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.names import MANIFEST
 

@@ -1,24 +1,26 @@
 """Decides for every command whether something may be written.
 
 Whatever the options, nothing is written to a path that is, holds or lies inside an input. And only
-a set of reput's own (reput.jobs.outputs.sets) without any other file is ever replaced.
+a set of reput's own (reput.jobs.outputs.output) without any other file is ever replaced.
 """
 
 import errno
+import json
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from reput.jobs.outputs.sets import SetKind, what_may_go
+from reput.jobs.outputs.report import MANIFEST_FORMAT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
-from reput.store_format.files.protocol import OutputStorage, Storage, listed
+from reput.store_format.files.protocol import InputStorage, OutputStorage, Storage, listed
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -28,7 +30,157 @@ from reput.store_format.names import (
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
+    UNFINISHED,
 )
+
+# ---
+# Recognises a set of reput's own: a folder with a manifest and exactly the files that it lists.
+#
+# The kinds are a rebuilt set, a repaired or converted store, and an export. Only such folders are
+# ever replaced, as a whole.
+
+REPAIR_FORMAT = "reput-repair-1"
+EXPORT_FORMAT = "reput-export-1"
+STORE_FORMAT = "reput-export-store-1"
+CONVERT_FORMAT = "reput-convert-1"
+
+_ROCKSDB_FILES = r"(consumequeue|rocksdbstore)/(CURRENT|MANIFEST-\d+|\d+\.(sst|log))"
+_DERIVED_FILES = (
+    rf"(batch)?consumequeue/[^/]+/-?\d+/\d{{20}}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
+)
+_DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index|rocksdbstore"
+_STORE_FILES = r"commitlog/\d{20}|config/[^/]+|damaged/\d{20}(\.json)?"
+_STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
+
+
+class SetKind(NamedTuple):
+    """A kind of published folder: the format of its manifest, and the names allowed in it."""
+
+    what: str
+    format: str
+    lists: tuple[str, ...]  # the manifest's lists of files
+    files: re.Pattern[str]
+    folders: re.Pattern[str]
+
+
+REBUILT = SetKind(
+    "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
+    re.compile(_DERIVED_FILES, re.ASCII), re.compile(_DERIVED_FOLDERS, re.ASCII),
+)  # fmt: skip
+REPAIRED = SetKind(
+    "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
+    re.compile(f"{_DERIVED_FILES}|{_STORE_FILES}", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|damaged", re.ASCII),
+)  # fmt: skip
+EXPORTED = SetKind(
+    "a set that reput has exported", EXPORT_FORMAT, ("files",),
+    re.compile(r"part-\d{8}\.(parquet|jsonl)", re.ASCII), re.compile(r"(?!)"),
+)  # fmt: skip
+
+EXPORTED_STORE = SetKind(
+    "a store that reput has exported", STORE_FORMAT, ("files",),
+    re.compile(rf"{_DERIVED_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config", re.ASCII),
+)  # fmt: skip
+_TIMER_FILES = r"timerlog/\d{20}|timerwheel(\.\d+)?"
+CONVERTED = SetKind(
+    "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
+    re.compile(f"{EXPORTED_STORE.files.pattern}|{_TIMER_FILES}", re.ASCII),
+    re.compile(f"{EXPORTED_STORE.folders.pattern}|timerlog", re.ASCII),
+)  # fmt: skip
+
+
+def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
+    """The manifest of a set. Raises StoreError if it is of no such set, or lists foreign files."""
+    try:
+        manifest = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: is no manifest: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
+        raise StoreError(f"{path}: is no manifest of {kind.what} ({kind.format})")
+    files_of(manifest, path, kind)
+    return manifest
+
+
+def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, int | None]:
+    """Path below the set -> length (None if unknown) of each file that a manifest lists."""
+    files: dict[str, int | None] = {}
+    for name in kind.lists:
+        listed = manifest.get(name)
+        if not isinstance(listed, list):
+            raise StoreError(f"{path}: has no list {name!r}")
+        for entry in listed:
+            below, length = _file(entry)
+            if below is None or not kind.files.fullmatch(below) or not _is_plain(below):
+                raise StoreError(f"{path}: {name}: names a file outside the set, or none of a set")
+            files[below] = length
+    return files
+
+
+def _file(entry: Any) -> tuple[str | None, int | None]:
+    """(path, length) of an entry of a list. The length of a `.json` file is unknown."""
+    if isinstance(entry, str):
+        return entry, None
+    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
+        return None, None
+    length, path = entry.get("length"), entry["path"]
+    known = type(length) is int and isinstance(entry.get("sha256"), str)
+    return (path if known else None), None if path.endswith(".json") else length
+
+
+def _is_plain(path: str) -> bool:
+    return not {"", ".", ".."} & set(path.split("/")) and "\0" not in path
+
+
+def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) -> list[str]:
+    """All paths in a folder, if it is a set of this kind without other files.
+
+    Paths are below the folder; those of folders end with a slash. unfinished: also accept what a
+    job killed while publishing has left, without a manifest. Raises StoreError that names what
+    else is there; FileNotFoundError, NotADirectoryError.
+    """
+    there = {listed.name: listed.state for listed in storage.walk(folder)}
+    path = f"{folder}/{MANIFEST}"
+    if MANIFEST in there:
+        files = files_of(parse_manifest(storage.read_bytes(path), path, kind), path, kind)
+        allowed = set(kind.folders.pattern.split("|")) & {"commitlog", "config", "damaged"}
+        allowed |= _folders_of(files)
+        known = {MANIFEST, *([UNFINISHED] if unfinished else [])}
+        for name, state in there.items():
+            if name[-1:] == "/":
+                _refuse(name[:-1] not in allowed, folder, name, kind, "is not in its manifest")
+            elif name not in known:
+                _refuse(name not in files, folder, name, kind, "is not in its manifest")
+                _refuse(state is None, folder, name, kind, "is no regular file")
+                wrong = state is not None and files[name] not in (None, state.size)
+                _refuse(wrong, folder, name, kind, "has not the length that its manifest says")
+        return list(there)
+    if not (unfinished and UNFINISHED in there):
+        raise StoreError(f"{folder}: is not empty, and has no {MANIFEST}: it is not {kind.what}")
+    marker = storage.read_bytes(f"{folder}/{UNFINISHED}")
+    text = marker.decode("utf-8", "surrogateescape")
+    _refuse(bool(text) and not _STAGING.search(text), folder, UNFINISHED, kind, "is not ours")
+    for name, state in there.items():
+        if name[-1:] == "/":
+            _refuse(not kind.folders.fullmatch(name[:-1]), folder, name, kind, "is of no set")
+        elif name != UNFINISHED:
+            of_set = state is not None and kind.files.fullmatch(name) and _is_plain(name)
+            _refuse(not of_set, folder, name, kind, "is of no set")
+    return list(there)
+
+
+def _folders_of(files: Iterable[str]) -> set[str]:
+    found = set()
+    for path in files:
+        while path := path.rpartition("/")[0]:
+            found.add(path)
+    return found
+
+
+def _refuse(wrong: bool, folder: str, name: str, kind: SetKind, why: str) -> None:
+    if wrong:
+        raise StoreError(f"{folder}/{name}: {why}: the folder is not {kind.what}, and stays")
+
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
@@ -235,3 +387,43 @@ class WholeFile(NewFile):
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
         os.rename(part, self.path)
+
+
+# ---
+# Reads and writes the manifest of a set of derived files.
+
+
+def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
+    """The manifest of a set; empty if there is none. Raises StoreError for a malformed one."""
+    try:
+        manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise StoreError(f"{folder}/{MANIFEST}: cannot be read: {error}") from None
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def manifest_text(manifest: dict[str, Any]) -> bytes:
+    """A manifest as JSON, with a line for each name and each listed file.
+
+    The json module indents in Python, item by item, which takes seconds for 200,000 files.
+    """
+    text_of = json.JSONEncoder(sort_keys=True).encode
+    whole = []
+    for name in sorted(manifest):
+        value = manifest[name]
+        if value and isinstance(value, list):
+            items = ",\n  ".join(map(text_of, value))
+            text = f"[\n  {items}\n ]"
+        else:
+            text = text_of(value)
+        whole.append(f" {text_of(name)}: {text}")
+    return ("{\n" + ",\n".join(whole) + "\n}\n").encode()
+
+
+def refuse_unfinished(storage: InputStorage, against: str) -> None:
+    """Raise StoreError if a killed rebuild left files without their manifest."""
+    names = dict(listed(storage, against))
+    if UNFINISHED in names and MANIFEST not in names:
+        raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

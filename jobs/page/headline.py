@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.differences import compared_text
-from reput.jobs.outputs.count_text import counted, time_text
+from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text
 from reput.jobs.page.store_facts import Facts

@@ -11,7 +11,7 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.report import time_text
 from reput.jobs.page.headline import headline
 from reput.jobs.page.log_sections import (
     damage_section,

@@ -8,8 +8,7 @@ from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.differences import compared_text
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.summary import range_text
+from reput.jobs.outputs.report import counted, range_text
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time
 from reput.jobs.page.store_facts import Facts

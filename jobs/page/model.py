@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reput.jobs.console.texts import safe
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.report import time_text
 
 ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time
 NAME_MOST = 1000  # characters of one cell

@@ -6,7 +6,7 @@ Colours are the page's own CSS variables, so that one drawing serves light and d
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from reput.jobs.outputs.count_text import time_text
+from reput.jobs.outputs.report import time_text
 
 COLOURS = 8  # series with a colour of their own: --c0 to --c7
 BARS_MOST = 30

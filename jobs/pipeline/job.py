@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.outputs.output import Input, Output, inputs_of
-from reput.jobs.outputs.sets import SetKind
-from reput.jobs.outputs.staging_folder import (
+from reput.jobs.outputs.output import Input, Output, SetKind, inputs_of
+from reput.jobs.outputs.publish import (
     Temporary,
     beside,
     remove_leftovers,

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.count_text import counted, time_text
+from reput.jobs.outputs.report import counted, time_text
 
 
 @dataclass

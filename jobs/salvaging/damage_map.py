@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
 
-from reput.jobs.outputs.summary import range_text
+from reput.jobs.outputs.report import range_text
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.opening.plan import Plan
-from reput.jobs.outputs.summary import OutputFile
+from reput.jobs.outputs.report import OutputFile
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, segment_of
 from reput.jobs.salvaging.lost_places import place_lost

@@ -3,9 +3,15 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.outputs.count_text import counted
-from reput.jobs.outputs.sets import REPAIR_FORMAT
-from reput.jobs.outputs.summary import OutputFile, damage_line, found_lines, range_text, short_range
+from reput.jobs.outputs.output import REPAIR_FORMAT
+from reput.jobs.outputs.report import (
+    OutputFile,
+    counted,
+    damage_line,
+    found_lines,
+    range_text,
+    short_range,
+)
 from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.popped import CheckPoint, TooManyInFlight
-from reput.jobs.outputs.count_text import counted
+from reput.jobs.outputs.report import counted
 from reput.store_format.notes import Notes
 from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.popped import popped_rows, restore
-from reput.jobs.outputs.count_text import counted
 from reput.jobs.outputs.output import Input, WholeFile
+from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys

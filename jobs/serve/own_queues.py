@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.outputs.staging_folder import Temporary, temporary_folder
+from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.by_url import storage_for

@@ -14,7 +14,7 @@ from reput.jobs.check import check
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
-from reput.jobs.outputs.staging_folder import staging_folder
+from reput.jobs.outputs.publish import staging_folder
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.outputs.output import OutputInUse
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError

@@ -14,7 +14,7 @@ from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.in_place.convert_config import converted_config
 from reput.jobs.install import install_set, undo_install
-from reput.jobs.outputs.staging_folder import staging_folder
+from reput.jobs.outputs.publish import staging_folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.system import claim_folder
 from reput.store_format.names import STAGED_INDEX

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.jobs.rebuild import REFUSE, SALVAGE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError

@@ -8,7 +8,7 @@ from reput.jobs.converting.convert_summary import ConvertSummary, TopicFate, top
 from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered_records import Source
 from reput.jobs.opening.plan import make_plan
-from reput.jobs.outputs.summary import OutputFile
+from reput.jobs.outputs.report import OutputFile
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.deriving.derive_set import derive_set, move_derived
-from reput.jobs.outputs.sets import REBUILT
-from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.jobs.outputs.output import REBUILT
+from reput.jobs.outputs.report import OutputFile, Summary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from tests.damaged import START, Damaged, damaged, messages

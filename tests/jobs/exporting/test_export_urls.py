@@ -14,7 +14,7 @@ from reput.jobs.exporting.delta_rs import DeltaRs, _storage
 from reput.jobs.exporting.delta_target import export_delta
 from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
-from reput.jobs.outputs.staging_folder import Temporary
+from reput.jobs.outputs.publish import Temporary
 from reput.store_format.files.s3 import S3Storage
 from reput.store_format.release.settings import SettingError
 from tests.damaged import damaged, messages

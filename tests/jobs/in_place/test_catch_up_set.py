@@ -7,8 +7,7 @@ import pytest
 
 from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_set import catch_up_set
-from reput.jobs.outputs.output import OutputInUse
-from reput.jobs.outputs.sets import REBUILT
+from reput.jobs.outputs.output import REBUILT, OutputInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from tests.damaged import damaged, messages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.opening.plan import LiveEnd, log_end_now, make_plan
-from reput.jobs.outputs.summary import Summary
+from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import scan_rules

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.outputs.output import (
+    REBUILT,
     Input,
     NewFile,
     Output,
@@ -14,7 +15,6 @@ from reput.jobs.outputs.output import (
     inputs_of,
     refuse_overlap,
 )
-from reput.jobs.outputs.sets import REBUILT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 

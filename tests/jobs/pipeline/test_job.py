@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.outputs.output import OutputInUse, OverlapsInput
-from reput.jobs.outputs.sets import REBUILT
+from reput.jobs.outputs.output import REBUILT, OutputInUse, OverlapsInput
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.outputs.summary import OutputFile
+from reput.jobs.outputs.report import OutputFile
 from reput.jobs.salvaging.repair_summary import RepairSummary
 
 DAMAGE = {"ranges": [], "range_count": 1, "bytes_lost": 9, "messages_missing": 2}

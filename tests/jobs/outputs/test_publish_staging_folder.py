@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.outputs.staging_folder import leftovers, staging_folder
+from reput.jobs.outputs.publish import leftovers, staging_folder
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from tests.faults.killing import contents, killed_at

@@ -1,16 +1,45 @@
-"""The summary of a rebuild, which is printed, returned, and kept in manifest.json."""
+"""`Report`: fields to text, details, JSON, manifest; words of counts and times."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.outputs.count_text import counted
 from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX, STORE_DB
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
+
+# ---
+# Counts and times as texts for people.
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 file`, `3 files`, `7,525 keys`, `2 copies`; what: the noun in the singular."""
+    return f"{count:,} {what if count == 1 else plural(what)}"
+
+
+def plural(what: str) -> str:
+    if what.endswith("y") and what[-2:-1] not in "aeiou":
+        return f"{what[:-1]}ies"
+    return f"{what}s"
+
+
+def time_text(milliseconds: int) -> str:
+    """An ISO time in UTC; the number itself if it is outside the calendar."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+# ---
+# The summary of a rebuild, which is printed, returned, and kept in manifest.json.
 
 MANIFEST_FORMAT = "reput-manifest-1"
 CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # names of fields

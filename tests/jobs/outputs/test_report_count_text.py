@@ -1,6 +1,6 @@
 """Counts and times as a person reads them."""
 
-from reput.jobs.outputs.count_text import counted, time_text
+from reput.jobs.outputs.report import counted, time_text
 
 
 def test_plurals() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.outputs.summary import (
+from reput.jobs.outputs.report import (
     OutputFile,
     Summary,
     cause_line,

@@ -2,8 +2,8 @@
 
 import json
 
-from reput.jobs.outputs.manifest import manifest_text
-from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.jobs.outputs.output import manifest_text
+from reput.jobs.outputs.report import OutputFile, Summary
 
 
 def test_a_line_for_each_name_and_each_file() -> None:

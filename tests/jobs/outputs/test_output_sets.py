@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.outputs.sets import (
+from reput.jobs.outputs.output import (
     CONVERTED,
     EXPORTED,
     REBUILT,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
-    from reput.jobs.sources.register import register as register
+    from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.extent import tail as tail
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
@@ -77,7 +77,7 @@ _PUBLIC = {
     "resolve_transactions": "reput.jobs.resolve_transactions",
     "open_store": "reput.jobs.opening.questions",
     "open_writer": "reput.jobs.opening.open_writer",
-    "register": "reput.jobs.sources.register",
+    "register": "reput.jobs.sources",
     "Message": "reput.store_format.message.message",
     "LogReader": "reput.store_format.log.reader",
     "QueueReader": "reput.store_format.derived.queue_reader",

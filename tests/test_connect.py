@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.page.html import BEGINS
-from reput.jobs.sources.derived_sources import ConsumeQueueSource
+from reput.jobs.sources.derived_source import ConsumeQueueSource
 from tests import golden_stores
 from tests.clusters import daemon, environment
 from tests.jobs.sources.derived_table import table as derived_table

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",
     "jobs/expire.py": "tests/broker/change/test_expire.py",
     "jobs/in_place/follow_stream.py": "tests/jobs/test_catch_up.py",
-    "jobs/sources/register.py": "tests/jobs/sources/test_spark.py",
+    "jobs/sources/__init__.py": "tests/jobs/sources/test_spark.py",
     "jobs/warm.py": "tests/test_installed.py",
     "store_format/faults.py": "tests/jobs/console/test_endings.py",
     "store_format/kernels/numba_alone.py": "tests/attack/test_caches.py",

@@ -9,7 +9,7 @@ import numpy as np
 
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.opened_log import discover_for_reading, end_of_log, parts_log
-from reput.jobs.sources.source_options import SourceOptions
+from reput.jobs.sources.options import SourceOptions
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import SALVAGE

@@ -10,7 +10,7 @@ from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.sources.opened_log import discover_for_reading, parts_log
-from reput.jobs.sources.source_options import SourceOptions
+from reput.jobs.sources.options import SourceOptions
 from reput.store_format.discover.store import store_at
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage

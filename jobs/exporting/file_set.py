@@ -18,7 +18,7 @@ from reput.jobs.outputs.output import Output, parse_manifest
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
-from reput.jobs.sources.source_options import SourceOptions
+from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter

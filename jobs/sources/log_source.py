@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -21,30 +22,106 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     StringStartsWith,
 )
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from reput.jobs.opening.plan import Plan
-from reput.jobs.sources.opened_log import cut, parts_log, place_of, plan_of
-from reput.jobs.sources.queue_choice import by_queues
-from reput.jobs.sources.source_options import (
+from reput.jobs.sources.opened_log import (
+    checked_start,
+    cut,
+    end_of_log,
+    log_now,
+    offset_after,
+    parts_log,
+    place_of,
+    plan_of,
+)
+from reput.jobs.sources.options import (
     END,
     LATEST,
     MOST,
     START,
     OptionError,
     SourceOptions,
+    arrow_schema,
     source_options,
+    spark_schema,
 )
-from reput.jobs.sources.source_schema import arrow_schema, spark_schema
+from reput.store_format.derived.queue_files import BadQueue, QueueFiles, is_pre_blank, queue_folder
+from reput.store_format.discover.config import queues_of
 from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import listed
+from reput.store_format.log.reader import LogReader
+from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
+from reput.store_format.notes import Notes
 from reput.udfs.table import columns as log_choice
 from reput.udfs.table.columns import BY_NAME, Choice, Condition, batches_of
-from reput.udfs.table.log_parts import LogPart, LogParts, logger
+from reput.udfs.table.log_parts import FAIL, LogPart, LogParts, logger
+from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from reput.jobs.sources.log_stream import LogStream
+# ---
+# Decides up to where the queues of a topic can be used to find its records (`udfs/queue_parts`).
+#
+# The queues must belong to this log: the last entry of each queue points to a record of that queue
+# and position. And no file may be missing, cut, or deleted while the log has records of it. They
+# are used up to the least of their ends; from there on the log is walked.
+
+
+def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
+    """(the log of a topic by its queues, the physical offset up to which the queues are complete).
+    Raises StoreError with the reason why the queues cannot be used.
+    """
+    if log.on_damage != FAIL:
+        raise Doubt("only with onDamage=fail")
+    storage = LiveFiles(log.storage)
+    try:
+        above = queue_folder(plan.store, topic, 0).rpartition("/")[0]
+        batch = queue_folder(plan.store, topic, 0, True).rpartition("/")[0]
+    except UnsafeName as error:
+        raise Doubt(str(error)) from None
+    ids = sorted(int(name) for name, state in listed(storage, above)
+                 if state is None and is_queue_id(name))  # fmt: skip
+    if listed(storage, batch) or topic in plan.batch_topics:
+        raise Doubt(f"its queues are in {BATCH_CONSUME_QUEUE}/")
+    configured = queues_of(log.storage, plan.store, topic, Notes())
+    if not ids or ids != list(range(max(configured, len(ids)))):
+        raise Doubt(f"{above}: not all of its queues are there")
+    queues = tuple(TopicQueue(number, f"{above}/{number}") for number in ids)
+    parts = QueuedParts(**vars(log), topic=topic, queues=queues)
+    with LogReader(storage, list(log.segments), log.rules.records) as reader:
+        return parts, min(_end(parts, reader, queue) for queue in queues)
+
+
+def _end(parts: QueuedParts, log: LogReader, queue: TopicQueue) -> int:
+    """The physical offset up to which a queue has all of its records. Raises StoreError."""
+    files, last = QueueFiles(log.storage, queue.folder), None
+    for number, file in enumerate(files.all):
+        if file.state.size != files.all[0].state.size or file.state.size % files.entry_bytes:
+            raise BadQueue(file.path, 0, "length", file.state.size, "is not that of the others")
+        with files.open(file) as entries:
+            used = entries.used()
+            if number == 0 and used and file.start:
+                _refuse_later(int(entries[0]["physicalOffset"]), log.start, file.path)
+            if used < file.state.size // files.entry_bytes and number < len(files.all) - 1:
+                raise Doubt(f"{file.path}: has no entry {used}, and files follow")
+            if used and not is_pre_blank(entries[used - 1]):
+                last = entries[used - 1], files.position(file, used - 1)
+    return log.start if last is None else max(parts.check(log, queue, *last), log.start)
+
+
+def _refuse_later(first: int, log_start: int, path: str) -> None:
+    if first >= log_start:
+        raise Doubt(f"{path}: files before it are missing, of which the log may have records")
+
 
 NAME = "commitlog"
 _BODY = "body"
@@ -85,7 +162,6 @@ class CommitLogSource(DataSource):
         return kind(self._options(), schema, self.cores)
 
     def streamReader(self, schema: "StructType") -> "LogStream":  # noqa: N802 (Spark's name)
-        from reput.jobs.sources.log_stream import LogStream
 
         return LogStream(self._options(), schema, self.cores)
 
@@ -188,3 +264,71 @@ def _condition(pushed: Any) -> Condition | None:
     if kind is str and operation not in (log_choice.EQUAL, log_choice.IS_IN, log_choice.STARTS):
         return None
     return Condition(column, operation, pushed.value)
+
+
+# ---
+# `spark.readStream.format("commitlog")`: a growing log, batch after batch.
+#
+# The offset of a stream is the physical offset at which the next record begins, or will begin. It
+# is kept in the query's checkpoint, so a batch repeated after a kill has the same rows.
+
+_OFFSET = "physicalOffset"
+
+
+class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a log to which a broker or a copy appends."""
+
+    def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
+        """Raises OptionError."""
+        if options.end != LATEST:
+            raise OptionError(f"option {END}: is for a batch; a stream goes on")
+        self.options, self.cores = options, cores
+        self.choice = options.choice
+        self.columns = arrow_schema(schema, BY_NAME)
+        self.check_body = checks_bodies(options, schema)
+        self.target: int | None = None  # end for the trigger AvailableNow
+        self.seen = -1  # the log's end when last looked for
+        self._opened: tuple[Plan, LogParts] | None = None
+
+    def _log(self) -> LogParts:
+        """The log now: only its segments are listed anew each time, as Spark calls often."""
+        if self._opened is None:
+            plan = plan_of(self.options)
+            self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
+        return log_now(*self._opened)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
+        return {_OFFSET: place_of(self._log(), self.options.start)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self.options.most_rows
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        log = self._log()
+        self.target = end_of_log(log, log.segments[0].start)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        log = self._log()
+        at = checked_start(log, start[_OFFSET])
+        self.seen = end = end_of_log(log, max(at, self.seen))
+        if self.target is not None:
+            end = min(end, self.target)
+        if isinstance(limit, ReadMaxRows) and end > at:
+            end = offset_after(log, at, limit.max_rows, end)
+        return {_OFFSET: max(end, start[_OFFSET])}
+
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+        return {_OFFSET: self.seen} if self.seen >= 0 else None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Raises StoreError if the log no longer has these offsets."""
+        if start[_OFFSET] >= end[_OFFSET]:
+            return []
+        log = self._log()
+        at = checked_start(log, start[_OFFSET])
+        parts = cut(log, at, end[_OFFSET], self.cores, self.options.parts, known=True)
+        return [InputPartition(log.around(part)) for part in parts]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: no state is held for a batch."""

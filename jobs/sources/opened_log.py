@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
+from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.discover.store import Discovered, StoreAt, discover, store_at
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import SALVAGE, StoreError

@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reput.jobs.export import export
-from reput.jobs.sources.log_source import CommitLogSource
-from reput.jobs.sources.log_stream import LogStream
+from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.build import VERSIONS

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from reput.jobs.sources.opened_log import cut, parts_log, plan_of
-from reput.jobs.sources.source_options import source_options
+from reput.jobs.sources.options import source_options
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.table.export import ChosenMessages, ExportParts
 from reput.udfs.table.columns import Choice

@@ -17,7 +17,7 @@ from reput.jobs.sources.opened_log import (
     place_of,
     plan_of,
 )
-from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
+from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import ANY_TIME

@@ -1,15 +1,28 @@
-"""`spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows."""
+"""Queues and index read and streamed."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
-from reput.jobs.sources.derived_streams import DerivedStream, Ends
-from reput.jobs.sources.source_options import (
+from reput.jobs.sources.options import (
     COLUMNS,
     DATA_LOSS,
+    EARLIEST,
+    END,
+    LATEST,
     MOST,
     PARTS,
     PATH,
@@ -19,10 +32,11 @@ from reput.jobs.sources.source_options import (
     TOPICS,
     OptionError,
     SourceOptions,
+    arrow_schema,
     given_options,
     source_options,
+    spark_schema,
 )
-from reput.jobs.sources.source_schema import arrow_schema, spark_schema
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import QueueFiles, queue_folder
 from reput.store_format.discover.sizes import settings_to_read
@@ -46,6 +60,102 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from reput.udfs.table.columns import MessageColumn
+
+# ---
+# `spark.readStream.format("consumequeue")` and `"indexfile"`: entries as brokers append them.
+#
+# The offset of a stream has, for each queue, the position of the next entry to read, or for each
+# index file the number of the last entry read. It is kept in the query's checkpoint, so a repeated
+# batch has the same rows.
+
+Ends = dict[str, int]  # path of a queue, or name of an index file -> its part of the offset
+
+
+class FollowedFiles(Protocol):
+    """Files of one kind that a stream follows."""
+
+    options: "SourceOptions"
+
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
+        """Path or name -> (offset before the first entry, offset after all present entries).
+
+        Raises StoreError if a queue or file of `start` lacks the entries to be read next.
+        """
+
+    def between(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """The partitions with the entries from `start` to `end`."""
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]: ...
+
+
+class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows queue or index files to which a broker appends."""
+
+    def __init__(self, files: FollowedFiles) -> None:
+        """Raises OptionError."""
+        options = files.options
+        if options.end != LATEST:
+            raise OptionError(f"option {END}: is for a batch; a stream goes on")
+        if options.start not in (EARLIEST, LATEST):
+            raise OptionError(f"option {START}={options.start}: earliest or latest is wanted")
+        self.files = files
+        self.target: Ends | None = None  # end for the trigger AvailableNow
+        self.seen: Ends | None = None
+
+    def initialOffset(self) -> Ends:  # noqa: N802 (Spark's name)
+        return {} if self.files.options.start == EARLIEST else self._ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self.files.options.most_rows
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.target = self._ends()
+
+    def _ends(self) -> Ends:
+        return {name: end for name, (_, end) in self.files.there({}).items()}
+
+    def latestOffset(self, start: Ends, limit: ReadLimit) -> Ends:  # noqa: N802
+        there = self.files.there(start)
+        self.seen = ends = {name: end for name, (_, end) in there.items()}
+        if self.target is not None:
+            ends = {
+                name: max(min(end, self.target[name]), start.get(name, 0))
+                for name, end in ends.items()
+                if name in self.target
+            }
+        if isinstance(limit, ReadMaxRows):
+            begun = {name: start.get(name, there[name][0]) for name in ends}
+            ends = _at_most(limit.max_rows, start, begun, ends)
+        return ends
+
+    def reportLatestOffset(self) -> Ends | None:  # noqa: N802
+        return self.seen
+
+    def partitions(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """Raises StoreError if files no longer have these entries."""
+        return self.files.between(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        yield from self.files.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: no state is held for a batch."""
+
+
+def _at_most(most: int, start: Ends, begun: Ends, ends: Ends) -> Ends:
+    """The offset after the first `most` entries from `begun` on, queue by queue or file by file."""
+    cut = {}
+    for name, end in sorted(ends.items()):
+        taken = min(end - begun[name], most)
+        most -= taken
+        if name in start or taken:
+            cut[name] = begun[name] + taken
+    return cut
+
+
+# ---
+# `spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows.
 
 _PARTS_A_CORE = 3
 _OF_STREAMS = (START, MOST, DATA_LOSS)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from reput.jobs.sources.log_source import CommitLogSource
-from reput.jobs.sources.log_stream import LogStream
+from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from reput.store_format.faults import StoreError
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import up_to, write
@@ -163,7 +162,7 @@ def test_a_store_is_asked_what_it_is_only_once(
     log = damaged(messages(60))
     reader = stream(write(up_to(log, 10), tmp_path))
     at = reader.latestOffset(reader.initialOffset(), ALL)
-    monkeypatch.setattr("reput.jobs.sources.log_stream.plan_of", None)
+    monkeypatch.setattr("reput.jobs.sources.log_source.plan_of", None)
     write(log.log, tmp_path)
     end = reader.latestOffset(at, ALL)
     assert rows(reader, at, end) == log.places[10:]

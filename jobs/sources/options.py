@@ -1,15 +1,23 @@
-"""The options of the Spark sources, with the names of Kafka's source where it has such options."""
+"""Options and schema of a source."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.udfs.table.columns import EVERYTHING, Choice, whole_matches
 from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+    from reput.udfs.table.columns import MessageColumn
+
+# ---
+# The options of the Spark sources, with the names of Kafka's source where it has such options.
 
 EARLIEST, LATEST = -2, -1  # as Kafka writes them in JSON
 _PLACES = {"earliest": EARLIEST, "latest": LATEST}
@@ -146,3 +154,50 @@ def _positive(text: str, least: int = 1) -> int:
 
 def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
     return lambda text: words[words.index(text.lower())]
+
+
+# ---
+# The schema of a Spark source: all its columns, the chosen columns, or the user's schema.
+
+
+def spark_schema(
+    columns: Mapping[str, "MessageColumn"], chosen: Sequence[str] | None
+) -> "StructType":
+    """The Spark schema of the columns, with comments; chosen: only these columns, in order."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for name in columns if chosen is None else chosen:
+        field, comment = columns[name]
+        about = {"comment": comment}
+        fields.append(StructField(name, _type(field.type), field.nullable, about))
+    return StructType(fields)
+
+
+def _type(kind: pa.DataType) -> "DataType":
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import ArrayType, MapType
+
+    if pa.types.is_map(kind):
+        return MapType(_type(kind.key_type), _type(kind.item_type), kind.item_field.nullable)
+    if pa.types.is_list(kind):
+        return ArrayType(_type(kind.value_type), kind.value_field.nullable)
+    return from_arrow_type(kind)
+
+
+def arrow_schema(schema: "StructType", columns: Mapping[str, "MessageColumn"]) -> pa.Schema:
+    """The Arrow schema of batches for a Spark schema, perhaps the user's. Raises OptionError."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    for field in schema.fields:
+        if field.name not in columns:
+            raise OptionError(f"schema: no column {field.name!r}; there are {', '.join(columns)}")
+        known = columns[field.name].field
+        wanted = _type(known.type).simpleString()
+        if field.dataType.simpleString() != wanted:
+            raise OptionError(
+                f"schema: column {field.name} is {wanted}, not {field.dataType.simpleString()}"
+            )
+        if known.nullable and not field.nullable:
+            raise OptionError(f"schema: column {field.name} may be null")
+    return to_arrow_schema(schema, timezone="UTC")

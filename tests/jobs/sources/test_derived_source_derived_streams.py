@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from reput.jobs.sources.derived_sources import ConsumeQueueSource, IndexFileSource
-from reput.jobs.sources.derived_streams import DerivedStream
-from reput.jobs.sources.source_options import OptionError
+from reput.jobs.sources.derived_source import ConsumeQueueSource, DerivedStream, IndexFileSource
+from reput.jobs.sources.options import OptionError
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from tests.jobs.sources.derived_table import table

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.sources.derived_sources import ConsumeQueueSource, IndexFileSource
-from reput.jobs.sources.source_options import OptionError
+from reput.jobs.sources.derived_source import ConsumeQueueSource, IndexFileSource
+from reput.jobs.sources.options import OptionError
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader

@@ -14,8 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from reput.jobs.sources.source_options import OptionError
-from reput.jobs.sources.source_schema import arrow_schema, spark_schema
+from reput.jobs.sources.options import OptionError, arrow_schema, spark_schema
 from reput.udfs.table.columns import BY_NAME, COLUMNS, PAIRS, TEXTS
 
 

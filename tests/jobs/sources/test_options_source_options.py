@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from reput.jobs.sources.log_source import CommitLogSource
-from reput.jobs.sources.source_options import OptionError
+from reput.jobs.sources.options import OptionError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import places, table, write

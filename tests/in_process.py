@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.outputs.report import Summary
-from reput.jobs.pipeline import task_sizes
+from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.udfs.rebuild import queues
@@ -181,7 +181,7 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     }
     with (
         mock.patch.multiple(queues, **sizes),
-        mock.patch.multiple(task_sizes, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
+        mock.patch.multiple(pipeline, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
     ):
         return rebuild(session, store, output, **options)
 

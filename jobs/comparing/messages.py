@@ -6,7 +6,7 @@ from typing import Any
 
 from reput.jobs.comparing.side import Side, Span
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.pipeline.stages import stage_by_tasks
+from reput.jobs.pipeline.pipeline import stage_by_tasks
 from reput.store_format.notes import Progress
 from reput.store_format.query.inventory import kind_of
 from reput.udfs.compare.logs import (

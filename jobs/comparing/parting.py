@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from reput.jobs.comparing.side import Side, Span
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.pipeline.stages import stage_by_tasks
-from reput.jobs.pipeline.task_sizes import guided
+from reput.jobs.pipeline.pipeline import guided, stage_by_tasks
 from reput.store_format.notes import Progress
 from reput.udfs.compare.logs import UNLIKE, ComparedPiece, CompareRanges
 

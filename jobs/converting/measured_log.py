@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.link import Linked, Scanned, link_all
-from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.pipeline.task_sizes import guided
+from reput.jobs.pipeline.pipeline import Pipeline, guided
 from reput.jobs.salvaging.log_read import read_log
 from reput.store_format.faults import REFUSE, DamageFound
 from reput.store_format.rewrite.placing import EarlierLog

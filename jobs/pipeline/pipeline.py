@@ -3,23 +3,23 @@
 Rows only tell where bytes are in staging.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
-from reput.jobs.pipeline.stages import Stages
-from reput.jobs.pipeline.task_sizes import guided
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.derived.queue_files import is_batch, segment_bytes
+from reput.store_format.derived.queue_files import entry_bytes, is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
-from reput.store_format.notes import Progress
+from reput.store_format.files.protocol import Listed
+from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.segments import MAPPED, MapSegments
@@ -28,7 +28,132 @@ from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeR
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
 from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
 from reput.udfs.rebuild.scan import ScanSplits
-from reput.udfs.staging import BUILT, CHAINED, PLACED, RUN, RUNS, SCANNED, InTurn, Staging, Task
+from reput.udfs.staging import (
+    BUILT,
+    CHAINED,
+    PLACED,
+    RUN,
+    RUNS,
+    SCANNED,
+    InTurn,
+    ListedSplits,
+    Staging,
+    Task,
+    is_derived_file,
+    is_index_file,
+    listed_in,
+    past_of,
+    split_of,
+)
+
+# ---
+# The progress of a job's stages for people: bytes or messages done, and in total.
+#
+# Progress is derived from the files that tasks write in staging or, for stages without files, from
+# the share of finished tasks.
+
+_QUEUE_ENTRY_BYTES = entry_bytes(False)
+
+
+class Stages:
+    """Shows each stage of one job while it runs."""
+
+    def __init__(self, engine: Engine, plan: Plan, staging: Staging, progress: Progress) -> None:
+        self._engine, self._plan, self._staging = engine, plan, staging
+        self._progress = progress
+        self._finished: dict[str, ListedSplits] = {}  # .runs files seen
+
+    def scanned(self) -> AbstractContextManager[None]:
+        """The scan of the log, by finished run files."""
+        return self._progress.stage("scanned", self._scanned)
+
+    def past_damage(self, segments: int) -> AbstractContextManager[None]:
+        """The scan of damaged segments. segments: their number."""
+        total = segments * self._plan.splits.segment_bytes
+        return self._progress.stage("looked past damage", lambda: self._past_damage(total))
+
+    def built(self, linked: Linked, index_bytes: int) -> AbstractContextManager[None]:
+        """The build of queue and index files. index_bytes: of all index files together."""
+        records = sum(row["records"] for row in linked.accepted)
+        entries = records * _QUEUE_ENTRY_BYTES
+        return self._progress.stage("built", lambda: self._built(records, entries, index_bytes))
+
+    def by_tasks(self, name: str, total: int, what: str) -> AbstractContextManager[None]:
+        """A query that writes nothing: its tasks share `total` of `what` about evenly."""
+        return stage_by_tasks(self._engine, self._progress, name, total, what)
+
+    def _staged(self) -> list[Listed]:
+        """The files in staging. An error must not fail the job: S3 has no empty folders."""
+        try:
+            return self._staging.storage.list(self._staging.folder)
+        except OSError:
+            return []
+
+    def _scanned(self) -> Done:
+        for name, _ in self._staged():
+            if name.endswith(RUNS) and name not in self._finished:
+                listed = listed_in(self._staging, name)
+                if listed is not None:
+                    self._finished[name] = listed
+        # by split, as an engine may run a task twice
+        by_split = {split_of(name): listed for name, listed in self._finished.items()}
+        total = self._plan.log_bytes
+        splits = sum(listed.splits for listed in by_split.values())
+        done = min(splits * self._plan.splits.split_bytes, total)
+        messages = sum(listed.records for listed in by_split.values())
+        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
+
+    def _past_damage(self, total: int) -> Done:
+        done, ranges = past_of([name for name, _ in self._staged()])
+        text = f"{done:,} of {total:,} bytes of damaged segments, {ranges:,} ranges"
+        return Done(min(done / total, 1.0), text)
+
+    def _built(self, records: int, entries: int, index_bytes: int) -> Done:
+        """Queue files count at most the bytes of all entries, as their tails are empty."""
+        sizes = [(name, state.size) for name, state in self._staged() if state is not None]
+        index = sum(size for name, size in sizes if is_index_file(name))
+        queues = sum(size for name, size in sizes if is_derived_file(name)) - index
+        done, total = min(queues, entries) + min(index, index_bytes), entries + index_bytes
+        text = f"{done:,} of {total:,} bytes, of {records:,} messages"
+        return Done(done / total if total else None, text)
+
+
+def stage_by_tasks(
+    engine: Engine, progress: Progress, name: str, total: int, what: str
+) -> AbstractContextManager[None]:
+    """Show a stage by its finished tasks; each task stands for the same part of `total`."""
+    return progress.stage(name, partial(_by_tasks, engine, total, what))
+
+
+def _by_tasks(engine: Engine, total: int, what: str) -> Done:
+    share = engine.share_done()
+    if share is None:
+        return Done(None, f"{total:,} {what}")
+    return Done(share, f"about {int(share * total):,} of {total:,} {what}")
+
+
+# ---
+# The number of pieces of work in each task: many at first, one at last.
+
+_PARTS_A_CORE = 2
+_PIECES_A_TASK = 64
+_TASKS_A_CORE = 64
+
+
+def guided(pieces: int, cores: int) -> tuple[int, ...]:
+    """The first piece of each task; it has the pieces up to the next task's first, or to the end.
+
+    A task costs Spark as much time as some pieces do, so there should be few tasks. Yet all cores
+    should be busy to the end, though pieces take different times. So a task gets a share of the
+    pieces left when it begins ("guided self-scheduling"). No task has more than a few minutes'
+    work, which would be lost if it failed, unless there would be too many tasks.
+    """
+    most = max(_PIECES_A_TASK, -(-pieces // (_TASKS_A_CORE * cores)))
+    starts, at = [], 0
+    while at < pieces:
+        starts.append(at)
+        at += min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))
+    return tuple(starts)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import pytest
 
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.link import Linked, link, runs_of
-from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.jobs.pipeline.stages import Stages
+from reput.jobs.pipeline.pipeline import Cut, Pipeline, Stages
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.notes import Progress

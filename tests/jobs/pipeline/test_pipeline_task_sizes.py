@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.pipeline.task_sizes import guided
+from reput.jobs.pipeline.pipeline import Cut, guided
 from tests.in_process import Made, Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log

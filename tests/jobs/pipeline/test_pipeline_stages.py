@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.pipeline.stages import Stages
+from reput.jobs.pipeline.pipeline import Stages
 from reput.store_format.notes import Done, Progress
 from reput.udfs.staging import Staging, past_name
 from tests.damaged import SEGMENT, damaged

@@ -29,8 +29,14 @@ from reput.jobs.console.options import (
 from reput.jobs.console.streams import complain
 from reput.jobs.console.voice import add_output, remark
 from reput.jobs.engines.signals import Stopped, StopSignals
-from reput.jobs.exporting.append_exported import FromExport, append_exported
-from reput.jobs.exporting.append_sources import Line, NumberedRows, segments_of, source_of
+from reput.jobs.exporting.append import (
+    FromExport,
+    Line,
+    NumberedRows,
+    append_exported,
+    segments_of,
+    source_of,
+)
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import local_store, open_writer
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap

@@ -20,7 +20,7 @@ from reput.jobs.engines.engine import Engine
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.exporting.export_report import ComparedExport, Exported
+    from reput.jobs.exporting.files import ComparedExport, Exported
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
@@ -101,8 +101,7 @@ def export(  # noqa: PLR0913 (a user's options)
     Raises StoreError (also DamageFound), SettingError, UnknownRelease, WrongTags, WrongExpression;
     a failed run leaves nothing in `to`.
     """
-    from reput.jobs.exporting.file_set import Chosen, export_set
-    from reput.jobs.exporting.redact_option import redaction
+    from reput.jobs.exporting.files import Chosen, export_set, redaction
     from reput.jobs.outputs.output import EXPORTED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
@@ -121,7 +120,7 @@ def export(  # noqa: PLR0913 (a user's options)
     )  # fmt: skip
     redaction(redact)  # wrong words are refused before anything is read
     if format == _STORE:
-        from reput.jobs.exporting.store_target import export_store
+        from reput.jobs.exporting.to_store import export_store
 
         if not bodies:
             raise SettingError("--no-bodies: not for a store; --redact body leaves none")
@@ -129,7 +128,7 @@ def export(  # noqa: PLR0913 (a user's options)
             store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
         )  # fmt: skip
     if format == _DELTA:
-        from reput.jobs.exporting.delta_target import export_delta, writer_of
+        from reput.jobs.exporting.delta import export_delta, writer_of
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
@@ -164,14 +163,14 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     The options are read from the export. to: the export; delta_by: as for `export`.
     Raises StoreError, SettingError, UnknownRelease.
     """
-    from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
+    from reput.jobs.exporting.files import chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at
     from reput.store_format.files.by_url import storage_for
 
     if is_delta(to):
-        from reput.jobs.exporting.delta_target import compare_delta, writer_of
+        from reput.jobs.exporting.delta import compare_delta, writer_of
 
         return compare_delta(writer_of(delta_by, engine), store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
@@ -244,7 +243,7 @@ def _settings(delta: bool) -> Mapping[str, str] | None:
     """Further settings that a local Spark session needs for Delta tables."""
     if not delta:
         return None
-    from reput.jobs.exporting.delta_spark import LOCAL_SETTINGS
+    from reput.jobs.exporting.delta_writers import LOCAL_SETTINGS
 
     return LOCAL_SETTINGS
 

@@ -46,7 +46,7 @@ EXCEPTIONS = {
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
     # Delta tables
-    "jobs/exporting/delta_rs.py": {"deltalake"},
+    "jobs/exporting/delta_writers.py": {"deltalake"},
     # where a shell asks
     "jobs/completion.py": {"argcomplete"},
     "jobs/console/shell_words.py": {"argcomplete"},

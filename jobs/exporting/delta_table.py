@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.jobs.exporting.chosen import ChosenLog
 from reput.store_format.faults import StoreError
 from reput.udfs.table.columns import COLUMNS
 from reput.udfs.table.export import MessageSums

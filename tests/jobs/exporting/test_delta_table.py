@@ -9,9 +9,9 @@ from deltalake import DeltaTable
 
 from reput.jobs.cli import main
 from reput.jobs.export import export, verify_export
-from reput.jobs.exporting.delta_rs import DeltaRs
-from reput.jobs.exporting.delta_target import export_delta
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.delta import export_delta
+from reput.jobs.exporting.delta_writers import DeltaRs
+from reput.jobs.exporting.files import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from reput.jobs.export import export, verify_export
-from reput.jobs.exporting.delta_rs import DeltaRs, _storage
-from reput.jobs.exporting.delta_target import export_delta
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.delta import export_delta
+from reput.jobs.exporting.delta_writers import DeltaRs, _storage
+from reput.jobs.exporting.files import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.outputs.publish import Temporary
 from reput.store_format.files.s3 import S3Storage

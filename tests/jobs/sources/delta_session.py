@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reput.jobs.engines.session import local_session
-from reput.jobs.exporting.delta_spark import SETTINGS
+from reput.jobs.exporting.delta_writers import SETTINGS
 from tests.rocketmq.build import _locked, cache_folder
 
 _POM = Path(__file__).parent / "delta_jars.pom.xml"

@@ -8,7 +8,7 @@ import pytest
 
 import reput
 from reput.jobs.engines.spark import SparkEngine
-from reput.jobs.exporting.delta_target import writer_of
+from reput.jobs.exporting.delta import writer_of
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages

@@ -1,28 +1,29 @@
-"""Exports a log's messages as a set of files, and compares such a set with the log."""
+"""A set of files: chosen, redacted, written, compared."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.exporting.export_report import ComparedExport, Exported
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
-from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.plan import Plan, check_unchanged
+from reput.jobs.outputs.output import EXPORT_FORMAT, Output, parse_manifest
 from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
-from reput.jobs.outputs.output import Output, parse_manifest
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
+from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST
+from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
 from reput.udfs.table.columns import LESS, SCHEMA, Choice, Condition
 from reput.udfs.table.export import (
@@ -34,7 +35,145 @@ from reput.udfs.table.export import (
     wrong_bodies,
 )
 from reput.udfs.table.log_parts import LogPart, LogParts
-from reput.udfs.table.redaction import FOUND, LookThrough, Redaction
+from reput.udfs.table.redaction import BODY, BODY_HASH, FOUND, PROPERTY, LookThrough, Redaction
+
+# ---
+# Parses `--redact`, and finds the values to be redacted before messages are written.
+
+# Redaction -> texts found in the log, with their numbers of messages (udfs LookThrough).
+Look = Callable[[Redaction], Counter[bytes]]
+
+
+def redaction(words: Sequence[str]) -> Redaction | None:
+    """The redaction of `body`, `body:hash`, `property:NAME` words, if any. Raises SettingError."""
+    body, names = None, set()
+    for word in words:
+        if word in (BODY, BODY_HASH) and body in (None, word):
+            body = word
+        elif word.startswith(PROPERTY) and len(word) > len(PROPERTY):
+            names.add(word.removeprefix(PROPERTY))
+        else:
+            raise SettingError(f"--redact {word}: body, body:hash or property:NAME is wanted")
+    return Redaction(body, frozenset(names)) if words else None
+
+
+def looked_through(
+    redacted: Redaction, look: Look, texts: Mapping[str, str], keep_repeats: bool,
+    warnings: list[str],
+) -> Redaction:  # fmt: skip
+    """The redaction with the values that it takes out.
+
+    texts: name -> text that is written besides messages. If a value also stands where it cannot be
+    taken out, raises SettingError, or with keep_repeats adds a warning.
+    """
+    if not redacted.properties:
+        return redacted
+    values = look(redacted)
+    knowing = replace(redacted, repeats=Repeats(values))
+    if short := len(values) - len(knowing.repeats.texts):
+        warnings.append(f"{short:,} redacted values have fewer than {LEAST} bytes: not looked for")
+    if not knowing.repeats.texts:
+        return knowing
+    left = [
+        f"{name.decode()} ({counted(many, 'message')})"
+        for name, many in sorted(look(knowing).items())
+    ]
+    raw = [text.encode("utf-8", "replace") for text in texts.values()]
+    left += [name for n, name in enumerate(texts) if n in knowing.repeats.found_in(raw)]
+    if left:
+        said = f"--redact: what is redacted stands in {', '.join(left)} too"
+        if not keep_repeats:
+            body = "--redact body removes bodies, " if left[0].startswith(BODY) else ""
+            raise SettingError(f"{said}: {body}--keep-repeats leaves all of it")
+        warnings.append(f"{said}, and stays")
+    return knowing
+
+
+# ---
+# The reports of an export, and of the comparison of an export with its log.
+
+_SHOWN = 20
+
+
+@dataclass
+class Exported:
+    """The result of an export. Offsets are physical; seconds: time of the whole job."""
+
+    store: str
+    output: str
+    kind: str
+    release: str
+    log_start: int
+    log_end: int  # offset up to which the log was read
+    chosen: dict[str, Any]  # the options that choose messages and columns
+    sums: MessageSums
+    files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
+    left_out: int = 0
+    system: int | None = 0  # messages of system topics left out; None: not counted
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def messages(self) -> int:
+        """The number of exported messages."""
+        return self.sums.messages
+
+    def manifest(self) -> dict[str, Any]:
+        """The content of the set's manifest."""
+        whole = asdict(self)
+        del whole["seconds"], whole["cleaned"], whole["output"]
+        return {"format": EXPORT_FORMAT, **whole}
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "messages": self.messages}
+
+    def text(self) -> str:
+        length = sum(each["length"] for each in self.files)
+        files = f" in {counted(len(self.files), 'file')}, {length:,} bytes"
+        lines = [
+            f"exported {self.store} -> {self.output}",
+            f"  log       {self.log_start:,} to {self.log_end:,}",
+            f"  messages  {self.messages:,}{'' if self.kind == 'delta' else files}",
+            f"  time      {self.seconds:.1f} s",
+        ]
+        if self.system != 0:
+            many = "not counted" if self.system is None else counted(self.system, "message")
+            lines.append(f"  system    {many} of system topics left out: --system-topics")
+        if self.left_out:
+            lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
+            lines += [f"    {note}" for note in self.notes[:_SHOWN]]
+        return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
+
+
+@dataclass
+class ComparedExport:
+    """An export compared with its log. differences: empty if both have the same messages."""
+
+    store: str
+    output: str
+    messages: int
+    differences: list[str]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "same": self.same}
+
+    def text(self) -> str:
+        if self.same:
+            many = counted(self.messages, "message")
+            return f"{self.output}: {many}, as the log of {self.store} has them"
+        return "\n".join([f"{self.output}: differs from the log of {self.store}", *(
+            f"  {each}" for each in self.differences)])  # fmt: skip
+
+
+# ---
+# Exports a log's messages as a set of files, and compares such a set with the log.
 
 _SUMMED = pa.schema([SCHEMA.field(name) for name in ("physicalOffset", "bodyCRC", "size")])
 _BODY = SCHEMA.get_field_index("body")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.exporting.chosen_log import ChosenLog
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.chosen import ChosenLog
+from reput.jobs.exporting.files import Chosen
 from reput.jobs.outputs.output import OverlapsInput
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.release.settings import SettingError

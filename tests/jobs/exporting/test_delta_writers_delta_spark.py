@@ -7,9 +7,9 @@ import pytest
 from deltalake import DeltaTable
 
 from reput.jobs.export import export, verify_export
-from reput.jobs.exporting.delta_spark import DeltaSpark
-from reput.jobs.exporting.delta_target import export_delta
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.delta import export_delta
+from reput.jobs.exporting.delta_writers import DeltaSpark
+from reput.jobs.exporting.files import Chosen
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.exporting.file_set import Chosen, chosen_of, export_manifest
+from reput.jobs.exporting.files import Chosen, chosen_of, export_manifest
 from reput.store_format.faults import StoreError
 from reput.udfs.table.columns import SCHEMA
 from tests.memory_storage import MemoryStorage

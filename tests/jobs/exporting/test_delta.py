@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from reput.jobs.exporting.delta_rs import DeltaRs
-from reput.jobs.exporting.delta_target import compare_delta, export_delta, writer_of
-from reput.jobs.exporting.export_report import ComparedExport, Exported
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.delta import compare_delta, export_delta, writer_of
+from reput.jobs.exporting.delta_writers import DeltaRs
+from reput.jobs.exporting.files import Chosen, ComparedExport, Exported
 from reput.jobs.outputs.output import OutputInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError

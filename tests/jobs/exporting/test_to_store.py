@@ -12,7 +12,7 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.export import export
-from reput.jobs.exporting import store_target as export_store
+from reput.jobs.exporting import to_store as export_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError

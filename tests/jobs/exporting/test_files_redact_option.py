@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from reput.jobs.exporting.redact_option import looked_through, redaction
+from reput.jobs.exporting.files import looked_through, redaction
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import Redaction
 

@@ -12,10 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from reput.jobs.exporting.append_exported import append_exported
-from reput.jobs.exporting.chosen_log import ChosenLog
-from reput.jobs.exporting.export_report import Exported
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.append import append_exported
+from reput.jobs.exporting.chosen import ChosenLog
+from reput.jobs.exporting.files import Chosen, Exported
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.outputs.output import EXPORTED_STORE, STORE_FORMAT, Output
 from reput.jobs.outputs.publish import (

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from reput.jobs.exporting.file_set import Chosen
-from reput.jobs.exporting.redact_option import looked_through, redaction
+from reput.jobs.exporting.files import Chosen, looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.sources.opened_log import discover_for_reading, parts_log

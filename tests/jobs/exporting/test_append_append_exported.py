@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.exporting.append_exported import append_exported, exported_rows
+from reput.jobs.exporting.append import append_exported, exported_rows
 from reput.store_format.faults import StoreError
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError

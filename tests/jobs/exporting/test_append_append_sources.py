@@ -10,13 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.jobs.exporting.append_sources import (
-    Line,
-    NumberedRows,
-    messages_of,
-    segments_of,
-    source_of,
-)
+from reput.jobs.exporting.append import Line, NumberedRows, messages_of, segments_of, source_of
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import SEGMENT, damaged, messages

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from reput.jobs.engines.choice import SPARK
 from reput.jobs.engines.engine import Engine
-from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import (
     MESSAGES,
     RUNS,
@@ -15,8 +15,7 @@ from reput.jobs.exporting.delta_table import (
     Range,
     chosen_in,
 )
-from reput.jobs.exporting.export_report import ComparedExport, Exported
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.files import Chosen, ComparedExport, Exported
 from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.faults import StoreError
@@ -33,14 +32,14 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
     """The writer of the tables. Raises SettingError if its package or session is missing."""
     if delta_by == SPARK:
         from reput.jobs.engines.spark import SparkEngine
-        from reput.jobs.exporting.delta_spark import DeltaSpark
+        from reput.jobs.exporting.delta_writers import DeltaSpark
 
         if not isinstance(engine, SparkEngine):
             raise SettingError("--engine spark: a session is wanted")
         return DeltaSpark(engine.spark)
     if importlib.util.find_spec("deltalake") is None:
         raise SettingError('--as delta: deltalake is missing: pip install "reput[delta]"')
-    from reput.jobs.exporting.delta_rs import DeltaRs
+    from reput.jobs.exporting.delta_writers import DeltaRs
 
     return DeltaRs()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.exporting.export_report import ComparedExport, Exported
+from reput.jobs.exporting.files import ComparedExport, Exported
 from reput.udfs.table.export import MessageSums
 
 

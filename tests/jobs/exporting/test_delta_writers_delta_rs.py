@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from reput.jobs.exporting.chosen_log import ChosenLog
-from reput.jobs.exporting.delta_rs import DeltaRs
+from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
-from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.delta_writers import DeltaRs
+from reput.jobs.exporting.files import Chosen
 from reput.store_format.faults import DamageFound
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.export import MessageSums

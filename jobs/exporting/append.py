@@ -1,0 +1,199 @@
+"""What is appended: exports, rows, lines, segments."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+
+from reput.broker.writer.copies import SourceSegment, append_stored
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.exporting.files import export_manifest
+from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.log.record import Record
+from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
+from reput.store_format.message.refusals import Refused
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.settings import SettingError
+from reput.udfs.table.message_rows import BadRow
+
+# ---
+# Appends the messages of an export, each to its topic and queue.
+#
+# Body, properties, flags, hosts and bornTimestamp are kept. queueOffset, physical offset and store
+# time are new, as for messages copied from another store.
+
+
+class FromExport(NamedTuple):
+    """A message of an export. where: its file and number; row: its columns."""
+
+    where: str
+    row: dict[str, Any]
+
+
+def exported_rows(folder: str, skip: int) -> Iterator[FromExport]:
+    """The messages of an export after the first `skip`.
+
+    Raises StoreError if the folder is no export, SettingError if it has no bodies.
+    """
+    storage = storage_for(folder)
+    folder = storage.resolve(folder)
+    manifest = export_manifest(storage, folder)
+    if not manifest["chosen"].get("bodies"):
+        raise SettingError(f"--from {folder}: was exported with --no-bodies")
+    return _exported_rows(batches_in(storage, folder, manifest), skip)
+
+
+def _exported_rows(
+    files: Iterator[tuple[str, Iterator[pa.RecordBatch]]], skip: int
+) -> Iterator[FromExport]:
+    for path, batches in files:
+        number = 0
+        try:
+            for batch in batches:
+                left_out = min(skip, len(batch))
+                skip -= left_out
+                number += left_out
+                for row in batch.slice(left_out).to_pylist():
+                    number += 1
+                    yield FromExport(f"{path}: message {number}", row)
+        except UNREADABLE as error:
+            what = type(error).__name__  # its text may contain parts of a message
+            raise BadRow(f"{path}: behind message {number}: cannot be read ({what})") from None
+
+
+def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) -> None:
+    """Append the message of a row. Raises Refused that begins with `where`."""
+    try:
+        append_stored(writer, _stored(writer, row))
+    except Refused as error:
+        raise type(error)(f"{where}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadRow(f"{where}: lacks a column or has one of a wrong type: {error}") from None
+
+
+def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
+    # in the record's order, which was that of a broker's HashMap
+    pairs = [f"{name}{NAME_END}{value}" for name, value in row["properties"]]
+    ended = VALUE_END if pairs and writer.profile.property_text_ends else ""
+    return Record(
+        topic_bytes=row["topic"].encode("utf-8", "replace"),
+        queue_id=row["queueId"],
+        queue_offset=row["queueOffset"],
+        physical_offset=row["physicalOffset"],
+        size=row["size"],
+        magic=0,
+        body_crc=row["bodyCRC"],
+        flag=row["flag"],
+        sys_flag=row["sysFlag"],
+        born_timestamp=row["bornTimestampMillis"],
+        born_host=encode_host(row["bornHost"]),
+        store_timestamp=row["storeTimestampMillis"],
+        store_host=encode_host(row["storeHost"]),
+        reconsume_times=row["reconsumeTimes"],
+        prepared_offset=row["preparedTransactionOffset"],
+        body_at=0,  # the new record has no place yet
+        body_length=len(row["body"]),
+        body=row["body"],
+        properties=(VALUE_END.join(pairs) + ended).encode("utf-8", "replace"),
+    )
+
+
+# ---
+# The inputs of `reput append`: rows of Parquet and Arrow files, JSON lines, a store's segments.
+
+_ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+_BATCH_ROWS = 1 << 16
+
+
+class Line(NamedTuple):
+    """A nonblank JSON line; its number counts from 1."""
+
+    number: int
+    text: bytes
+
+
+class NumberedRows(NamedTuple):
+    """Rows of a table. first: number of the first row, counted from 1 in the file."""
+
+    first: int
+    batch: pa.RecordBatch
+
+
+def source_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
+    """The messages of a file, of standard input, or of an export's folder.
+
+    Raises OSError; SettingError or StoreError for what cannot be read.
+    """
+    if name != "-" and ("://" in name or Path(name).is_dir()):
+        return exported_rows(name, skip)
+    return messages_of(name, skip)
+
+
+def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
+    """The messages of a file, or of standard input for `-`, after the first `skip`.
+
+    The file is opened at once. Raises OSError; SettingError if it has not the format of its suffix.
+    """
+    if name == "-":
+        return _lines(sys.stdin.buffer, skip)
+    lower = name.lower()
+    try:
+        if lower.endswith(".parquet"):
+            return _rows(pyarrow.parquet.ParquetFile(name).iter_batches(_BATCH_ROWS), skip)
+        if lower.endswith(_ARROW_SUFFIXES):
+            return _rows(iter(_arrow_batches(name)), skip)
+    except pa.ArrowInvalid as error:
+        raise SettingError(f"--from {name}: {error}") from None
+    if lower.endswith((".jsonl", ".json", ".ndjson")):
+        return _lines(Path(name).open("rb"), skip)
+    if not Path(name).exists():
+        raise SettingError(f"--from {name}: No such file or directory")
+    raise SettingError(f"--from {name}: .jsonl, .parquet or .arrow is wanted, or - for JSON lines")
+
+
+def _arrow_batches(name: str) -> list[pa.RecordBatch]:
+    """The batches of either Arrow format: files with an index at their end, and streams."""
+    source = pa.memory_map(name)
+    try:
+        file = pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        return list(pa.ipc.open_stream(source))
+    return [file.get_batch(number) for number in range(file.num_record_batches)]
+
+
+def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[NumberedRows]:
+    first = 1
+    for batch in batches:
+        left_out = min(max(skip - first + 1, 0), len(batch))
+        if left_out < len(batch):
+            yield NumberedRows(first + left_out, batch.slice(left_out))
+        first += len(batch)
+
+
+def _lines(file: Any, skip: int) -> Iterator[Line]:
+    seen = 0
+    for number, text in enumerate(file, 1):
+        if text.strip():
+            seen += 1
+            if seen > skip:
+                yield Line(number, text)
+
+
+def segments_of(store: str) -> list[SourceSegment]:
+    """A store's segments, read-only; the largest sets their size. Raises OSError, StoreError."""
+    storage = storage_for(store)
+    folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
+    sizes = [listed.state.size for listed in storage.list(folder) if listed.state]
+    segments = find_segments(storage, [folder], max(sizes, default=0))
+
+    def source(segment: Segment) -> SourceSegment:
+        reader = storage.open(segment.path, segment.state)
+        return SourceSegment(segment.start, segment.end, segment.read_by(reader))
+
+    return [source(segment) for segment in segments]

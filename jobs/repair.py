@@ -24,7 +24,7 @@ from reput.store_format.notes import Progress
 if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore
     from reput.jobs.pipeline.pipeline import Cut
-    from reput.jobs.salvaging.repair_summary import RepairSummary
+    from reput.jobs.salvaging.repair import RepairSummary
     from reput.store_format.files.protocol import Storage
     from reput.udfs.staging import Staging
 
@@ -78,9 +78,14 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.publish import begin_set, end_set
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
-    from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
-    from reput.jobs.salvaging.repair_summary import RepairSummary
-    from reput.jobs.salvaging.restoration import restorations, restored
+    from reput.jobs.salvaging.repair import (
+        RepairSummary,
+        copy_folder,
+        move_segments,
+        repair_segments,
+        restorations,
+        restored,
+    )
     from reput.store_format.discover.store import store_at
     from reput.store_format.log.groups import refuse_heads
 

@@ -68,7 +68,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.salvaging.log_read import read_log
+    from reput.jobs.salvaging.judge_end import read_log
     from reput.store_format.discover.store import discover, store_at
     from reput.store_format.files.by_url import storage_for
     from reput.store_format.files.queue_logs import QueueLog

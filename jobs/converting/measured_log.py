@@ -6,7 +6,7 @@ from typing import NamedTuple
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.link import Linked, Scanned, link_all
 from reput.jobs.pipeline.pipeline import Pipeline, guided
-from reput.jobs.salvaging.log_read import read_log
+from reput.jobs.salvaging.judge_end import read_log
 from reput.store_format.faults import REFUSE, DamageFound
 from reput.store_format.rewrite.placing import EarlierLog
 from reput.store_format.rewrite.selection import Changes, Tally

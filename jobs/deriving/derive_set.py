@@ -23,7 +23,7 @@ from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.queue_tables import queue_tables
-from reput.jobs.salvaging.log_read import LogRead, read_log
+from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX

@@ -1,15 +1,25 @@
 """Why a log ends where it does; an end with live records after it is refused."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.open_writer import stored_at
 from reput.jobs.opening.plan import Plan
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import DamageMap, write_ranges
+from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.derived.checkpoint import Checkpoint, was_durable
-from reput.store_format.faults import CRC_FAULTS, HEAD_FIELDS, REASONS, REFUSE, DamageFound, Fault
+from reput.store_format.faults import (
+    CRC_FAULTS,
+    HEAD_FIELDS,
+    REASONS,
+    REFUSE,
+    SALVAGE,
+    DamageFound,
+    Fault,
+)
 from reput.udfs.damage.searches import SURVEYED, SurveySplits
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
@@ -159,3 +169,29 @@ def first_live_record(job: Pipeline, linked: Linked) -> int | None:
 
 def _queue(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in QUEUE_KEY)
+
+
+# ---
+# Read the log up to its first damage or past all damage, depending on `on_damage`.
+
+
+class LogRead(NamedTuple):
+    """The log as read: its pieces, why it ends where it does, and the damage passed over."""
+
+    linked: Linked
+    reason: str
+    warnings: list[str]
+    damage: DamageMap | None
+
+
+def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> LogRead:
+    """Scan the log. Raises DamageFound if live records follow damage and on_damage is REFUSE."""
+    if on_damage != SALVAGE:
+        linked = job.scan()
+        return LogRead(linked, *judge_end(job, linked, on_damage), None)
+    job.check_property_crc()
+    found = map_damage(job, gap_lines=ranges is not None)
+    if ranges:
+        write_ranges(job.staging, found, ranges)
+    reason = "the end of the last live record" if found.count else "undamaged"
+    return LogRead(found.linked, reason, found.all_warnings(), found)

@@ -15,7 +15,7 @@ from reput.jobs.check import check
 from reput.jobs.console.check_text import text
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
-from reput.jobs.salvaging.repair_summary import RepairSummary
+from reput.jobs.salvaging.repair import RepairSummary
 from reput.jobs.verify import verify
 from reput.store_format.damage.repair import LostPositions, Stamp, fill, own
 from reput.store_format.derived.queue_files import decode_entries

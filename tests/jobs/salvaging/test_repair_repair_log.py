@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from reput.jobs.salvaging.damage_search import map_damage
-from reput.jobs.salvaging.repair_log import (
+from reput.jobs.salvaging.repair import (
+    RepairSummary,
     copy_folder,
     move_segments,
     repair_segments,
     uses_crc_property,
 )
-from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of

@@ -4,8 +4,7 @@ import pytest
 
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.jobs.salvaging.lost_places import place_lost
-from reput.jobs.salvaging.repair_summary import RepairSummary
+from reput.jobs.salvaging.repair import RepairSummary, place_lost
 from reput.store_format.damage.queue_ends import Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.repair import LostPositions

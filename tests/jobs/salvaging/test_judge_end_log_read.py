@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from reput.jobs.salvaging.log_read import LogRead, read_log
+from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.faults import REFUSE, SALVAGE, TRUNCATE, DamageFound
 from tests.damaged import Damaged, damaged, messages
 from tests.jobs.found import found, job_of

@@ -4,8 +4,7 @@ import pytest
 
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.jobs.salvaging.damage_search import map_damage
-from reput.jobs.salvaging.index_witness import index_contradictions
+from reput.jobs.salvaging.damage_search import index_contradictions, map_damage
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
 from tests.damaged import START, Damaged, damaged

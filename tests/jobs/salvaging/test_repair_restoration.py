@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reput.jobs.repair import repair
-from reput.jobs.salvaging.repair_summary import RepairSummary
+from reput.jobs.salvaging.repair import RepairSummary
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.memory_storage import MemoryStorage

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.outputs.report import OutputFile
-from reput.jobs.salvaging.repair_summary import RepairSummary
+from reput.jobs.salvaging.repair import RepairSummary
 
 DAMAGE = {"ranges": [], "range_count": 1, "bytes_lost": 9, "messages_missing": 2}
 

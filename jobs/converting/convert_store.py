@@ -25,8 +25,7 @@ from reput.jobs.converting.timer_files import carry_timer
 from reput.jobs.converting.wanted_changes import refuse_unknown_topics
 from reput.jobs.converting.what_waits import refuse_places_in_bodies, waiting
 from reput.jobs.deriving.derive_set import derive_files
-from reput.jobs.deriving.expired_queues import LastEntry, expired_queues
-from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.deriving.kept import LastEntry, expired_queues, new_checkpoint
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output

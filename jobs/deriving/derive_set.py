@@ -4,25 +4,28 @@ import time
 from collections.abc import Mapping
 from typing import BinaryIO
 
-from reput.jobs.deriving.expired_queues import (
+from reput.jobs.deriving.kept import (
     LastEntry,
     Queue,
     expired_files,
     expired_queues,
     files_of_expired,
+    new_checkpoint,
 )
-from reput.jobs.deriving.new_checkpoint import new_checkpoint
-from reput.jobs.deriving.rocksdb_set import index_database, queues_database
+from reput.jobs.deriving.rocksdb_set import (
+    index_database,
+    index_tables,
+    queue_tables,
+    queues_database,
+)
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
 from reput.jobs.outputs.report import Summary, counted, summary_of
-from reput.jobs.pipeline.index_tables import index_tables
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage

@@ -8,18 +8,84 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from reput.jobs.deriving.expired_queues import LastEntry, Queue
+from reput.jobs.deriving.kept import LastEntry, Queue
 from reput.jobs.outputs.publish import Built
-from reput.jobs.pipeline.index_tables import IndexTables
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import CONSUME_QUEUE, STORE_DB
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.store_format.rocksdb.queues import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
-from reput.udfs.rebuild.rocksdb_queues import copy_in
+from reput.udfs.rebuild.queues import refuse_first
+from reput.udfs.rebuild.rocksdb_queues import (
+    COUNTED,
+    SHARED,
+    TABLE,
+    BuildTables,
+    CountRuns,
+    ShareRuns,
+    copy_in,
+    cuts_of,
+    merged,
+)
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
+from reput.udfs.table.rocksdb_index import (
+    INDEX_TABLE,
+    RUN_OF_ROWS,
+    BuildIndexTables,
+    ListIndexRows,
+    index_cuts,
+)
+
+# ---
+# Builds the tables of an index in RocksDB: sorts each split's rows, then merges ranges of keys.
+
+_ROWS_OF_A_TABLE = 1 << 20
+_RANGES_A_CORE = 2
+
+
+class IndexTables(NamedTuple):
+    """The tables of an index, in staging."""
+
+    names: list[str]
+    rows: int  # number of rows in all tables
+    last_offset: int  # physical offset of the last message with a row; -1: no row
+    last_time: int  # storeTimestamp of that message; -1: no row
+
+
+def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
+    """Sort the index rows of each accepted split into files; RUN_OF_ROWS rows."""
+    plan = job.plan
+    accepted = [row for row in linked.accepted if row["records"]]
+    stretches = tuple((row["split"], row["first"], row["next"]) for row in accepted)
+    if not stretches:
+        return []
+    task = ListIndexRows(
+        plan.storage, job.staging, plan.splits, plan.record_rules,
+        plan.profile.split_properties, stretches,
+    )  # fmt: skip
+    with job.stages.by_tasks("indexed", sum(row["records"] for row in accepted), "messages"):
+        return job.ids(len(stretches)).run(task, RUN_OF_ROWS).collect()
+
+
+def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
+    """Build the tables of an index from the accepted splits."""
+    runs = index_runs(job, linked)
+    if not runs:
+        return IndexTables([], 0, -1, -1)
+    cuts = index_cuts(runs, job.cut.index_ranges or job.cores * _RANGES_A_CORE, _ROWS_OF_A_TABLE)
+    task = BuildIndexTables(job.staging, tuple(runs), cuts)
+    with job.stages.by_tasks("built", sum(run["rows"] for run in runs), "index rows"):
+        tables = job.ids(len(cuts) + 1).run(task, INDEX_TABLE).collect()
+    return IndexTables(
+        [row["name"] for row in tables], sum(row["rows"] for row in tables),
+        max(run["last_offset"] for run in runs), max(run["last_time"] for run in runs),
+    )  # fmt: skip
 
 
 def queues_database(
@@ -126,3 +192,42 @@ def _digest(path: str) -> str:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
     return digest
+
+
+# ---
+# Builds the tables of queues in RocksDB: counts the scanned entries, and cuts keys into ranges.
+
+# The entries that a task holds, of 28 bytes and a key; their table has about 30 MB.
+_ENTRIES_OF_A_TABLE = 1 << 20
+_ENTRIES_WORTH_A_TASK = 1 << 16
+
+
+def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
+    """Build the tables of all queues in staging: TABLE rows. Raises StoreError, DamageFound."""
+    files = job.staged_runs(linked)
+    runs = job.runs_rows(linked)
+    messages = sum(row["records"] for row in linked.accepted)
+    with job.stages.by_tasks("counted", messages, "messages"):
+        counted = runs.run(CountRuns(files), COUNTED).collect()
+    queues: dict[tuple[Any, ...], Row] = {}
+    for row in counted:
+        key = key_of(QUEUE_KEY)(row)
+        queues[key] = merged(queues[key], row) if key in queues else row
+    for _, row in sorted(queues.items()):
+        if row["batch"]:
+            raise StoreError(
+                f"topic {row['topic']!r}, queue {row['queue_id']}: is a batch queue "
+                "(queue.type=BatchCQ), and RocksDB has no place for these: --queues files"
+            )
+        refuse_first(files, row)
+    total = sum(row["entries"] for row in queues.values())
+    worth = -(-total // _ENTRIES_WORTH_A_TASK)
+    ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
+    whole = files.firsts == SALVAGE
+    cuts = cuts_of(queues.values(), ranges, _ENTRIES_OF_A_TABLE, whole)
+    shared = job.runs_rows(linked).run(ShareRuns(files, cuts), SHARED)
+    parts = min(len(cuts) + 1, 4 * job.cores * _RANGES_A_CORE)
+    tables = shared.by_key(parts, ("range",), LOG_ORDER)
+    rows = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
+    with job.stages.by_tasks("built", messages, "messages"):
+        return rows.collect()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from reput.broker.change.expire import CUT, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
-from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.in_place.recover_report import Recovered
 from reput.jobs.in_place.renewal import Renewal, renewal
 from reput.jobs.judging.verdict import judge

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from reput.jobs.deriving.rocksdb_set import index_runs
 from reput.jobs.judging.differences import Difference
 from reput.jobs.outputs.report import counted
-from reput.jobs.pipeline.index_tables import index_runs
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import has_database, has_rows

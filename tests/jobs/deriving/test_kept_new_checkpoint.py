@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.pipeline.link import Linked
 from tests.damaged import damaged
 from tests.jobs.found import found

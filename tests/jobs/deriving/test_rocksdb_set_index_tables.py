@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.pipeline.index_tables import IndexTables, index_tables
+from reput.jobs.deriving.rocksdb_set import IndexTables, index_tables
 from reput.jobs.pipeline.pipeline import Cut
 from tests.damaged import START, Damaged, damaged
 from tests.jobs.found import STAGING, found, job_of

@@ -1,9 +1,4 @@
-"""Queues of a store whose messages have all expired, so that the log has no record of them.
-
-A broker must know the last position of each, or it would number the next message from 0. `install`
-keeps a store's own queue files. This module finds the last entries for a new RocksDB, and makes
-queue files from the last entries in an old RocksDB.
-"""
+"""What is kept of before: queues that expired, the checkpoint."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -12,13 +7,22 @@ import numpy as np
 
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
+from reput.jobs.pipeline.link import Linked
+from reput.store_format.derived import checkpoint
 from reput.store_format.derived.queue_files import BadQueue, QueueEntry, pre_blank
 from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
-from reput.store_format.names import CONSUME_QUEUE, QueuePath
+from reput.store_format.names import CONSUME_QUEUE, INDEX, QueuePath
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.staging import Staging, queue_file_name
+
+# ---
+# Queues of a store whose messages have all expired, so that the log has no record of them.
+#
+# A broker must know the last position of each, or it would number the next message from 0.
+# `install` keeps a store's own queue files. This module finds the last entries for a new RocksDB,
+# and makes queue files from the last entries in an old RocksDB.
 
 Queue = tuple[str, int]
 
@@ -113,3 +117,22 @@ def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int
             "sha256": written.sha256, "entries": 1, "skipped": 0, "begin": 0, "end": 0,
         })  # fmt: skip
     return built
+
+
+# ---
+# The checkpoint that goes with a set of derived files.
+
+
+def new_checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
+    """The checkpoint file of a store with these derived files."""
+    with_records = [row for row in linked.accepted if row["records"]]
+    dispatched = [row["last_dispatched"] for row in with_records if row["last_dispatched"] >= 0]
+    return checkpoint.encode(
+        checkpoint.after_rebuild(
+            plan.profile,
+            last_timestamp=with_records[-1]["last_timestamp"] if with_records else 0,
+            last_dispatched=dispatched[-1] if dispatched else 0,
+            index_end=max((row["end"] for row in built if row["folder"] == INDEX), default=0),
+            last_record=with_records[-1]["last_record"] if with_records else 0,
+        )
+    )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.deriving.rocksdb_set import queue_tables
 from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.pipeline.queue_tables import queue_tables
 from reput.store_format.faults import DamageFound, StoreError
 from tests.damaged import Damaged, damaged, messages
 from tests.jobs.found import STAGING, found, job_of

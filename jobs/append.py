@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from reput.broker.writer.copies import Copied, CopyChoice, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.console.addresses import host_port
-from reput.jobs.console.full_disk import room_of
+from reput.jobs.console.endings import room_of
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -21,13 +20,13 @@ from reput.jobs.console.options import (
     USAGE,
     WRITES_AS,
     add_broker,
+    host_port,
     milliseconds,
     progress_of,
     setting_layers,
     show,
 )
-from reput.jobs.console.streams import complain
-from reput.jobs.console.voice import add_output, remark
+from reput.jobs.console.voice import add_output, complain, remark
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.exporting.append import (
     FromExport,

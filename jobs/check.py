@@ -4,17 +4,19 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.new_files import add_ranges, new_file, new_ranges
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     USAGE,
     VERSIONS,
     add_assume_names,
+    add_ranges,
     add_staging,
     add_store,
     asks_store,
     engine_for,
+    new_file,
+    new_ranges,
     options_of_job,
     show,
 )

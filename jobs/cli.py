@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from reput import __version__
 from reput.jobs.console import voice
-from reput.jobs.console.streams import flush, open_streams
+from reput.jobs.console.voice import flush, open_streams
 from reput.jobs.engines.signals import ending_by_signals
 
 # Each is a module `reput.jobs.<name>` with `add_arguments(parser)` and `run(arguments)`.
@@ -131,7 +131,7 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
         flush(0)
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
-        from reput.jobs.console.exit_lines import ending  # knows all that can fail
+        from reput.jobs.console.endings import ending  # knows all that can fail
 
         code = ending(error, _in_json(words))
     finally:
@@ -172,7 +172,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     if not words or words[0] == "help":
         words = [*words[1:2], "--help"]
     if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
-        from reput.jobs.console.wrong_words import no_such_command
+        from reput.jobs.console.endings import no_such_command
 
         raise no_such_command(words[0], _COMMANDS)
     parser = _parser(_in_json(words))
@@ -204,7 +204,7 @@ def _start_workers(words: Sequence[str]) -> None:
 
 
 def _tell_of_no_cache() -> None:
-    from reput.jobs.console.kernel_cache import tell_of_no_cache
+    from reput.jobs.console.options import tell_of_no_cache
 
     tell_of_no_cache()
 
@@ -241,7 +241,7 @@ class _Words(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         if self.in_json:
-            from reput.jobs.console.wrong_words import WrongWords
+            from reput.jobs.console.endings import WrongWords
 
             raise WrongWords(f"{self.prog}: {message}")
         command = self.prog.partition(" ")[2]

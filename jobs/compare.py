@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -14,6 +13,7 @@ from reput.jobs.console.options import (
     add_engine,
     add_staging,
     engine_for,
+    new_file,
     options_of_job,
     show,
 )

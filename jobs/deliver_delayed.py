@@ -6,8 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.options import DAMAGE, DONE, TIME_FORMS, milliseconds, show
-from reput.jobs.console.service_options import add_service, options_of_service
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    TIME_FORMS,
+    add_service,
+    milliseconds,
+    options_of_service,
+    show,
+)
 from reput.jobs.outputs.report import counted, time_text
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress

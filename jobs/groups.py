@@ -10,8 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.row_output import OutputColumn, at, run_listing
-from reput.jobs.console.store_questions import add_asked_store
+from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow

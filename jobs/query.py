@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.body_text import body_of, inner_of, inner_row
-from reput.jobs.console.keys_file import read_keys
-from reput.jobs.console.new_files import new_file
-from reput.jobs.console.options import DONE, before, milliseconds, number
+from reput.jobs.console.options import DONE, before, milliseconds, new_file, number
 from reput.jobs.console.query_words import refuse_words
-from reput.jobs.console.store_questions import RowWriter, add_asked_store, asked_store, for_programs
-from reput.jobs.console.texts import safe
-from reput.jobs.console.voice import remark
+from reput.jobs.console.rows import (
+    RowWriter,
+    add_asked_store,
+    asked_store,
+    body_of,
+    for_programs,
+    inner_of,
+    inner_row,
+    read_keys,
+)
+from reput.jobs.console.voice import remark, safe
 from reput.jobs.opening.questions import Store
 from reput.jobs.outputs.report import time_text
 from reput.store_format.faults import StoreError, WrongFilter

@@ -4,15 +4,16 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.new_files import add_ranges, new_ranges
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
     add_assume_names,
+    add_ranges,
     add_store,
     asks_store,
     engine_for,
+    new_ranges,
     options_of_job,
     show,
 )

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.addresses import host_port
 from reput.jobs.console.options import (
     DONE,
     TIME_FORMS,
@@ -13,6 +12,7 @@ from reput.jobs.console.options import (
     add_consent,
     before,
     consent,
+    host_port,
     options_of_job,
     progress_of,
     setting_layers,

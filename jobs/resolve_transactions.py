@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.options import DAMAGE, DONE, show
-from reput.jobs.console.service_options import add_service, options_of_service
+from reput.jobs.console.options import DAMAGE, DONE, add_service, options_of_service, show
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 

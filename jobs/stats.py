@@ -5,18 +5,16 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from reput.jobs.console.new_files import new_file
-from reput.jobs.console.options import DAMAGE, DONE
-from reput.jobs.console.row_output import at
-from reput.jobs.console.store_questions import (
+from reput.jobs.console.options import DAMAGE, DONE, new_file
+from reput.jobs.console.rows import (
     RowWriter,
     add_asked_store,
     asked_store,
+    at,
     for_programs,
     write_table,
 )
-from reput.jobs.console.texts import camel_case
-from reput.jobs.console.voice import remark
+from reput.jobs.console.voice import camel_case, remark
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
 

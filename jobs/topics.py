@@ -3,8 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.row_output import OutputColumn, at, run_listing
-from reput.jobs.console.store_questions import add_asked_store
+from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in

@@ -2,9 +2,8 @@
 
 import argparse
 
-from reput.jobs.console.row_output import OutputColumn, at, run_listing
-from reput.jobs.console.store_questions import add_asked_store
-from reput.jobs.console.texts import duration
+from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
+from reput.jobs.console.voice import duration
 
 _EPILOG = """\
 state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the

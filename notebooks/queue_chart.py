@@ -2,7 +2,7 @@
 
 from html import escape
 
-from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import safe
 from reput.jobs.outputs.report import Summary
 from reput.store_format.names import INDEX
 

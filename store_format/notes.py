@@ -51,7 +51,7 @@ class Notes:
 
 
 # ---
-# The progress of long work; jobs/console/progress_lines.py shows it.
+# The progress of long work; jobs/console/options.py shows it.
 
 
 class Done(NamedTuple):

@@ -16,7 +16,7 @@ from reput.jobs.comparing.configs import ConfigsDiffer, Named, OffsetDiffers
 from reput.jobs.comparing.messages import Found
 from reput.jobs.comparing.place import There
 from reput.jobs.comparing.side import Side
-from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import safe
 from reput.jobs.outputs.report import counted, plural, time_text
 
 _SHOWN, _MOST = 3, 20  # lines of a kind, without -v and with it

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import safe
 from reput.jobs.outputs.report import time_text
 
 Item = dict[str, Any]

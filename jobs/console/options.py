@@ -6,14 +6,14 @@ import os
 import re
 import stat
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from reput.jobs.console.kernel_cache import tell_of_first_run
-from reput.jobs.console.progress_lines import ShownProgress
 from reput.jobs.console.store_there import check_discovery, check_store
 from reput.jobs.console.voice import (
     CSV,
@@ -24,18 +24,161 @@ from reput.jobs.console.voice import (
     is_quiet,
     is_verbose,
     painted,
+    remark,
 )
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
-from reput.store_format.notes import Progress
-from reput.store_format.release.profiles import RELEASES, release_named
+from reput.store_format.files.private import cache_folder, has_kernels
+from reput.store_format.notes import Done, Progress
+from reput.store_format.release.profiles import RELEASES, profile, release_named
 from reput.store_format.release.settings import (
     SettingError,
     merge_layers,
     parse_assignments,
     parse_properties,
 )
+
+if TYPE_CHECKING:
+    from reput.jobs.outputs.output import NewFile
+
+# ---
+# Single files that options name: a picture, all ranges, a body.
+
+
+def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
+    """Add --ranges, a file of all damaged ranges. when: help text on the option it needs."""
+    parser.add_argument(
+        "--ranges",
+        metavar="FILE",
+        help=f"write all damaged ranges and missing positions as JSON lines{when}; "
+        "reports list the first 1,000 and sum up all by cause",
+    )
+
+
+@contextmanager
+def new_ranges(
+    arguments: argparse.Namespace, settings: dict[str, str]
+) -> Iterator[BinaryIO | None]:
+    """The new file of --ranges, if given; it is removed if the job fails. Raises StoreError."""
+    ranges = new_file(arguments, "ranges", settings)
+    if ranges is None:
+        yield None
+        return
+    with ranges.writing() as output:
+        yield output
+
+
+def new_file(
+    arguments: argparse.Namespace, option: str, settings: dict[str, str]
+) -> "NewFile | None":
+    """The file that an option names, or None. Raises StoreError if it may not be written."""
+    path = getattr(arguments, option)
+    if not path:
+        return None
+    from reput.jobs.outputs.output import NewFile, inputs_of
+    from reput.store_format.files.by_url import storage_for
+
+    storage = storage_for(arguments.store)
+    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
+    file = NewFile(path, tuple(inputs))
+    try:
+        file.check()
+    except StoreError as error:
+        raise StoreError(f"--{option} {error}") from None
+    return file
+
+
+# ---
+# Tells why a start takes longer: kernels must be compiled first, or cannot be kept.
+
+
+@cache
+def tell_of_no_cache() -> None:
+    """Warn on standard error, once in a process, if the first place for kernels was refused."""
+    found = cache_folder()
+    if not found.refused:
+        return
+    why = "; ".join(found.refused)
+    if found.path is None:
+        text = f"kernels are compiled anew at each start: no folder to keep them in: {why}"
+    else:
+        kept = os.path.dirname(found.path)
+        text = f"compiled kernels are kept in {kept}, for {why}"
+    sys.stderr.write(f"reput: warning: {text}\n")
+
+
+def tell_of_first_run() -> None:
+    """Write a line to standard error if this version's kernels must be compiled first."""
+    kept = cache_folder().path
+    if kept is not None and not has_kernels(kept):
+        sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")
+
+
+# ---
+# Progress of long work for a person: bars on a terminal, else an occasional line.
+
+_TERMINAL_SECONDS = 0.2
+_LINE_SECONDS = 10.0
+_BAR_WIDTH = 28
+_KNOWS = 0.02  # from this share on the time left is estimated
+_SHORT = 1.0  # seconds; the bar of a shorter stage is removed again
+
+
+class ShownProgress(Progress):
+    """Shows stages on a stream: as bars on a terminal, else by a line every ten seconds."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._every = _TERMINAL_SECONDS if self._terminal else _LINE_SECONDS
+
+    @contextmanager
+    def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+        """Show a stage while the block runs. Without a terminal a short stage shows nothing."""
+        started = time.monotonic()
+        finished = threading.Event()
+        shown = self._terminal
+
+        def watch() -> None:
+            nonlocal shown
+            while not finished.wait(self._every):
+                shown = True
+                self._show(name, done(), time.monotonic() - started)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            watcher.join()
+        if self._terminal and time.monotonic() - started < _SHORT:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+        elif shown:
+            self._show(name, done()._replace(share=1.0), time.monotonic() - started)
+            self._stream.write("\n" if self._terminal else "")
+
+    def _show(self, name: str, done: Done, seconds: float) -> None:
+        share = done.share
+        text = f"{name:<8} {done.text}, {seconds:.0f} s{_end(share, seconds)}"
+        if self._terminal:
+            bar = "#" * round((share or 0.0) * _BAR_WIDTH)
+            self._stream.write(f"\r\x1b[K[{bar:<{_BAR_WIDTH}}] {text}")
+        else:
+            self._stream.write(f"reput: {text}\n")
+        self._stream.flush()
+
+
+def _end(share: float | None, seconds: float) -> str:
+    """Text on the end of a stage, if its speed stays the same; empty if unknown."""
+    if not share or not _KNOWS <= share < 1:
+        return ""
+    left = seconds / share - seconds
+    at = (datetime.now() + timedelta(seconds=left)).strftime("%H:%M:%S")
+    return f", {left:.0f} s left (until {at})"
+
 
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
@@ -303,3 +446,42 @@ def _unsaid(line: str) -> bool:
     """False for a warning that standard error has already."""
     label, _, text = line.strip().partition(" ")
     return label != "warning" or first_time(text.strip())
+
+
+# ---
+# Shared by commands that run a service of the broker once: deliveries, transactions.
+
+
+def add_service(parser: argparse.ArgumentParser) -> None:
+    """Add the options on the broker, consent and output."""
+    add_broker(parser, WRITES_AS)
+    add_consent(parser)
+    add_output(parser)
+
+
+def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Arguments for a service's function, by `add_service`. Raises SettingError, UnknownRelease."""
+    if arguments.rocketmq:
+        profile(release_named(arguments.rocketmq))
+    return {
+        "rocketmq": arguments.rocketmq,
+        "settings": merge_layers(*setting_layers(arguments)),
+        "dry_run": arguments.dry_run,
+        "confirm": consent(arguments.yes),
+        "progress": progress_of(arguments),
+        "tell": remark,
+    }
+
+
+# ---
+# Addresses in the values of options.
+
+_PORT_MOST = (1 << 16) - 1
+
+
+def host_port(option: str, text: str, least: int = 0) -> tuple[str, int]:
+    """Host (IPv6 without brackets) and port. Raises SettingError, also for a port below `least`."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not least <= int(port) <= _PORT_MOST:
+        raise SettingError(f"{option} {text!r} is no address: HOST:PORT")
+    return host.strip("[]"), int(port)

@@ -8,11 +8,40 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, TextIO
 
-from reput.jobs.console.texts import safe
+# ---
+# Texts and times as a terminal may show them.
+
+_HUMP = re.compile("_([a-z])")
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+
+
+def safe(text: str) -> str:
+    """Text that a terminal can take: what is not printable is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def duration(milliseconds: int) -> str:
+    """A time span by its two largest units, as `3 d 4 h`."""
+    sign, rest = ("-" if milliseconds < 0 else ""), abs(milliseconds)
+    for (name, size), (smaller, less) in pairwise(_UNITS):
+        if rest >= size:
+            more = rest % size // less
+            fine = f" {more} {smaller}" if more and smaller != "ms" else ""
+            return f"{sign}{rest // size} {name}{fine}"
+    return f"{sign}{rest} ms"
+
+
+def camel_case(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's fields by the names that they have in JSON: `queue_id` as `queueId`."""
+    return {_HUMP.sub(lambda found: found[1].upper(), name): fields[name] for name in fields}
+
 
 TABLE, JSON, CSV = "table", "json", "csv"
 FORMS = (TABLE, JSON, CSV)
@@ -161,3 +190,76 @@ def paint(text: str, colour: str) -> str:
 def label_of_error(stream: TextIO) -> str:
     """What an error's line begins with."""
     return paint("reput: error:", f"{_BOLD};{_RED}") if has_colour(stream) else "reput: error:"
+
+
+# ---
+# The three standard streams: open, able to show any text, and flushed at the end.
+#
+# Imports little, to keep `reput --help` fast.
+
+_FAILED = 3
+_BREAK = "\n  "
+
+
+def open_streams() -> None:
+    """Have the three standard streams open, and able to show any text.
+
+    A closed stream (`reput ... >&-`) becomes /dev/null; else the first file opened would take its
+    number, and get what is printed. Characters that the encoding lacks are escaped.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # a test's own stream has none
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def flush(code: int) -> int:
+    """Flush; returns the exit code: 3 in place of 0 if that fails, as on a full disk.
+
+    A reader that has seen enough (`| head -1`) is no failure.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except OSError as error:
+        discard(sys.stdout)
+        complain(f"standard output: {error.strerror}")
+        code = code or _FAILED
+    with suppress(OSError):
+        sys.stderr.flush()
+    return code
+
+
+def discard(stream: TextIO) -> None:
+    """Point a stream that nobody reads to /dev/null, so that the interpreter ends silently."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def complain(text: str) -> None:
+    """Write an error to standard error, escaped; nothing is raised if nobody reads it.
+
+    Semicolons separate what is wrong, where, and what to do: each gets its line on a terminal;
+    elsewhere all are one line, for grep.
+    """
+    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    with suppress(OSError):
+        line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
+            line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
+        )  # fmt: skip
+        sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
+        sys.stderr.flush()

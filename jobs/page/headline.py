@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import duration
+from reput.jobs.console.voice import duration
 from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.page.log_sections import drawn_spans

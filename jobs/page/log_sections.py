@@ -5,7 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from reput.jobs.console.check_text import rows as segment_rows
-from reput.jobs.console.texts import duration
+from reput.jobs.console.voice import duration
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.differences import compared_text
 from reput.jobs.outputs.report import counted, range_text

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import safe
 from reput.jobs.outputs.report import time_text
 
 ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time

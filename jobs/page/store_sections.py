@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reput.jobs.console.texts import duration
+from reput.jobs.console.voice import duration
 from reput.jobs.outputs.report import counted
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import BARS_MOST, Bar, bars, drawable, lanes

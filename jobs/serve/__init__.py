@@ -9,11 +9,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.addresses import host_port
 from reput.jobs.console.options import (
     DONE,
     add_broker,
     add_store_path,
+    host_port,
     milliseconds,
     setting_layers,
     show,

@@ -13,7 +13,7 @@ import pytest
 
 from reput.jobs import cli, dump
 from reput.jobs.console.dump_text import safe
-from reput.jobs.console.exit_lines import ending
+from reput.jobs.console.endings import ending
 from reput.jobs.console.options import USAGE
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.exit_lines import cause, meaning
+from reput.jobs.console.endings import cause, meaning
 from reput.jobs.console.options import broker_conf
 from reput.jobs.engines.engine import SparkFailed
 from reput.jobs.engines.java import NoJavaError, check_reachable, hosts

@@ -161,7 +161,7 @@ def loaded(*words: str, without: str = "-s") -> Loaded:
 def test_help_imports_nothing_that_it_does_not_show(word: str) -> None:
     heavy = {"numpy", "numba", "pyspark", "subprocess", "secrets", "dataclasses", "logging",
              "reput.store_format.release.settings", "reput.store_format.release.profiles",
-             "reput.jobs.console.exit_lines", "reput.jobs.console.options"}  # fmt: skip
+             "reput.jobs.console.endings", "reput.jobs.console.options"}  # fmt: skip
     assert loaded(word, without="-S").modules & heavy == set()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.console.texts import camel_case, duration, safe
+from reput.jobs.console.voice import camel_case, duration, safe
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from reput.jobs.console import progress_lines as progress
-from reput.jobs.console.progress_lines import ShownProgress
+from reput.jobs.console import options as progress
+from reput.jobs.console.options import ShownProgress
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Stages
 from reput.store_format.files.protocol import FileState, Listed

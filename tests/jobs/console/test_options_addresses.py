@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.console.addresses import host_port
+from reput.jobs.console.options import host_port
 from reput.store_format.release.setting_table import SettingError
 
 

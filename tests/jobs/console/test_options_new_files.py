@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import pytest
 
-from reput.jobs.console.new_files import add_ranges, new_file, new_ranges
+from reput.jobs.console.options import add_ranges, new_file, new_ranges
 from reput.store_format.faults import StoreError
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from reput.jobs.console import voice
-from reput.jobs.console.row_output import OutputColumn, at, run_listing
-from reput.jobs.console.store_questions import add_asked_store
+from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 from reput.store_format.faults import StoreError
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import write

@@ -8,7 +8,7 @@ import pytest
 
 from reput.jobs.console import voice
 from reput.jobs.console.options import before, milliseconds, number
-from reput.jobs.console.store_questions import RowWriter, write_table
+from reput.jobs.console.rows import RowWriter, write_table
 from reput.jobs.console.voice import remark
 
 NOON = 1_769_860_800_000  # 20,484 days after 1970-01-01, and half a day

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reput.jobs.console.keys_file import read_keys
+from reput.jobs.console.rows import read_keys
 from reput.store_format.faults import StoreError
 
 

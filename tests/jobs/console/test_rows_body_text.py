@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from reput.jobs.console import voice
-from reput.jobs.console.body_text import body_of, inner_of, inner_row
+from reput.jobs.console.rows import body_of, inner_of, inner_row
 from reput.store_format.log.record import Record
 from reput.store_format.query.reader import StoredMessage
 

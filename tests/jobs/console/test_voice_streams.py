@@ -8,7 +8,7 @@ from typing import TextIO
 
 import pytest
 
-from reput.jobs.console.streams import complain, discard, flush
+from reput.jobs.console.voice import complain, discard, flush
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.console.wrong_words import WrongWords, no_such_command
+from reput.jobs.console.endings import WrongWords, no_such_command
 from reput.store_format.faults import StoreError
 
 COMMANDS = ("rebuild", "check", "queues", "query")

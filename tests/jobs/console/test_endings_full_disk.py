@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.console.full_disk import full_disk
+from reput.jobs.console.endings import full_disk
 
 
 @pytest.mark.parametrize("text", ["", "[Errno 13] Permission denied: '/a'", "no space left"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.console.service_options import add_service, options_of_service
+from reput.jobs.console.options import add_service, options_of_service
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError

@@ -1,7 +1,4 @@
-"""The end of a command that failed: one line on the error, and the exit code.
-
--v or REPUT_TRACEBACK=1 shows Python's traceback as well.
-"""
+"""How a command ends: one line, exit code, full disk."""
 
 import json
 import os
@@ -9,14 +6,36 @@ import re
 import signal
 import sys
 import traceback
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
-from reput.jobs.console.streams import complain, discard
-from reput.jobs.console.voice import is_verbose
+from reput.jobs.console.voice import complain, discard, is_verbose
 from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError, WrongFilter
 from reput.store_format.message.refusals import Unavailable, WriterFailed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
+
+# ---
+# Words that are no command or option of reput's.
+
+
+class WrongWords(StoreError):
+    """The command line cannot be understood; the message says why."""
+
+
+def no_such_command(word: str, commands: Iterable[str]) -> WrongWords:
+    """The error for a first word that is no command, with the nearest one."""
+    known = list(commands)
+    near = get_close_matches(word, known, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else "reput --help lists them"
+    return WrongWords(f"{word!r} is no command of reput; {hint}")
+
+
+# ---
+# The end of a command that failed: one line on the error, and the exit code.
+#
+# -v or REPUT_TRACEBACK=1 shows Python's traceback as well.
 
 _INSTALLED = "pip install 'reput[spark]'"
 _TEXT_MOST = 200  # characters of an unforeseen error's text
@@ -54,8 +73,6 @@ def meaning(error: BaseException) -> tuple[int, str]:
     """(exit code, text) for an error."""
     code, text = _meaning(error)
     if code == FAILED:
-        from reput.jobs.console.full_disk import full_disk
-
         text = full_disk(text) or text
     return code, text
 
@@ -100,3 +117,43 @@ def cause(trace: str) -> str:
 def _place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+
+
+# ---
+# The message on a full disk: which disk, how much room it has left, and what to do.
+
+_FULL = re.compile("No space left on device|Disk quota exceeded")
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_PATH = re.compile(r"(?:No space left on device|Disk quota exceeded): '(.+?)'")
+
+
+def full_disk(text: str) -> str | None:
+    """The message for an error whose text tells of a full disk; None for another error."""
+    full, path = _FULL.search(text), _PATH.search(text)
+    if full is None:
+        return None
+    if path is None or not os.path.isabs(path[1]):
+        return (
+            f"{full[0]}: make room where the output goes, and for temporary files (TMPDIR names "
+            "another folder for them)"
+        )
+    return f"{path[1]}: {full[0]}: {room_of(path[1])}; make room, or give another folder"
+
+
+def room_of(path: str) -> str:
+    """How much room the disk of an absolute path has."""
+    at = path
+    while not os.path.exists(at):
+        at = os.path.dirname(at)
+    room = os.statvfs(at)
+    while not os.path.ismount(at):
+        at = os.path.dirname(at)
+    left, size = (_size(blocks * room.f_frsize) for blocks in (room.f_bavail, room.f_blocks))
+    return f"the disk at {at} has {left} of {size} left"
+
+
+def _size(size: float) -> str:
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:,.1f} {_UNITS[unit]}" if unit else f"{size} bytes"

@@ -1,0 +1,219 @@
+"""Questions to a store: options in, rows out."""
+
+import argparse
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reput.jobs.console.options import (
+    DONE,
+    ShownProgress,
+    add_broker,
+    add_store_path,
+    setting_layers,
+)
+from reput.jobs.console.store_there import check_store
+from reput.jobs.console.voice import CSV, add_output, camel_case, csv_text, is_quiet, remark, safe
+from reput.jobs.opening.questions import BODY_MOST, Store, open_store
+from reput.jobs.outputs.report import time_text
+from reput.store_format.faults import StoreError
+from reput.store_format.message.bodies import (
+    BodyError,
+    InnerMessage,
+    decompressed,
+    inner_messages,
+    is_batch,
+)
+from reput.store_format.message.message import parse_properties
+from reput.store_format.notes import Progress
+from reput.store_format.query.reader import StoredMessage
+from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.settings import merge_layers
+
+# ---
+# Shared by commands that answer questions about a store: options and rows.
+
+
+def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
+    """Add STORE and options of a command that only reads it. scan: whether to add --scan."""
+    add_store_path(parser)
+    add_broker(
+        parser,
+        f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
+        "properties are malformed, and with --as-rocketmq",
+        "one setting by RocketMQ's name; the files show sizes",
+    )
+    if scan:
+        parser.add_argument(
+            "--scan", action="store_true", help="read the log itself, not queues and index"
+        )
+    add_output(parser, rows=True)
+
+
+def asked_store(arguments: argparse.Namespace) -> Store:
+    """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
+    settings = merge_layers(*setting_layers(arguments))
+    try:
+        return open_store(
+            arguments.store,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            progress=_progress(),
+            tell=remark,
+        )
+    except StoreError:
+        check_store(arguments.store, settings)  # its error may name the store that was meant
+        raise
+
+
+def _progress() -> Progress:
+    """Progress on standard error; none if standard output is the same stream."""
+    return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
+
+
+class RowWriter:
+    """Writes rows for programs: JSON lines, or CSV with a heading."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._csv = arguments.format == CSV
+        self._columns: list[str] = []
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write a row. CSV has only the columns of the first row."""
+        if not self._csv:
+            sys.stdout.write(json.dumps(row) + "\n")
+            return
+        if not self._columns:
+            self._columns = list(row)
+            sys.stdout.write(csv_text([self._columns]))
+        sys.stdout.write(csv_text([[row.get(name) for name in self._columns]]))
+
+
+def for_programs(arguments: argparse.Namespace) -> bool:
+    """Whether rows are wanted as JSON or CSV."""
+    return bool(arguments.json or arguments.format == CSV)
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:
+    """Write a table with a heading. left: the columns of text, which are aligned left."""
+    texts = [["-" if cell is None else safe(str(cell)) for cell in row] for row in rows]
+    widths = [
+        max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)
+    ]  # fmt: skip
+    for row in [list(columns), *texts]:
+        cells = [
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+# ---
+# Shared by commands that list rows of a store, as a table, JSON lines or CSV.
+
+
+class OutputColumn(NamedTuple):
+    """A column of a table. value: row -> cell; text: whether cells are text, aligned left."""
+
+    name: str
+    value: Callable[[Any], Any]
+    text: bool = False
+
+
+def at(milliseconds: int) -> str | None:
+    """A time for a table; None if negative."""
+    return None if milliseconds < 0 else time_text(milliseconds)
+
+
+def run_listing(
+    arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
+    columns: Sequence[OutputColumn],
+) -> int:  # fmt: skip
+    """Show NamedTuples as rows; the exit code. Raises StoreError, SettingError, OSError."""
+    with asked_store(arguments) as store:
+        rows = rows_of(store)
+        if for_programs(arguments):
+            writer = RowWriter(arguments)
+            for row in rows:
+                writer.write(camel_case(row._asdict()))
+        elif rows:
+            write_table(
+                [column.name for column in columns],
+                [[column.value(row) for column in columns] for row in rows],
+                {column.name for column in columns if column.text},
+            )
+        if not rows:
+            remark("none found")
+    return DONE
+
+
+# ---
+# Reads the file of --keys-file: one key a line.
+
+
+def read_keys(path: str) -> list[str]:
+    """The lines of a file that are not empty; path `-` is standard input.
+
+    Raises StoreError if the file cannot be read, or a line is no UTF-8.
+    """
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(f"--keys-file {path}: {error.strerror}") from None
+    keys = []
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        try:
+            key = line.removesuffix(b"\r").decode()
+        except UnicodeDecodeError:
+            raise StoreError(f"--keys-file {path}: line {number} is no UTF-8") from None
+        if key:
+            keys.append(key)
+    return keys
+
+
+# ---
+# Decompresses bodies for output, and takes inner batches apart.
+
+
+def body_of(message: StoredMessage, decompress: bool) -> bytes:
+    """The body, decompressed if `decompress`, or as stored if it cannot be decompressed.
+    A line on standard error tells the reason, or that the body's CRC is wrong.
+    """
+    body, record = message.body(), message.record
+    if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
+        remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
+    if not decompress:
+        return body
+    try:
+        return decompressed(body, message.record.sys_flag, BODY_MOST)
+    except BodyError as error:
+        remark(f"physical offset {message.physical_offset}: {error}; it is shown as it stands")
+        return body
+
+
+def inner_of(message: StoredMessage, body: bytes) -> list[InnerMessage]:
+    """The messages in an inner batch's decompressed body; empty if the message is no batch.
+    Of a damaged body the messages before the damage, with a line on standard error.
+    """
+    found: list[InnerMessage] = []
+    if is_batch(message.record.sys_flag):
+        try:
+            found.extend(inner_messages(body))
+        except BodyError as error:
+            remark(f"physical offset {message.physical_offset}: {error}")
+    return found
+
+
+def inner_row(message: StoredMessage, number: int, inner: InnerMessage) -> dict[str, Any]:
+    """The fields of an inner message except its body. number: its place in the batch, from 0.
+    Its other fields are those of the record (MessageDecoder.decodeMessage).
+    """
+    return {
+        "queueOffset": message.queue_offset + number,
+        "flag": inner.flag,
+        "properties": parse_properties(inner.properties),  # batches came after the old split
+    }

@@ -25,7 +25,7 @@ from reput.jobs.engines.engine import Engine
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.judging.check_report import CheckReport
+    from reput.jobs.judging.report import CheckReport
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
@@ -63,7 +63,7 @@ def check(  # noqa: PLR0913 (a user's options)
     assume_names: segments have the names that their records show.
     Raises StoreError if there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
-    from reput.jobs.judging.check_store import check_store_of
+    from reput.jobs.judging.check import check_store_of
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store import store_at
 
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             assume_names=arguments.assume_names,
             **options,
         )
-    from reput.jobs.console.check_text import details, svg, text
+    from reput.jobs.judging.report import details, svg, text
 
     if picture:
         picture.write(svg(report).encode())

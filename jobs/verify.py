@@ -22,7 +22,7 @@ from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.judging.verify_report import Report
+    from reput.jobs.judging.report import Report
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
@@ -62,8 +62,8 @@ def verify(  # noqa: PLR0913 (a user's options)
     order of their names. A queue's own log (compacted:, tiered:) is compared with its queue file.
     """
     from reput.jobs.comparing.queue_logs import verify_queue_log
+    from reput.jobs.judging.report import Report, manifest_differences
     from reput.jobs.judging.verdict import judge
-    from reput.jobs.judging.verify_report import Report, manifest_differences
     from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary

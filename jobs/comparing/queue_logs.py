@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from reput.jobs.judging.differences import MISSING, MISSING_AT_END, ONE_TOO_MANY, Difference
-from reput.jobs.judging.verify_report import Report
+from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY, Difference, Report
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.opened_log import discover_for_reading
 from reput.store_format.derived.queue_files import decode_entries

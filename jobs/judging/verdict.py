@@ -10,16 +10,16 @@ All commands that judge a store use this module, so that their verdicts agree. N
 - missing files of a topic that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Row, TaskRows
-from reput.jobs.judging.batch_queues import batch_entries, first_difference
-from reput.jobs.judging.differences import (
+from reput.jobs.judging.report import (
     FILE_LENGTH,
     MISSING,
     MISSING_AT_END,
@@ -27,8 +27,7 @@ from reput.jobs.judging.differences import (
     ONE_TOO_MANY,
     Difference,
 )
-from reput.jobs.judging.rocksdb_index import compare_index
-from reput.jobs.judging.rocksdb_queues import compare_rocksdb
+from reput.jobs.judging.rocksdb import compare_index, compare_rocksdb
 from reput.jobs.opening.open_writer import dispatched_again_from
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.outputs.report import counted
@@ -36,7 +35,7 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_reader import IndexHeader, read_header
-from reput.store_format.derived.queue_files import decode_entries, is_batch, layout_of
+from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, read_part
 from reput.store_format.names import (
@@ -61,6 +60,52 @@ from reput.udfs.compare.files import (
     has_mark_only,
 )
 from reput.udfs.staging import HASHES, MESSAGES, attempt_name
+
+# ---
+# Compares the entries of a batch queue one by one, wherever they stand in its files.
+#
+# A batch entry has its own queueOffset, and a rebuilt queue begins in file 0. If a queue's first
+# messages have expired, the same entries stand at other places in RocketMQ's files.
+
+BatchEntryAt = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)
+
+
+def batch_entries(
+    storage: InputStorage, files: Iterable[tuple[str, int]]
+) -> Iterator[BatchEntryAt]:
+    """The entries of batch queue files. files: (path, number of used bytes from its start)."""
+    for path, used in files:
+        entries = decode_entries(read_part(storage, path, 0, used), True)
+        for number, entry in enumerate(entries):
+            yield path, number * entries.itemsize, entry
+
+
+def first_difference(
+    wanted: Iterable[BatchEntryAt], there: Iterable[BatchEntryAt], last: str, log_start: int
+) -> tuple[Difference, int] | None:
+    """(the first difference, physicalOffset of its entry); None if there is no difference.
+
+    Only entries of live messages count: physicalOffset >= log_start.
+    last: path of the last file, to name in the difference if entries are missing at the end.
+    """
+    live = (each for each in there
+            if is_message(each[2]) and each[2]["physicalOffset"] >= log_start)  # fmt: skip
+    for _, _, entry in wanted:
+        place = int(entry["physicalOffset"])
+        found = next(live, None)
+        if found is None:
+            return Difference(last, 0, MISSING_AT_END, None, None), place
+        path, at, other = found
+        if other.tobytes() != entry.tobytes():
+            name = next(n for n in entry.dtype.names if other[n] != entry[n])
+            return Difference(path, at, name, int(other[name]), int(entry[name])), place
+    more = next(live, None)
+    if more is None:
+        return None
+    path, at, entry = more
+    place = int(entry["physicalOffset"])
+    return Difference(path, at, ONE_TOO_MANY, place, 0), place
+
 
 _FILE_QUEUES = (f"{CONSUME_QUEUE}/", f"{BATCH_CONSUME_QUEUE}/")
 
@@ -291,7 +336,7 @@ class _Judging:
     def _streams(self, named: Iterable[Built], there: set[str]) -> set[str]:
         """Folders of the batch queues that are compared entry by entry, not place by place.
 
-        The reason is in batch_queues.py: after an expiry the same entries stand at other places.
+        The reason is in verdict.py: after an expiry the same entries stand at other places.
         """
         if not self.log_start:
             return set()

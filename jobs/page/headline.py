@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.voice import duration
-from reput.jobs.judging.differences import compared_text
+from reput.jobs.judging.report import compared_text
 from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text

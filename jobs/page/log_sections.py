@@ -4,10 +4,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from typing import Any
 
-from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.voice import duration
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.differences import compared_text
+from reput.jobs.judging.report import CheckReport, compared_text
+from reput.jobs.judging.report import rows as segment_rows
 from reput.jobs.outputs.report import counted, range_text
 from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
 from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time

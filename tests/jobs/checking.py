@@ -3,7 +3,7 @@
 from typing import Any
 
 from reput.jobs.check import check
-from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from tests.damaged import Damaged
 from tests.in_process import STORE, Session, as_text, storage_of

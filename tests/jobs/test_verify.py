@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reput.jobs.judging.verify_report import Report
+from reput.jobs.judging.report import Report
 from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.report import CheckReport
 from reput.jobs.repair import repair
 from tests.damaged import START, Damaged, damaged, messages, salvage
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from reput.jobs.judging.verify_report import Report
+from reput.jobs.judging.report import Report
 from reput.jobs.verify import verify
 from reput.store_format.layouts import CHECKPOINT, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from tests.in_process import STORE, Session, as_text, storage_of

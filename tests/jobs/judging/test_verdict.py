@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from reput.jobs.judging.report import Report
 from reput.jobs.judging.verdict import Verdict, files_there
-from reput.jobs.judging.verify_report import Report
 from reput.jobs.verify import verify
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of

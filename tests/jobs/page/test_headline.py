@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.differences import Difference
+from reput.jobs.judging.report import CheckReport, Difference
 from reput.jobs.page.headline import bytes_text, figures, headline, verdict
 from reput.jobs.page.store_facts import DiskPart, Facts
 from reput.store_format.fate.rows import FateSums

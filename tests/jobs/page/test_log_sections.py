@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.report import CheckReport
 from reput.jobs.page.log_sections import damage_section
 from reput.jobs.page.store_facts import Facts
 

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from reput.jobs.judging.verify_report import Report
+from reput.jobs.judging.report import Report
 from reput.jobs.pipeline import job
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify

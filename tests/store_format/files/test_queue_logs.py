@@ -8,7 +8,7 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.comparing.queue_logs import verify_queue_log
-from reput.jobs.judging.verify_report import Report
+from reput.jobs.judging.report import Report
 from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from reput.jobs.judging.batch_queues import BatchEntryAt, batch_entries, first_difference
-from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
+from reput.jobs.judging.report import MISSING_AT_END, ONE_TOO_MANY, Difference
+from reput.jobs.judging.verdict import BatchEntryAt, batch_entries, first_difference
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
 

@@ -1,11 +1,11 @@
-"""The report of a check for people: text with a picture of the log, and that picture as SVG."""
+"""Reports of check and verify, as text and picture."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.differences import compared_text
+from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.report import (
     cause_line,
     counted,
@@ -15,7 +15,205 @@ from reput.jobs.outputs.report import (
     range_text,
     short_range,
 )
-from reput.store_format.names import segment_name
+from reput.jobs.salvaging.damage_map import DamageMap
+from reput.store_format.log.rules import NO_HEADS
+from reput.store_format.log.segments import Finding
+from reput.store_format.names import MANIFEST, segment_name
+
+# ---
+# How a derived file differs from the file that the log gives.
+
+NO_SUCH_FILE = "the log gives no such file"
+MISSING = "the file is missing"
+FILE_LENGTH = "file length"
+MISSING_AT_END = "entries are missing at its end"
+ONE_TOO_MANY = "one entry too many"
+
+
+@dataclass
+class Difference:
+    """The first difference of one file.
+
+    offset: bytes in the file; there, wanted: the field's value in the file, and by the log.
+    """
+
+    path: str
+    offset: int
+    field: str
+    there: int | None
+    wanted: int | None
+
+    def text(self) -> str:
+        if self.there is None or self.wanted is None:
+            return f"{self.path}: {self.field}"
+        return (
+            f"{self.path}: offset {self.offset}: {self.field}: "
+            f"is {self.there}, should be {self.wanted}"
+        )
+
+
+def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
+    """A text of what was compared. files: number of files; shown: the text for them, left out if
+    only rows of RocksDB were compared; in_rocksdb: a text for each kind of rows.
+    """
+    rows = f"{', '.join(in_rocksdb)} in RocksDB" if in_rocksdb else ""
+    return ", ".join(filter(None, (shown if files or not rows else "", rows)))
+
+
+# ---
+# The report of a check, for the console and --json.
+
+
+@dataclass
+class CheckReport:
+    """The findings of a check. Offsets are physical, sizes in bytes, times in seconds."""
+
+    store: str
+    rocketmq: str
+    log_start: int
+    log_end: int  # end of the last live record
+    segment_bytes: int
+    segments: list[int]  # the physical offset of each segment's start
+    messages: int
+    damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
+    findings: list[Finding] = field(default_factory=list)
+    derived_files: int | None = None  # compared files; None: the store has no derived files at all
+    in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
+    differences: list[Difference] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    looks_like: str = ""  # another release by whose rules the store is sound
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
+    of_group: bool = False  # the log is that of a DLedger group, which no command changes
+    seconds: float = 0.0
+
+    @property
+    def sound(self) -> bool:
+        """Whether there is no damage, no finding, and no difference of a derived file."""
+        return not (self.findings or self.differences or self.damage["range_count"])
+
+    @property
+    def only_derived_differ(self) -> bool:
+        """Whether the log is sound but derived files are not as the release makes them."""
+        return bool(self.differences) and not (self.findings or self.damage["range_count"])
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the release is assumed, as the store's files do not show it."""
+        return self.releases.endswith("assumed")
+
+    def as_json(self) -> dict[str, Any]:
+        whole = {name: value for name, value in vars(self).items() if name != "segments"}
+        whole["findings"] = [each._asdict() for each in self.findings]
+        for name in ("differences", "behind"):
+            whole[name] = [vars(each) for each in whole[name]]
+        return {"sound": self.sound, **whole, "segment_files": len(self.segments)}
+
+
+def report_of(plan: Plan, found: DamageMap) -> CheckReport:
+    """The report of the log alone."""
+    return CheckReport(
+        store=plan.store,
+        rocketmq=plan.profile.release,
+        releases=plan.discovered.releases,
+        log_start=plan.segments[0].start,
+        log_end=found.linked.end,
+        segment_bytes=found.segment_bytes,
+        segments=[segment.start for segment in plan.segments],
+        messages=sum(row["records"] for row in found.linked.accepted),
+        damage=found.as_json(),
+        findings=list(found.findings),
+        warnings=plan.warnings + found.warnings,
+        notes=list(plan.notes),
+        discovered=plan.discovered.as_json(),
+        of_group=plan.heads_from != NO_HEADS,
+    )
+
+
+# ---
+# The report of a verify, for the console and --json.
+
+_SHOWN_DIFFERENCES = 3
+
+
+@dataclass
+class Report:
+    """The result of a verify. log_end: a physical offset; seconds: the time it took."""
+
+    store: str
+    against: str
+    rocketmq: str
+    log_end: int
+    end_reason: str
+    files: int = 0  # number of compared files
+    in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    releases: str = ""  # text that names the releases which write the same
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {"same": self.same, **asdict(self)}
+
+    def text(self) -> str:
+        count = len(self.differences)
+        same = "the same" if self.in_rocksdb else "the same, byte for byte"
+        files = f"{counted(self.files, 'file')} derived"
+        compared = compared_text(self.files, files, self.in_rocksdb)
+        lines = [
+            f"verified {self.against} against the log of {self.store} "
+            f"(RocketMQ {self.releases or self.rocketmq})",
+            *era_lines(self.discovered),
+            f"  {compared}: {same if self.same else f'{count:,} differ'} ({self.seconds:.1f} s)",
+        ]
+        lines += [
+            f"  differs   {difference.text()}"
+            for difference in self.differences[:_SHOWN_DIFFERENCES]
+        ]
+        if count > _SHOWN_DIFFERENCES:
+            lines.append(f"  ... and {count - _SHOWN_DIFFERENCES:,} more (-v and --json have all)")
+        return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
+
+    def details(self) -> list[str]:
+        return [
+            *(
+                f"  differs   {difference.text()}"
+                for difference in self.differences[_SHOWN_DIFFERENCES:]
+            ),
+            *found_lines(self.discovered),
+            *(f"  note      {note}" for note in self.notes),
+        ]
+
+
+def manifest_differences(
+    against: str, manifest: dict[str, Any], damage: DamageMap | None
+) -> list[Difference]:
+    """A difference if a salvaged set's manifest names other lost messages than the log shows.
+
+    The set's queues keep the positions of lost messages, so manifest and log must agree.
+    """
+    known = manifest.get("damage")
+    if not known or damage is None:
+        return []
+    missing = [vars(gap) for gap in damage.gaps]
+    same = known["missing"] == missing and known["range_count"] == damage.count
+    what = "the positions of missing messages are not those that the log gives"
+    return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]
+
+
+# ---
+# The report of a check for people: text with a picture of the log, and that picture as SVG.
 
 CELLS = 64  # of each segment in the picture
 ROWS_MOST = 40

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.console.check_text import text
-from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.report import CheckReport, text
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.console.check_text import next_step, picture, rows, svg, text
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.differences import Difference
+from reput.jobs.judging.report import CheckReport, Difference, next_step, picture, rows, svg, text
 from reput.store_format.log.segments import Finding
 
 SIZE = 6400  # 100 bytes a cell

@@ -1,24 +1,18 @@
-"""Compares queues in RocksDB with the queues that the log gives, entry by entry, by key.
-
-RocksDB's files are never the same twice. Its rows follow from the log, but these are not judged:
-
-- rows before a queue's first live message, and after its max row, which a broker does not read;
-- rows from the dispatch checkpoint on, which a broker writes again when it starts;
-- which of several records with one queueOffset has the row, as that depends on the batches in
-  which they were dispatched (RocksDBConsumeQueueStore.putMessagePosition0).
-"""
+"""Queues and index in RocksDB compared."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from reput.jobs.judging.differences import Difference
+from reput.jobs.deriving.rocksdb_set import index_runs
+from reput.jobs.judging.report import Difference
 from reput.jobs.outputs.publish import Built
 from reput.jobs.outputs.report import counted
+from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.derived.queue_files import (
     BadQueue,
@@ -27,14 +21,27 @@ from reput.store_format.derived.queue_files import (
     is_message,
     is_pre_blank,
 )
+from reput.store_format.discover.config import has_database, has_rows
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import parse_properties
-from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
-from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
+from reput.store_format.names import CONSUME_QUEUE, STORE_DB, parse_segment_name
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.rocksdb.queues import MIN, RocksDBQueues, queues_folder
+from reput.store_format.rocksdb.rows import RocksDBIndex
+from reput.udfs.table.rocksdb_index import COMPARED, CompareIndexRows, index_cuts
+
+# ---
+# Compares queues in RocksDB with the queues that the log gives, entry by entry, by key.
+#
+# RocksDB's files are never the same twice. Its rows follow from the log, but these are not judged:
+#
+# - rows before a queue's first live message, and after its max row, which a broker does not read;
+# - rows from the dispatch checkpoint on, which a broker writes again when it starts;
+# - which of several records with one queueOffset has the row, as that depends on the batches in
+#   which they were dispatched (RocksDBConsumeQueueStore.putMessagePosition0).
 
 _FIELDS = ("physicalOffset", "size", "tagsCode")
 _CHUNK = 1 << 16  # entries compared at a time
@@ -338,3 +345,96 @@ class _Comparison:
                 self.compared.differences.append(
                     Difference(self._folder(topic, queue_id), first, WRONG_MIN, position, first)
                 )
+
+
+# ---
+# Compares the rows of an index in RocksDB with the rows that the log gives, by key.
+#
+# Not judged are
+# - rows of expired messages, which stay until a compaction;
+# - rows from the newest message on, which a broker writes again when it starts (lastOffsetPy);
+# - messages before the first message with a row, as the index may have been switched on late.
+
+_ROWS_AT_ONCE = 1 << 20
+_MISSING = "are missing in RocksDB"
+
+
+@dataclass
+class ComparedIndex:
+    """The result of comparing the index in one RocksDB."""
+
+    rows: int = 0
+    notes: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    behind: list[Difference] = field(default_factory=list)  # rows that a broker will add
+
+    def what(self) -> list[str]:
+        """A line with the number of compared rows; none if nothing was compared."""
+        return [f"{counted(self.rows, 'row')} of the index"] if self.rows else []
+
+
+def compare_index(
+    job: Pipeline, linked: Linked, there: InputStorage, against: str
+) -> ComparedIndex | None:
+    """Compare the index in RocksDB below `against`; None if there is none."""
+    folder, found = f"{against}/{STORE_DB}", ComparedIndex()
+    if not has_database(there, folder):
+        return None
+    try:
+        with closing(open_database(there, folder)) as database:
+            index = RocksDBIndex(database)
+            if not index.has_rows:
+                return None
+            _compare(job, linked, there, index, found)
+    except RocksDBMissing as error:  # the database may have rows of timers only
+        if not has_rows(there, folder):
+            return None
+        found.notes.append(f"{error}: it is not compared")
+    except RocksDBError as error:
+        found.differences.append(Difference(folder, 0, error.reason, None, None))
+    return found
+
+
+def _compare(
+    job: Pipeline, linked: Linked, there: InputStorage, index: RocksDBIndex, found: ComparedIndex
+) -> None:  # fmt: skip
+    folder, log_start = index.database.folder, job.plan.segments[0].start
+    runs = tuple(index_runs(job, linked))
+    cuts = index_cuts(list(runs), job.cores, _ROWS_AT_ONCE) if runs else ()
+    task = CompareIndexRows(
+        there, folder, job.staging, runs, cuts, log_start, min(index.last_offset, linked.end)
+    )
+    compared = job.ids(len(cuts) + 1, job.cores).run(task, COMPARED).collect()
+    for row in compared:
+        if row["unread"] is not None:
+            raise RocksDBError(folder, row["unread"])
+    lost = np.concatenate([np.frombuffer(row["lost"], np.int64) for row in compared])
+    begin = min((row["begin"] for row in compared if row["begin"] >= 0), default=linked.end)
+    missing = lost[(lost >= begin) & (lost < index.last_offset)]
+    late = lost[(lost >= begin) & (lost >= index.last_offset)]
+    extra, other = (_sum(compared, name) for name in ("extra", "other"))
+    differences = [
+        _difference(folder, len(missing), missing.min(initial=linked.end), _MISSING),
+        _difference(folder, *extra, "are in RocksDB that the log does not give"),
+        _difference(folder, *other, "have another storeTimestamp in RocksDB"),
+    ]
+    found.differences += [each for each in differences if each is not None]
+    behind = _difference(folder, len(late), late.min(initial=linked.end), _MISSING)
+    found.behind += [] if behind is None else [behind]
+    found.rows = sum(row["rows"] for row in compared) - int((lost < begin).sum())
+    if begin > min((run["first_offset"] for run in runs), default=begin):
+        found.notes.append(f"{folder}: its index begins with the message at {begin}")
+
+
+def _sum(compared: list[dict[str, Any]], kind: str) -> tuple[int, int]:
+    """(number of rows with this kind of difference, physical offset of the first such message)."""
+    there = [row for row in compared if row[kind]]
+    first = min((row[f"first_{kind}"] for row in there), default=-1)
+    return sum(row[kind] for row in there), first
+
+
+def _difference(folder: str, rows: int, first: int, said: str) -> Difference | None:
+    if not rows:
+        return None
+    text = f"index: {rows:,} rows {said}, first of the message at {first}"
+    return Difference(folder, int(first), text, None, None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.judging.differences import MISSING, Difference, compared_text
+from reput.jobs.judging.report import MISSING, Difference, compared_text
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.differences import Difference
+from reput.jobs.judging.report import CheckReport, Difference
 from reput.store_format.log.segments import Finding
 
 FOUND = [Finding("commitlog/x", "is odd")]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.judging.check_store import check_store_of
+from reput.jobs.judging.check import check_store_of
+from reput.jobs.judging.report import CheckReport
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.discover.store import StoreAt

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.differences import Difference
-from reput.jobs.judging.verify_report import Report, manifest_differences
+from reput.jobs.judging.report import Difference, Report, manifest_differences
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.damage.queue_findings import Gap

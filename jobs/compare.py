@@ -25,7 +25,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.comparing.compare_report import CompareReport
+    from reput.jobs.comparing.report import CompareReport
     from reput.jobs.outputs.output import NewFile
     from reput.store_format.files.protocol import Storage
 
@@ -64,7 +64,7 @@ def compare(  # noqa: PLR0913 (a user's options)
 
     Raises StoreError if a store has no log, SettingError, UnknownRelease, StoreChanged.
     """
-    from reput.jobs.comparing.compare_stores import compare_stores
+    from reput.jobs.comparing.compare import compare_stores
     from reput.store_format.discover.store import store_at
 
     stores = [store_at(path, rocketmq, settings, storage) for path in (store, *others)]
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
             engine, arguments.store, arguments.others, staging_folder=arguments.staging,
             messages=messages, **options,
         )  # fmt: skip
-    from reput.jobs.console.compare_text import details, text
+    from reput.jobs.comparing.report import details, text
 
     show(arguments, report.as_json(), text(report), details(report), report.same)
     return DONE if report.same else DAMAGE

@@ -61,7 +61,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     Unused tails of files and a segment of zeros only do not count. Index files are compared in the
     order of their names. A queue's own log (compacted:, tiered:) is compared with its queue file.
     """
-    from reput.jobs.comparing.queue_logs import verify_queue_log
+    from reput.jobs.comparing.compare import verify_queue_log
     from reput.jobs.judging.report import Report, manifest_differences
     from reput.jobs.judging.verdict import judge
     from reput.jobs.opening.plan import check_unchanged

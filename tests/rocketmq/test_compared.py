@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.compare import compare
-from reput.jobs.comparing.compare_report import BEHIND, PARTED, SAME, CompareReport
+from reput.jobs.comparing.report import BEHIND, PARTED, SAME, CompareReport
 from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
 from reput.store_format.files.local import LocalStorage

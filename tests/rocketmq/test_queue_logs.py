@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.comparing.queue_logs import verify_queue_log
+from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at
 from tests.rocketmq.driver import Driver

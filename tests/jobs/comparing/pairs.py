@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reput.jobs.compare import compare
-from reput.jobs.comparing.compare_report import CompareReport
+from reput.jobs.comparing.report import CompareReport
 from tests.in_process import Session
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage

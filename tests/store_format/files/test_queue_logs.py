@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.comparing.queue_logs import verify_queue_log
+from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.judging.report import Report
 from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from reput.jobs.comparing.parting import Parting, part
-from reput.jobs.comparing.side import Side, open_side
+from reput.jobs.comparing.logs import Parting, Side, open_side, part
 from reput.store_format.discover.store import store_at
 from reput.store_format.notes import Progress
 from tests.in_process import Session

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.comparing.configs import ConfigsDiffer, Named, OffsetDiffers, compare_configs
-from reput.jobs.comparing.side import Side, open_side
+from reput.jobs.comparing.contents import ConfigsDiffer, Named, OffsetDiffers, compare_configs
+from reput.jobs.comparing.logs import Side, open_side
 from reput.store_format.discover.store import store_at
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, store
 from tests.memory_storage import MemoryStorage

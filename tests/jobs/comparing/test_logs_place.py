@@ -2,8 +2,7 @@
 
 import pytest
 
-from reput.jobs.comparing.place import There, record_there
-from reput.jobs.comparing.side import Side, open_side
+from reput.jobs.comparing.logs import Side, There, open_side, record_there
 from reput.store_format.discover.store import store_at
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.comparing.compare_report import (
+from reput.jobs.comparing.contents import ConfigsDiffer, Found, Named, QueueOnly
+from reput.jobs.comparing.logs import Parting, Side, There, open_side
+from reput.jobs.comparing.report import (
     AHEAD,
     BEHIND,
     DAMAGED,
@@ -14,11 +16,6 @@ from reput.jobs.comparing.compare_report import (
     Comparison,
     Epochs,
 )
-from reput.jobs.comparing.configs import ConfigsDiffer, Named
-from reput.jobs.comparing.messages import Found, QueueOnly
-from reput.jobs.comparing.parting import Parting
-from reput.jobs.comparing.place import There
-from reput.jobs.comparing.side import Side, open_side
 from reput.store_format.discover.store import store_at
 from reput.store_format.log.groups import Epoch
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, store

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.comparing.queue_logs import verify_queue_log
+from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY
 from reput.store_format.discover.store import store_at
 from tests.store_format.files.queue_log_archive import (

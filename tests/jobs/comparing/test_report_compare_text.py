@@ -7,7 +7,7 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.compare import compare
-from reput.jobs.console.compare_text import details, text
+from reput.jobs.comparing.report import details, text
 from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, compared, message, pair, places, store
 from tests.logs.encoder import Message, encode
 from tests.store_format.log.epoch_files import file_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.comparing.side import Side, Tail, open_side
+from reput.jobs.comparing.logs import Side, Tail, open_side
 from reput.store_format.discover.store import store_at
 from tests.jobs.comparing.pairs import COMMON, MASTER, SEGMENT, places, store
 from tests.logs.encoder import encode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.comparing.messages import Found, QueueOnly
+from reput.jobs.comparing.contents import Found, QueueOnly
 
 ROW = {"messages": 1, "bytes": 100, "least": 5, "greatest": 5, "oldest": 70, "newest": 70}
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.comparing import parting
-from reput.jobs.comparing.compare_report import AHEAD, BEHIND, DAMAGED, PARTED, SAME
+from reput.jobs.comparing import logs as parting
+from reput.jobs.comparing.report import AHEAD, BEHIND, DAMAGED, PARTED, SAME
 from tests.jobs.comparing.pairs import (
     COMMON,
     MASTER,

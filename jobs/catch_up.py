@@ -22,7 +22,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.in_place.catch_up_report import CaughtUp
+    from reput.jobs.in_place.catch_up import CaughtUp
     from reput.jobs.opening.held import HeldStore
     from reput.store_format.discover.store import StoreAt
     from reput.store_format.files.protocol import Storage
@@ -81,7 +81,7 @@ def catch_up(  # noqa: PLR0913 (a user's options)
 def _to_output(
     source: "StoreAt", target: "tuple[Storage, str]", replace: bool, progress: Progress
 ) -> "CaughtUp":
-    from reput.jobs.in_place.catch_up_set import catch_up_set
+    from reput.jobs.in_place.catch_up import catch_up_set
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.jobs.outputs.output import REBUILT, Output, inputs_of
     from reput.store_format.discover.store import discover
@@ -111,7 +111,7 @@ def _in_place(
     store: str, rocketmq: str | None, settings: Mapping[str, str], dry_run: bool,
     progress: Progress, confirm: Callable[[str], None],
 ) -> "CaughtUp":  # fmt: skip
-    from reput.jobs.in_place.catch_up_store import catch_up_in_place
+    from reput.jobs.in_place.catch_up import catch_up_in_place
     from reput.jobs.opening.held import refuse_log_elsewhere
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.store_format.discover.store import discover

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent, show
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.folders import abandoned_session_folders, remove_session_folder
-from reput.jobs.in_place.install_target import finish_killed, foreign_installs
+from reput.jobs.in_place.install import finish_killed, foreign_installs
 from reput.jobs.outputs.publish import Temporary, places, staged
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles

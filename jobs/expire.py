@@ -18,7 +18,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.in_place.expire_store import Expired
+    from reput.jobs.in_place.expire import Expired
 
 _HELP = """\
 A broker deletes segments that were not written to for fileReservedTime hours (72), at the hour of
@@ -61,9 +61,7 @@ def expire(  # noqa: PLR0913 (a user's options)
 
     Raises StoreError (StoreInUse, OverlapsInput), SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.in_place.archive import Archive
-    from reput.jobs.in_place.expire_store import When, disk_used, expire_store, plan_expiry
-    from reput.jobs.in_place.needed_messages import Even
+    from reput.jobs.in_place.expire import Archive, Even, When, disk_used, expire_store, plan_expiry
     from reput.jobs.opening.held import held_local_store
     from reput.jobs.outputs.output import inputs_of
     from reput.store_format.files.by_url import storage_for

@@ -25,8 +25,15 @@ from reput.broker.change.install import (
 )
 from reput.jobs.console.options import add_consent, consent, show
 from reput.jobs.console.voice import add_output
-from reput.jobs.in_place.convert_config import converted_config, refuse_further_rows, to_convert
-from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
+from reput.jobs.in_place.install import (
+    Target,
+    converted_config,
+    finish_first,
+    local_path,
+    locked,
+    refuse_further_rows,
+    to_convert,
+)
 from reput.jobs.opening.held import refuse_group_log
 from reput.jobs.opening.plan import ROCKSDB, refuse_foreign_store
 from reput.jobs.outputs.output import REBUILT, Input, parse_manifest, refuse_overlap

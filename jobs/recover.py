@@ -27,7 +27,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:
-    from reput.jobs.in_place.recover_report import Recovered
+    from reput.jobs.in_place.recover import Recovered
     from reput.jobs.pipeline.pipeline import Cut
 
 
@@ -60,7 +60,7 @@ def recover(  # noqa: PLR0913 (a user's options)
     there, as RocketMQ does. confirm: asked before the first change; raises StoreError to stop.
     Raises as rebuild does, and StoreInUse.
     """
-    from reput.jobs.in_place.recover_store import change, examine, staged_job
+    from reput.jobs.in_place.recover import change, examine, staged_job
     from reput.jobs.opening.held import complete_last, held_store
     from reput.jobs.opening.open_writer import read_checkpoint
     from reput.jobs.pipeline.job import find_store

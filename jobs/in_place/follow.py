@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.catch_up_store import catch_up_in_place
+from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
 from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.store import StoreAt, discover

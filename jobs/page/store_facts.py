@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
-from reput.jobs.in_place.expire_store import Expired, When, disk_used, expire_store, plan_expiry
-from reput.jobs.in_place.needed_messages import Even
+from reput.jobs.in_place.expire import Even, Expired, When, disk_used, expire_store, plan_expiry
 from reput.jobs.judging.check import check_store_of
 from reput.jobs.judging.report import CheckReport
 from reput.jobs.opening.held import held_local_store

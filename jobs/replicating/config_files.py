@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from reput.jobs.in_place.convert_config import config_as_json
+from reput.jobs.in_place.install import config_as_json
 from reput.store_format.discover.config import config_in_rocksdb
 from reput.store_format.files.protocol import (
     Files,

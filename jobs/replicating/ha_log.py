@@ -7,7 +7,7 @@ import numpy as np
 
 from reput.broker.wire.peers import MasterLog
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.in_place.catch_up_store import rules_of
+from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.store_format.discover.store import StoreAt, discover

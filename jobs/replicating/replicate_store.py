@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from reput.broker.change.new_messages import Rules
 from reput.broker.change.replica import NOTE
 from reput.broker.wire.replication import ProtocolError
-from reput.jobs.in_place.catch_up_store import rules_of
+from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.output import inputs_of

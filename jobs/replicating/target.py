@@ -21,7 +21,7 @@ from reput.broker.change.replica import (
     write_standing,
 )
 from reput.broker.writer.recovery import LogRecovery
-from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
+from reput.jobs.in_place.catch_up import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.held import (
     HeldStore,

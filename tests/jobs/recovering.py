@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.recover import Recovered
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
 from tests import golden_stores

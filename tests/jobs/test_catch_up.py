@@ -12,7 +12,7 @@ import pytest
 from reput.broker.writer.queue_writer import QueueWriter
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
-from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.catch_up import CaughtUp
 from reput.jobs.in_place.follow import Rounds, one_round
 from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set

@@ -12,7 +12,7 @@ import pytest
 from reput.broker.change.install import Apart
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
-from reput.jobs.in_place.convert_config import converted_config
+from reput.jobs.in_place.install import converted_config
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.outputs.publish import staging_folder
 from reput.store_format.files.local import LocalStorage

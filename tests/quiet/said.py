@@ -8,7 +8,7 @@ from typing import Any
 
 import reput
 from reput.jobs.check import check
-from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.recover import Recovered
 from reput.jobs.judging.report import CheckReport, Report
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.expire import expire
-from reput.jobs.in_place.expire_store import Expired
+from reput.jobs.in_place.expire import Expired
 from reput.store_format.message.message import parse_properties
 from reput.store_format.names import COMMIT_LOG
 from tests.broker.writer.stores import stored_records

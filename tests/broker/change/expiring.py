@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reput.jobs.expire import expire
-from reput.jobs.in_place.expire_store import Expired
+from reput.jobs.in_place.expire import Expired
 from tests import golden_stores
 from tests.in_process import as_text
 

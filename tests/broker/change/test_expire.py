@@ -430,7 +430,7 @@ def test_a_wrong_copy_is_found_before_anything_goes(
     assert tree(store) == before
     there.unlink()
 
-    from reput.jobs.in_place.archive import Archive
+    from reput.jobs.in_place.expire import Archive
 
     copy = Archive._copy
 

@@ -18,7 +18,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.console import voice
 from reput.jobs.console.options import consent
-from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.recover import Recovered
 from reput.store_format.faults import StoreError
 from tests import golden_stores
 from tests.golden_stores import as_left

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.catch_up import CaughtUp
 from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
 from reput.jobs.opening.held import held_store
 from reput.store_format.discover.store import StoreAt

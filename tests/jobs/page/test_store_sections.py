@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.broker.change.expire import Going
-from reput.jobs.in_place.expire_store import Expired
+from reput.jobs.in_place.expire import Expired
 from reput.jobs.page.model import Section
 from reput.jobs.page.store_facts import DiskPart, Facts
 from reput.jobs.page.store_sections import (

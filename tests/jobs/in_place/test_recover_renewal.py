@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.recover_store import staged_job
-from reput.jobs.in_place.renewal import Renewal, renewal
+from reput.jobs.in_place.recover import Renewal, renewal, staged_job
 from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.held import HeldStore, held_store
 from reput.jobs.pipeline.job import find_store

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.recover import Recovered
 
 
 def about(**more: Any) -> Recovered:

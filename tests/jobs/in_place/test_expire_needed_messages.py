@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.in_place.needed_messages import Even, Needed, needed
+from reput.jobs.in_place.expire import Even, Needed, needed
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress

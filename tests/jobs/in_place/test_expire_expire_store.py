@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from reput.broker.change.expire import Going
-from reput.jobs.in_place.expire_store import Expired, When, expire_store, plan_expiry
-from reput.jobs.in_place.needed_messages import Even, Needed
+from reput.jobs.in_place.expire import Even, Expired, Needed, When, expire_store, plan_expiry
 from reput.jobs.opening.held import held_store
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.notes import Progress

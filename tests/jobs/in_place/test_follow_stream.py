@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.log_growth import GrowthReader, LogGrowth
+from reput.jobs.in_place.follow_stream import GrowthReader, LogGrowth
 
 
 @pytest.fixture(autouse=True)

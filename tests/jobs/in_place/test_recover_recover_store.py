@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.recover_report import Recovered
-from reput.jobs.in_place.recover_store import change, examine, staged_job
+from reput.jobs.in_place.recover import Recovered, change, examine, staged_job
 from reput.jobs.opening.held import held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.catch_up_set import catch_up_set
+from reput.jobs.in_place.catch_up import CaughtUp, catch_up_set
 from reput.jobs.outputs.output import REBUILT, OutputInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress

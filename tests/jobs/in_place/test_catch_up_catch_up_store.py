@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.catch_up_store import catch_up_in_place
+from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
 from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import make_plan
 from reput.store_format.discover.store import discover

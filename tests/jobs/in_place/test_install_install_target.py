@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.in_place.install_target import (
+from reput.jobs.in_place.install import (
     Target,
     finish_first,
     finish_killed,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.catch_up import CaughtUp
 
 
 def about(**more: Any) -> CaughtUp:

@@ -73,9 +73,9 @@ def report(  # noqa: PLR0913 (a user's options)
     Raises StoreError if there is no log or the output may not be written, SettingError,
     UnknownRelease, OSError.
     """
+    from reput.jobs.page.facts import look_at
     from reput.jobs.page.headline import verdict
-    from reput.jobs.page.html import page
-    from reput.jobs.page.store_facts import look_at
+    from reput.jobs.page.store_sections import page
 
     file = _file(store, output, settings or {}, replace)
     facts = look_at(
@@ -92,7 +92,7 @@ def report(  # noqa: PLR0913 (a user's options)
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
     """The file of the page. Raises StoreError if it may not be written."""
     from reput.jobs.outputs.output import WholeFile, inputs_of
-    from reput.jobs.page.html import BEGINS
+    from reput.jobs.page.store_sections import BEGINS
     from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(store)

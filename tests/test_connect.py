@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.page.html import BEGINS
+from reput.jobs.page.store_sections import BEGINS
 from reput.jobs.sources.derived_source import ConsumeQueueSource
 from tests import golden_stores
 from tests.clusters import daemon, environment

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from reput.jobs.console.voice import duration
 from reput.jobs.judging.report import compared_text
 from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.page.facts import Facts
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text
-from reput.jobs.page.store_facts import Facts
 from reput.store_format.discover.store import ERAS
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState

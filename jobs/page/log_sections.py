@@ -8,9 +8,23 @@ from reput.jobs.console.voice import duration
 from reput.jobs.judging.report import CheckReport, compared_text
 from reput.jobs.judging.report import rows as segment_rows
 from reput.jobs.outputs.report import counted, range_text
-from reput.jobs.page.model import PageColumn, Section, Table, labels, table, time_cell
-from reput.jobs.page.pictures import BARS_MOST, COLOURS, Bar, Span, bars, drawable, grid, over_time
-from reput.jobs.page.store_facts import Facts
+from reput.jobs.page.facts import Facts
+from reput.jobs.page.model import (
+    BARS_MOST,
+    COLOURS,
+    Bar,
+    PageColumn,
+    Section,
+    Span,
+    Table,
+    bars,
+    drawable,
+    grid,
+    labels,
+    over_time,
+    table,
+    time_cell,
+)
 from reput.store_format.discover.store import discovered_lines, size_text
 from reput.store_format.query.counts import SPANS_MOST, PutTimes
 

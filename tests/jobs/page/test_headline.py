@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.judging.report import CheckReport, Difference
+from reput.jobs.page.facts import DiskPart, Facts
 from reput.jobs.page.headline import bytes_text, figures, headline, verdict
-from reput.jobs.page.store_facts import DiskPart, Facts
 from reput.store_format.fate.rows import FateSums
 from reput.store_format.log.segments import Finding
 from reput.store_format.query.inventory import GroupRow

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.judging.report import CheckReport
+from reput.jobs.page.facts import Facts
 from reput.jobs.page.log_sections import damage_section
-from reput.jobs.page.store_facts import Facts
 
 SIZE = 6400
 

@@ -6,8 +6,8 @@ import pytest
 
 from reput.broker.change.expire import Going
 from reput.jobs.in_place.expire import Expired
+from reput.jobs.page.facts import DiskPart, Facts
 from reput.jobs.page.model import Section
-from reput.jobs.page.store_facts import DiskPart, Facts
 from reput.jobs.page.store_sections import (
     disk_section,
     fates_section,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.page.store_facts import DiskPart, Facts, look_at
+from reput.jobs.page.facts import DiskPart, Facts, look_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import UnknownRelease

@@ -12,8 +12,8 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from reput.jobs.page import log_sections
-from reput.jobs.page.html import BEGINS, as_data
 from reput.jobs.page.model import ROWS_MOST, PageColumn, labels, table
+from reput.jobs.page.store_sections import BEGINS, as_data
 from tests import golden_stores
 from tests.jobs.page import stores
 from tests.unpacking import unpack as unpack_archive

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.page.pictures import Bar, Span, bars, drawable, grid, lanes, over_time
+from reput.jobs.page.model import Bar, Span, bars, drawable, grid, lanes, over_time
 
 DAY = 86_400_000
 AT = 1_700_000_000_000  # 2023-11-14T22:13:20Z

@@ -23,8 +23,7 @@ from typing import Any
 
 from benchmarks.process_tree import run
 from benchmarks.stores import RELEASE, Shape, cache_folder, checked, make_store, said, warm
-from reput.jobs.replicating.ha_log import StoreLog
-from reput.jobs.replicating.ha_master import HaMaster
+from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.rocketmq.live import Broker

@@ -41,7 +41,7 @@ from reput.jobs.opening.open_writer import local_store, open_writer
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.report import counted as plain_count
 from reput.jobs.outputs.report import era_lines, found_lines
-from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
+from reput.jobs.replicating.master import for_the_writer, slaves_of
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError

@@ -24,7 +24,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
-    from reput.jobs.replicating.replica_report import Replicated
+    from reput.jobs.replicating.target import Replicated
     from reput.store_format.files.protocol import Storage
 
 _HELP = """\
@@ -78,9 +78,8 @@ def replicate(  # noqa: PLR0913 (a user's options)
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
     SettingError, UnknownRelease, OSError. Records copied before stay, and are a store.
     """
-    from reput.jobs.replicating.from_folder import How
-    from reput.jobs.replicating.replicate_store import from_store
-    from reput.jobs.replicating.source import wanted_up_to
+    from reput.jobs.replicating.from_folder import How, wanted_up_to
+    from reput.jobs.replicating.replicate import from_store
     from reput.store_format.discover.store import store_at
 
     started = time.monotonic()
@@ -140,10 +139,9 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
-    from reput.jobs.replicating.from_folder import How
+    from reput.jobs.replicating.from_folder import How, wanted_up_to
     from reput.jobs.replicating.from_master import Master
-    from reput.jobs.replicating.replicate_store import from_master
-    from reput.jobs.replicating.source import wanted_up_to
+    from reput.jobs.replicating.replicate import from_master
 
     started = time.monotonic()
     address = host_port("--master", master, least=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from reput.jobs.converting.ordered_records import Marks, Source
 from reput.jobs.opening.plan import Plan
-from reput.jobs.replicating.config_files import KINDS, POSITIONS
+from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
     batch_topics_of,
     config_in_rocksdb,

@@ -1,14 +1,18 @@
 """Replication from a live master over the wire, as a slave that reconnects until it has the log."""
 
 import random
+import re
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import NamedTuple
 
 import numpy as np
 
+from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.peers import (
     CONFIG_FILES,
     HEARTBEAT_SECONDS,
@@ -16,19 +20,95 @@ from reput.broker.wire.peers import (
     Slave,
     SwitchSlave,
     WrongOffset,
+    decode_answer,
+    encode_question,
+    runtime_info,
 )
+from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.broker.wire.replication import LogChunk, ProtocolError
-from reput.jobs.replicating.ask_master import Asking
-from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config
-from reput.jobs.replicating.from_folder import How, RateLimit
-from reput.jobs.replicating.replica_report import Replicated, behind_text
-from reput.jobs.replicating.source import ALL_WANTED, LogLimit
-from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget
+from reput.jobs.replicating.config import KINDS, POSITIONS, put_config
+from reput.jobs.replicating.from_folder import ALL_WANTED, How, LogLimit, RateLimit
+from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.notes import Done, Progress
+from reput.store_format.release.profiles import UnknownRelease, release_named
+from reput.store_format.release.settings import parse_properties
+
+# ---
+# Asks a live master for what its replication port does not show: start of its log, file sizes.
+
+_ANSWER_BYTES = 1 << 16
+_SECONDS = 10.0
+# The settings by which a log is cut and derived; the other settings do not matter here.
+_WANTED = (
+    "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "mapperFileSizeBatchConsumeQueue",
+    "maxHashSlotNum", "maxIndexNum", "messageIndexEnable", "messageDelayLevel",
+    "enableMultiDispatch", "enableLmq",
+)  # fmt: skip
+
+
+@dataclass
+class MasterSays:
+    """A broker's answers. start, end: physical offsets of its log, -1 if unknown."""
+
+    start: int = -1
+    end: int = -1
+    release: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+class Asking:
+    """Sends requests to a broker's own port, with a new connection for each, as they are few."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+
+    def ask(self, code: int) -> bytes:
+        """The body of the answer. Raises OSError, ProtocolError; StoreError for a refusal."""
+        frames = Frames(FRAME_MOST)
+        with socket.create_connection(self.address, _SECONDS) as peer:
+            peer.sendall(encode_question(code, code))
+            while (answer := decode_answer(frames)) is None:
+                data = peer.recv(_ANSWER_BYTES)
+                if not data:
+                    raise ConnectionError("the broker closed the connection before its answer")
+                frames.feed(data)
+        if answer.code:
+            host, port = self.address
+            raise StoreError(
+                f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark}"
+            )
+        return answer.body
+
+    def says(self) -> MasterSays:
+        """The master's log start and end, release and settings. Raises as `ask`."""
+        said = MasterSays()
+        info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+        said.start, said.end = (
+            _number(info, "commitLogMinOffset"),
+            _number(info, "commitLogMaxOffset"),
+        )
+        try:
+            version = info.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
+            said.release = release_named(version)
+        except UnknownRelease:
+            said.release = None
+        found = parse_properties(self.ask(RequestCode.GET_BROKER_CONFIG).decode("utf-8", "replace"))
+        said.settings = {name: found[name] for name in _WANTED if name in found}
+        return said
+
+    def config(self, name: str) -> bytes:
+        """The content of a file of config/, requested as by SlaveSynchronize; in CONFIG_FILES."""
+        return self.ask(next(code for code, file in CONFIG_FILES.items() if file == name))
+
+
+def _number(info: Mapping[str, str], name: str) -> int:
+    text = info.get(name, "")
+    return int(text) if re.fullmatch("[0-9]{1,30}", text) else -1
+
 
 _RECEIVE_BYTES = 1 << 20
 _CHECK_BYTES = 1 << 20  # received before records are checked, or fewer if the master pauses

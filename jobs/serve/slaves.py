@@ -26,8 +26,7 @@ def serve_slaves(
 ) -> Callable[[], None]:  # fmt: skip
     """Serve slaves. Returns what ends the service. Raises SettingError, StoreError, OSError."""
     from reput.broker.writer.flush import Periodic
-    from reput.jobs.replicating.ha_log import StoreLog
-    from reput.jobs.replicating.ha_master import HaMaster
+    from reput.jobs.replicating.master import HaMaster, StoreLog
     from reput.store_format.discover.store import StoreAt
     from reput.store_format.files.by_url import storage_for
 

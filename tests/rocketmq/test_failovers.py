@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.replicate import replicate_from
-from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.target import ReplicaDiffers
+from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from tests.rocketmq.live import Broker, messages
 from tests.rocketmq.replicas import consumed, log_of, until
 from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers

@@ -17,8 +17,7 @@ import pytest
 
 from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicate import replicate, replicate_from
-from reput.jobs.replicating.ha_log import StoreLog
-from reput.jobs.replicating.ha_master import HaMaster
+from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text

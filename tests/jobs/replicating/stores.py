@@ -12,7 +12,7 @@ from unittest import mock
 
 from reput.jobs.opening import held
 from reput.jobs.replicate import replicate
-from reput.jobs.replicating.replica_report import Replicated
+from reput.jobs.replicating.target import Replicated
 from reput.store_format.files.disk import DiskFile, DiskFiles
 from tests.logs.encoder import Message, build_log, properties
 

@@ -76,7 +76,7 @@ def test_a_served_store_is_replicated_over_the_wire_and_killed(
         assert serving.stdout
         word, _, address = serving.stdout.readline().strip().partition(" ")
         assert word == "ready", address
-        from reput.jobs.replicating.ask_master import Asking
+        from reput.jobs.replicating.from_master import Asking
 
         host, _, port = address.rpartition(":")
         said = Asking((host, int(port))).says()

@@ -21,10 +21,8 @@ from reput.broker.wire.replication import encode_header, encode_report
 from reput.jobs import cli
 from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating import from_master as replica_wire
-from reput.jobs.replicating.ha_log import StoreLog, WriterLog
-from reput.jobs.replicating.ha_master import HaMaster
-from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.target import ReplicaDiffers
+from reput.jobs.replicating.master import HaMaster, StoreLog, WriterLog
+from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage

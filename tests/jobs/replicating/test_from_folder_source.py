@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.jobs.replicating.source import (
+from reput.jobs.replicating.from_folder import (
     ALL_WANTED,
     LogLimit,
     LogPiece,

@@ -10,12 +10,16 @@ from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.replicating.ask_master import Asking, MasterSays
-from reput.jobs.replicating.from_folder import How, Replication
-from reput.jobs.replicating.from_master import Master, WireReplication
-from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.source import ALL_WANTED, LogLimit, SourceLog, pieces
-from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
+from reput.jobs.replicating.from_folder import (
+    ALL_WANTED,
+    How,
+    LogLimit,
+    Replication,
+    SourceLog,
+    pieces,
+)
+from reput.jobs.replicating.from_master import Asking, Master, MasterSays, WireReplication
+from reput.jobs.replicating.target import ReplicaTarget, Replicated, check_target, held_target
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.wire.peers import MasterLog
-from reput.jobs.replicating.ha_log import StoreLog, WriterLog
+from reput.jobs.replicating.master import StoreLog, WriterLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reput.jobs.replicating.replica_report import Replicated, behind_text
+from reput.jobs.replicating.target import Replicated, behind_text
 
 T0 = 1_700_000_000_000
 

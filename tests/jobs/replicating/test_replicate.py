@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.replicating.from_folder import How
+from reput.jobs.replicating.from_folder import How, LogLimit
 from reput.jobs.replicating.from_master import Master
-from reput.jobs.replicating.replica_report import Replicated
-from reput.jobs.replicating.replicate_store import from_master, from_store
-from reput.jobs.replicating.source import LogLimit
+from reput.jobs.replicating.replicate import from_master, from_store
+from reput.jobs.replicating.target import Replicated
 from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress

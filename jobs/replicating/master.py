@@ -1,16 +1,16 @@
-"""A replication master (HAService), from which real brokers as SLAVE copy a log.
-
-Each slave has a thread. `broker/wire/peers.py` decides what is sent and when; this module
-has the sockets, files and the clock.
-"""
+"""A master for slaves."""
 
 import os
 import select
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
 
 from reput.broker.wire.peers import (
     FLUSH_SLAVE_TIMEOUT,
@@ -18,6 +18,7 @@ from reput.broker.wire.peers import (
     SLAVE_NOT_AVAILABLE,
     TRANSFER_BYTES,
     DefaultConnection,
+    MasterLog,
     Send,
     SlaveConnection,
     SwitchConnection,
@@ -25,9 +26,117 @@ from reput.broker.wire.peers import (
     is_slave_ok,
 )
 from reput.broker.wire.replication import ProtocolError
-from reput.jobs.replicating.ha_log import SentLog
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.in_place.catch_up import rules_of
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.replicating.from_folder import LogLimit, SourceLog, pieces
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.log.groups import refuse_heads
+from reput.store_format.log.rules import Checks
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.release.profiles import release_key, release_named
+from reput.store_format.release.setting_table import BY_NAME
+from reput.store_format.release.settings import Settings, parse_settings, setting
+
+# ---
+# The log that a replication master sends: of a store, or of a writer that is appending.
+
+
+class SentLog(Protocol):
+    """A log that slaves copy. Its methods are called by many threads."""
+
+    def now(self) -> MasterLog:
+        """The present start and end of the log."""
+
+    def descriptor(self, segment: int) -> int | None:
+        """The segment's file opened for reading, to be closed by the caller; None: use `read`."""
+
+    def read(self, at: int, size: int) -> bytes:
+        """`size` bytes from a physical offset on, all in one segment."""
+
+
+class StoreLog:
+    """The log of a store that is only read, up to its last whole record."""
+
+    def __init__(self, at: StoreAt) -> None:
+        """Raises StoreError, SettingError, UnknownRelease, OSError."""
+        storage = at.storage
+        plan = make_plan(at, discover(at), tolerant=True)
+        refuse_heads(plan.segments, "replication to slaves")
+        size = plan.settings.mapped_file_size_commit_log
+        folders = commit_log_folders(at.path, plan.settings)
+        self._place = storage, folders, size
+        self._local = isinstance(storage, LocalStorage)
+        self._rules = rules_of(plan).scan.records
+        self._source = self._new()
+        used = self._source.written()
+        self._end = used[-1] if used else self._source.start
+        self.refresh()
+
+    def _new(self) -> SourceLog:
+        return SourceLog(*self._place)
+
+    def refresh(self) -> None:
+        """Find the log's present end. Raises StoreError, OSError."""
+        source, end = self._new(), self._end
+        try:
+            for piece in pieces(source, end, LogLimit(), self._rules, Checks(body=True)):
+                end = max(end, piece.whole)
+        finally:
+            source.close()
+        self._source.close()
+        self._source, self._end = source, end
+
+    def now(self) -> MasterLog:
+        source = self._source
+        return MasterLog(source.start, self._end, source.segment_bytes)
+
+    def descriptor(self, segment: int) -> int | None:
+        if not self._local:
+            return None
+        return _opened(self._source.segments[segment].path)
+
+    def read(self, at: int, size: int) -> bytes:
+        source = self._new()
+        data = np.empty(size, np.uint8)
+        try:
+            source.read(at, data)
+        finally:
+            source.close()
+        return data.tobytes()
+
+
+class WriterLog:
+    """The log of a writer of this process; slaves get what it has written to files."""
+
+    def __init__(self, writer: CommitLogWriter, store: str) -> None:
+        self._log, self._folder = writer.store.log, f"{store}/{COMMIT_LOG}"
+
+    def now(self) -> MasterLog:
+        log = self._log
+        return MasterLog(log.start, log.committed, log.segment_bytes)
+
+    def descriptor(self, segment: int) -> int | None:
+        return _opened(f"{self._folder}/{segment_name(segment)}")
+
+    def read(self, at: int, size: int) -> bytes:
+        data = np.empty(size, np.uint8)
+        self._log.read(at, data)
+        return data.tobytes()
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+# ---
+# A replication master (HAService), from which real brokers as SLAVE copy a log.
+#
+# Each slave has a thread. `broker/wire/peers.py` decides what is sent and when; this module
+# has the sockets, files and the clock.
 
 _SLAVES_MOST = 16
 _RECEIVE_BYTES = 64 << 10
@@ -270,3 +379,79 @@ class _Out:
         if self._file >= 0:
             os.close(self._file)
             self._segment, self._file = -1, -1
+
+
+# ---
+# `reput append --ha-listen`: slaves copy, a SYNC_MASTER waits for them (CommitLog.handleHA).
+
+SYNC_MASTER = "SYNC_MASTER"
+_LOOK_SECONDS = 0.2
+_OWN_TIMEOUT = (4, 9, 3)  # has slaveTimeout; older releases use syncFlushTimeout for slaves too
+
+
+class NotReplicated(StoreError):
+    """A message is in the log, but not enough slaves have reported it in time."""
+
+
+@dataclass(frozen=True)
+class MasterSettings(Settings):
+    """How a master waits for slaves. Times in milliseconds; the defaults are RocketMQ's."""
+
+    broker_role: str = setting("brokerRole")
+    slave_timeout: int = setting("slaveTimeout", least=0)
+    sync_flush_timeout: int = setting("syncFlushTimeout", least=1)
+    in_sync_replicas: int = setting("inSyncReplicas", least=0)
+    ha_max_gap_not_in_sync: int = setting("haMaxGapNotInSync", least=0)
+
+
+@contextmanager
+def slaves_of(
+    writer: CommitLogWriter, store: str, listen: tuple[str, int], given: Mapping[str, str],
+    said: Callable[[str], None], check: Callable[[], None],
+) -> Iterator[Callable[[], None]]:  # fmt: skip
+    """Serve slaves; yields a function that waits until enough slaves have all appended messages.
+
+    A SYNC_MASTER first waits, however long, until enough slaves have the present log; else its
+    first message would get no PUT_OK. said: gets a line for each slave that connects or leaves.
+    check: called during that wait, may raise. The yielded function raises NotReplicated.
+    Raises SettingError, OSError.
+    """
+    release = writer.profile.release
+    settings = parse_settings(MasterSettings, given, release=release)
+    with HaMaster(WriterLog(writer, store), listen, said=said) as master:
+        said(f"slaves get the log at {master.address[0]}:{master.address[1]}")
+        if settings.broker_role != SYNC_MASTER:
+            yield lambda: None
+            return
+        own = release_key(release) >= _OWN_TIMEOUT
+        timeout = settings.slave_timeout if own else settings.sync_flush_timeout
+        replicated = master.as_sync_master(
+            release, timeout=timeout / 1000, replicas=settings.in_sync_replicas,
+            gap=settings.ha_max_gap_not_in_sync,
+        )  # fmt: skip
+        if release_key(release) >= (5, 0, 0) and settings.in_sync_replicas <= 1:
+            said("inSyncReplicas=1 counts the master itself: RocketMQ 5 waits for no slave then")
+
+        def wait() -> None:
+            end = writer.log.end
+            status = replicated(end)
+            if status != PUT_OK:
+                raise NotReplicated(
+                    f"{store}: {status}: the log's end {end} is in this store, and not on enough "
+                    f"slaves (inSyncReplicas={settings.in_sync_replicas}, {timeout} ms)"
+                )
+
+        while replicated(writer.log.end) != PUT_OK:
+            check()
+            time.sleep(_LOOK_SECONDS)
+        yield wait
+
+
+def for_the_writer(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings without those that `slaves_of` uses and of which the writer would warn."""
+    return {
+        name: text
+        for name, text in given.items()
+        if BY_NAME[name].name != "inSyncReplicas"
+        and (BY_NAME[name].name, text.strip()) != ("brokerRole", SYNC_MASTER)
+    }

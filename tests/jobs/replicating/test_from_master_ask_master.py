@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.broker.wire.replication import ProtocolError
-from reput.jobs.replicating.ask_master import Asking, MasterSays
+from reput.jobs.replicating.from_master import Asking, MasterSays
 
 RUNTIME_INFO, CONFIG = 28, 26  # GET_BROKER_RUNTIME_INFO, GET_BROKER_CONFIG
 MIN, MAX, VERSION = "commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc"

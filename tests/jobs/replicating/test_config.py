@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.replicating.config_files import copy_config, put_config
+from reput.jobs.replicating.config import copy_config, put_config
 from tests.faults.memory_files import MemoryFiles
 from tests.memory_storage import MemoryStorage
 

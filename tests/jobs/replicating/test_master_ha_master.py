@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from reput.broker.wire.peers import MasterLog
-from reput.jobs.replicating.ha_master import HaMaster
+from reput.jobs.replicating.master import HaMaster
 
 LOG = bytes(range(200))
 HERE = ("127.0.0.1", 0)

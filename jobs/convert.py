@@ -20,7 +20,7 @@ from reput.jobs.engines.engine import Engine
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.converting.convert_summary import ConvertSummary
+    from reput.jobs.converting.report import ConvertSummary
     from reput.jobs.pipeline.job import FoundStore
     from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
@@ -86,9 +86,8 @@ def convert(  # noqa: PLR0913 (a user's options)
     Raises StoreError (also DamageFound if live records follow damage, and if a broker has the
     store), SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
-    from reput.jobs.converting.convert_store import all_inputs, convert_store, look_at, wanted
-    from reput.jobs.converting.meeting import MEETS
-    from reput.jobs.converting.wanted_changes import wanted_changes
+    from reput.jobs.converting.carried import MEETS, wanted_changes
+    from reput.jobs.converting.convert import all_inputs, convert_store, look_at, wanted
     from reput.jobs.outputs.output import CONVERTED
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.store import store_at
@@ -179,7 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and say what was done: 0 done; 1 a dry run, which always has something to do."""
-    from reput.jobs.converting.wanted_changes import parse_renames
+    from reput.jobs.converting.carried import parse_renames
     from reput.store_format.release.profiles import release_named
     from reput.store_format.release.settings import SettingError, parse_assignments
 

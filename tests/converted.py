@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from reput.jobs.convert import convert
-from reput.jobs.converting.convert_summary import ConvertSummary
+from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from reput.jobs.convert import convert
-from reput.jobs.converting.convert_summary import ConvertSummary
+from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError

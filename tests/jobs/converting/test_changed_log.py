@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.convert import convert
-from reput.jobs.converting import convert_store, new_log
+from reput.jobs.converting import convert as convert_store
+from reput.jobs.converting import new_log
 from reput.jobs.engines.local import local_engine
 from reput.store_format.faults import StoreError
 from tests import golden_stores

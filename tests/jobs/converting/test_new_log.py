@@ -4,8 +4,7 @@ import struct
 
 import pytest
 
-from reput.jobs.converting.measured_log import MeasuredLog, measure
-from reput.jobs.converting.new_log import place_records, start_of, write_log
+from reput.jobs.converting.new_log import MeasuredLog, measure, place_records, start_of, write_log
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import StoreAt, discover

@@ -6,24 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from reput.jobs.converting.carried_config import (
+from reput.jobs.converting.carried import (
+    MEET_REFUSE,
     SCHEDULE,
     Config,
     batch_topics_in,
     carried_config,
     delivered_up_to,
+    meet,
     merged_config,
     positions_of,
+    refuse_unknown_topics,
 )
-from reput.jobs.converting.convert_summary import ConvertSummary, topic_fates
-from reput.jobs.converting.measured_log import QueueKey, measure
-from reput.jobs.converting.meeting import MEET_REFUSE, meet
-from reput.jobs.converting.new_log import NewLog, place_records, start_of, write_log
-from reput.jobs.converting.ordered_records import Source, place_in_order
-from reput.jobs.converting.shared_log import complete_groups, earlier_logs
-from reput.jobs.converting.timer_files import carry_timer
-from reput.jobs.converting.wanted_changes import refuse_unknown_topics
-from reput.jobs.converting.what_waits import refuse_places_in_bodies, waiting
+from reput.jobs.converting.new_log import (
+    NewLog,
+    QueueKey,
+    measure,
+    place_records,
+    start_of,
+    write_log,
+)
+from reput.jobs.converting.ordered import Source, complete_groups, earlier_logs, place_in_order
+from reput.jobs.converting.report import (
+    ConvertSummary,
+    carry_timer,
+    refuse_places_in_bodies,
+    topic_fates,
+    waiting,
+)
 from reput.jobs.deriving.derive_set import derive_files
 from reput.jobs.deriving.kept import LastEntry, expired_queues, new_checkpoint
 from reput.jobs.engines.engine import Row

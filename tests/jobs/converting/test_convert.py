@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.convert import convert
-from reput.jobs.converting.convert_store import wanted
+from reput.jobs.converting.convert import wanted
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.ordered_records import Source
-from reput.jobs.converting.shared_log import complete_groups
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source, complete_groups
 from reput.store_format.rewrite.selection import Changes, Tally
 from tests.in_process import STORE
 from tests.memory_storage import MemoryStorage

@@ -1,14 +1,13 @@
-"""The configuration of a new store: topics, groups and consumer offsets.
-
-The files are those that a slave fetches from its master (jobs/replicating/config_files). Files in
-which names or offsets change are written anew; other files are copied unchanged.
-"""
+"""Configuration and queues as the user wants them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
-from reput.jobs.converting.ordered_records import Marks, Source
+from reput.jobs.converting.new_log import QueueKey
+from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
@@ -16,12 +15,24 @@ from reput.store_format.discover.config import (
     config_in_rocksdb,
     config_table,
     consumer_offsets,
+    queues_of,
 )
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
+from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
-from reput.store_format.names import CONFIG, is_queue_id
+from reput.store_format.message.message import check_sendable, check_topic, encode_host
+from reput.store_format.message.refusals import Refused
+from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
 from reput.store_format.notes import Notes
-from reput.store_format.rewrite.selection import Changes, Fate, is_shared
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.setting_table import SettingError
+from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
+
+# ---
+# The configuration of a new store: topics, groups and consumer offsets.
+#
+# The files are those that a slave fetches from its master (jobs/replicating/config_files). Files in
+# which names or offsets change are written anew; other files are copied unchanged.
 
 # File -> its table whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {
@@ -224,3 +235,130 @@ def _joined(name: str, one: Any, other: Any) -> Any:
             low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
             return {**one, **other, **low}
     return one
+
+
+# ---
+# Decides what becomes of a queue that several stores have.
+
+MEET_REFUSE, RENUMBER, APART = "refuse", "renumber", "apart"
+MEETS = (MEET_REFUSE, RENUMBER, APART)
+_JOIN = (SCHEDULE, *WAIT)  # topics of waiting messages, which are numbered anew in any case
+
+
+def meet(sources: Sequence[Source], how: str) -> None:
+    """Refuse queues that several stores have, or keep them apart: a later store's queues then get
+    ids above those of the stores before it. Raises StoreError.
+
+    The queues of waiting messages are internal to the broker, and are always joined.
+    """
+    if how == APART:
+        _part(sources)
+        return
+    if how == RENUMBER:
+        return
+    owners: dict[QueueKey, Source] = {}
+    for source in sources:
+        for key, queue in source.measured.queues.items():
+            if not queue.taken or key.topic in _JOIN:
+                continue
+            new = source.new_queue(key)
+            other = owners.setdefault(new, source)
+            if other is not source:
+                raise StoreError(
+                    f"{source.job.plan.store}: queue {new.queue_id} of topic {new.topic[:127]!r} "
+                    f"is in {other.job.plan.store} too: --meet apart gives its queues other ids, "
+                    "--meet renumber joins them by store time, --rename or --drop keeps one out"
+                )
+
+
+def _part(sources: Sequence[Source]) -> None:
+    counts: dict[str, int] = {}  # a topic's new name -> number of queues of earlier stores
+    for source in sources:
+        own: dict[str, int] = {}
+        for key, queue in source.measured.queues.items():
+            if queue.taken and key.topic not in _JOIN:
+                plan = source.job.plan
+                known = own.get(key.topic) or queues_of(
+                    plan.storage, plan.store, key.topic, Notes()
+                )
+                own[key.topic] = max(known, key.queue_id + 1)
+        shifts = {topic: counts.get(source.changes.renamed(topic), 0) for topic in own}
+        moved = tuple((topic, shift) for topic, shift in shifts.items() if shift)
+        source.changes = replace(source.changes, shifts=moved)
+        for topic, count in own.items():
+            counts[source.changes.renamed(topic)] = shifts[topic] + count
+
+
+# ---
+# The user's changes, checked: topics, new names, the store's host.
+
+_NAMES_SHOWN = 5
+_V1_MOST, _V2_MOST = 127, 255  # characters of a topic: HookUtils.MAX_TOPIC_LENGTH
+
+
+def parse_renames(pairs: Iterable[str]) -> dict[str, str]:
+    """`A=B` words, as --rename takes them. Raises SettingError."""
+    renames: dict[str, str] = {}
+    for pair in pairs:
+        old, equals, new = pair.partition("=")
+        if not equals or not old or not new:
+            raise SettingError(f"--rename {pair[:80]!r}: OLD=NEW is wanted, two topics' names")
+        if old in renames:
+            raise SettingError(f"--rename {pair[:80]!r}: {old!r} has a new name already")
+        renames[old] = new
+    return renames
+
+
+def wanted_changes(
+    topics: Sequence[str], dropped: Sequence[str], renames: Mapping[str, str],
+    store_host: str | None, release: Profile,
+) -> Changes:  # fmt: skip
+    """The changes for a new store of a release. Raises SettingError."""
+    if topics and dropped:
+        raise SettingError("--topic names all topics that are taken: --drop has nothing to add")
+    for old, new in renames.items():
+        _check_rename(old, new, release)
+    if len(set(renames.values())) < len(renames):
+        raise SettingError("--rename: two topics would get the same name; choose two names")
+    host = b""
+    if store_host is not None:
+        try:
+            host = encode_host(store_host)
+        except Refused as error:
+            raise SettingError(f"--store-host: {error}; HOST is an IP address") from None
+    return Changes(
+        tuple(dict.fromkeys(topics)),
+        tuple(dict.fromkeys(dropped)),
+        tuple(renames.items()),
+        store_host=host,
+    )
+
+
+def _check_rename(old: str, new: str, release: Profile) -> None:
+    for name in (old, new):
+        if is_shared(name) or name.startswith(LMQ_PREFIX):
+            raise SettingError(
+                f"--rename {old[:80]!r}: {name[:80]!r} is a topic of the broker's, or of a group's "
+                "own; only the topics of producers can be renamed"
+            )
+    try:
+        check_sendable(new)
+        check_topic(new, _V2_MOST if release.long_topics else _V1_MOST)
+    except Refused as error:
+        raise SettingError(f"--rename {old[:80]!r}: {error}") from None
+
+
+def refuse_unknown_topics(changes: Changes, there: set[str]) -> None:
+    """Raise SettingError for a topic that the store lacks, or a new name that is in use."""
+    asked = (*changes.topics, *changes.dropped, *(old for old, _ in changes.renames))
+    for name in asked:
+        if name not in there:
+            near = get_close_matches(name, there, _NAMES_SHOWN) or sorted(there)[:_NAMES_SHOWN]
+            raise SettingError(f"no topic {name[:80]!r} in this store; it has {', '.join(near)}")
+    left = there - {old for old, _ in changes.renames}
+    for old, new in changes.renames:
+        if new in left and changes.of_queue(new).fate:
+            raise SettingError(
+                f"--rename {old}={new}: the store has a topic {new}: their messages would be one "
+                "topic's; choose another name, or --drop the other"
+            )

@@ -1,9 +1,4 @@
-"""Places records whose order or queueOffsets change: records of several stores, and queues that
-lose some of their records or also get those of another store.
-
-The driver reads what the measuring tasks have staged, 24 bytes a record, in the order of the new
-log. It holds one split of each store in memory.
-"""
+"""Records whose order changes; logs that are shared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +6,29 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.new_log import NewLog, old_log, piece_of, records_of
+from reput.jobs.converting.new_log import (
+    MeasuredLog,
+    NewLog,
+    QueueKey,
+    old_log,
+    piece_of,
+    records_of,
+)
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.store_format.rewrite.placing import BEGINS, interleave
+from reput.store_format.discover.config import Offsets, consumer_offsets
+from reput.store_format.notes import Notes
+from reput.store_format.rewrite.placing import BEGINS, EarlierLog, interleave
 from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure import measured_order, split_queues
 from reput.udfs.convert.write import NUMBERS, PLACES, NewSegment, OldLog, Part, Piece
+
+# ---
+# Places records whose order or queueOffsets change: records of several stores, and queues that
+# lose some of their records or also get those of another store.
+#
+# The driver reads what the measuring tasks have staged, 24 bytes a record, in the order of the new
+# log. It holds one split of each store in memory.
 
 Numbers = npt.NDArray[np.int64]
 Marks = dict[tuple[str, int], tuple[int, ...]]  # (topic, queue id) -> queueOffsets
@@ -257,3 +267,68 @@ def _segments(
             if (piece, first) < (last_piece, stop):
                 parts.append(Part(log, piece, first, last_piece, stop))
         yield NewSegment(start, tuple(parts), last)
+
+
+# ---
+# Stores that share a part of their logs, like a master and the slave that took over.
+
+
+def earlier_logs(sources: Sequence[Source]) -> tuple[EarlierLog, ...]:
+    """The logs of the sources, up to the end of their records."""
+    return tuple(
+        EarlierLog(source.job.plan.storage, tuple(source.job.plan.segments), source.measured.end)
+        for source in sources
+    )  # fmt: skip
+
+
+def complete_groups(sources: Sequence[Source]) -> None:
+    """Give each store the positions that only another store has, in queues that become one.
+
+    A group that only one store knows has consumed the shared records up to its position there, and
+    none of the records that only the other store has.
+    """
+    known = [
+        consumer_offsets(source.job.plan.storage, source.job.plan.store, Notes())
+        for source in sources
+    ]
+    stores = list(zip(sources, known, strict=True))
+    for number, (later, theirs) in enumerate(stores):
+        ends = {key: seen.shared_end for key, seen in later.measured.queues.items()}
+        shared = {(*key,): end for key, end in ends.items() if end}
+        for earlier, ours in stores[:number] if shared else ():
+            _complete(earlier, ours, theirs, shared)
+            _complete(later, theirs, ours, shared)
+    for one, own in stores:
+        for other, more in stores:
+            if other is not one:
+                _begin(one, own, other, more)
+
+
+def _complete(
+    one: Source, known: Offsets, more: Offsets, shared: dict[tuple[str, int], int]
+) -> None:
+    """Give one store the positions that only the other store has, at most the shared end.
+
+    known, more: the positions that the one and the other store have.
+    """
+    for (group, topic), queues in more.items():
+        for queue_id, offset in queues.items():
+            end = shared.get((topic, queue_id))
+            if end is not None and queue_id not in known.get((group, topic), {}):
+                own = one.groups.setdefault((topic, group), {})
+                own[queue_id] = min(own.get(queue_id, end), offset, end)
+
+
+def _begin(one: Source, known: Offsets, other: Source, more: Offsets) -> None:
+    """Give one store its queue's start for each group that only the other store knows there.
+
+    Otherwise what waits in the one store would lie before the group's position: retries, and half
+    messages that the broker has to check (TransactionalMessageBridge.fetchConsumeOffset).
+    """
+    for (group, topic), queues in more.items():
+        for queue_id in queues:
+            key = QueueKey(topic, queue_id)
+            seen = one.measured.queues.get(key)
+            joined = one.new_queue(key) == other.new_queue(key)
+            if seen and seen.counted and joined and queue_id not in known.get((group, topic), {}):
+                one.groups.setdefault((topic, group), {}).setdefault(queue_id, seen.least)

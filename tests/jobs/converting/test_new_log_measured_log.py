@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey, measure
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey, measure
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import StoreAt, discover

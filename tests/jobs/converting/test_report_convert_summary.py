@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.converting.convert_summary import ConvertSummary, TopicFate, topic_fates
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.ordered_records import Source
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source
+from reput.jobs.converting.report import ConvertSummary, TopicFate, topic_fates
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.report import OutputFile
 from reput.jobs.pipeline.pipeline import Cut, Pipeline

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.converting.carried_config import (
+from reput.jobs.converting.carried import (
     batch_topics_in,
     carried_config,
     delivered_up_to,
     merged_config,
 )
-from reput.jobs.converting.measured_log import MeasuredLog
-from reput.jobs.converting.ordered_records import Source
+from reput.jobs.converting.new_log import MeasuredLog
+from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import discover, store_at

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.meeting import APART, MEET_REFUSE, RENUMBER, meet
-from reput.jobs.converting.ordered_records import Source
+from reput.jobs.converting.carried import APART, MEET_REFUSE, RENUMBER, meet
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import discover, store_at

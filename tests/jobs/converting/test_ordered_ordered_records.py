@@ -2,8 +2,8 @@
 
 import pytest
 
-from reput.jobs.converting.measured_log import MeasuredLog, QueueKey
-from reput.jobs.converting.ordered_records import Source, renumbered
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source, renumbered
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.store import discover, store_at

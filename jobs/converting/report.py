@@ -1,0 +1,279 @@
+"""What became of topics, timers and what waits."""
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reput.jobs.converting.ordered import Source
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.questions import open_store
+from reput.jobs.outputs.output import CONVERT_FORMAT
+from reput.jobs.outputs.report import OutputFile, counted, found_lines
+from reput.store_format.fate.known import TIMER_LOG, timer_log_names
+from reput.store_format.fate.rows import ENDED
+from reput.store_format.fate.transactions import TransactionState
+from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import Storage, listed
+from reput.store_format.layouts import TIMER_UNIT
+from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
+from reput.store_format.names import CONFIG
+from reput.store_format.rewrite.selection import TRANSACTIONS, WHOLE, Changes, Fate
+from reput.udfs.convert.write import PlacedRecords
+
+# ---
+# The summary of a conversion: for the console, --json and the new store's manifest.
+
+_SHOWN = 40
+
+
+@dataclass
+class TopicFate:
+    """What becomes of a topic. least, greatest: queueOffsets in the old log; bytes: total size of
+    the taken records in the new log.
+    """
+
+    store: str
+    topic: str
+    becomes: str  # its new name; '' if no record of it is taken
+    queues: int
+    messages: int
+    taken: int
+    bytes: int
+    least: int
+    greatest: int
+
+    def line(self) -> str:
+        """For people."""
+        if not self.taken:
+            return f"{self.topic}: left out, {counted(self.messages, 'record')}"
+        name = self.topic if self.becomes == self.topic else f"{self.topic} -> {self.becomes}"
+        some = "" if self.taken == self.messages else f" of {self.messages:,}"
+        offsets = ""
+        if self.least <= self.greatest:
+            offsets = f", queueOffsets {self.least:,} to {self.greatest:,}"
+        records = counted(self.taken, "record")
+        return f"{name}: {records}{some} in {counted(self.queues, 'queue')}{offsets}"
+
+
+def topic_fates(source: Source) -> list[TopicFate]:
+    """The TopicFate of each topic of a store, in the order of names."""
+    found: dict[str, TopicFate] = {}
+    store = source.job.plan.store
+    for key, seen in source.measured.queues.items():
+        fate = found.setdefault(
+            key.topic, TopicFate(store, key.topic, "", 0, 0, 0, 0, seen.least, -1)
+        )
+        fate.queues += 1
+        fate.messages += seen.records
+        fate.taken += seen.taken
+        fate.bytes += seen.bytes
+        fate.least, fate.greatest = min(fate.least, seen.least), max(fate.greatest, seen.greatest)
+    for fate in found.values():
+        if fate.taken:
+            fate.becomes = source.changes.renamed(fate.topic)
+    return [found[topic] for topic in sorted(found)]
+
+
+@dataclass
+class ConvertSummary:
+    """What a conversion did or would do. Sizes in bytes, times in seconds, offsets physical."""
+
+    stores: list[str]
+    output: str  # '' in a dry run
+    rocketmq: str  # the release of the new store
+    read_as: str  # the release by whose rules the first old store was read
+    settings: dict[str, str]  # of the new store, by RocketMQ's names
+    old_starts: list[int]  # of each store
+    old_ends: list[int]
+    log_start: int
+    log_end: int
+    # for each store, the number of records that an earlier store has too, at the same offset
+    shared: list[int] = field(default_factory=list)
+    messages: int = 0
+    topics: list[TopicFate] = field(default_factory=list)
+    segments: list[OutputFile] = field(default_factory=list)
+    derived: list[OutputFile] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)  # the broker's configuration
+    warnings: list[str] = field(default_factory=list)
+    discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
+    dry_run: bool = False
+    seconds: float = 0.0
+
+    def manifest(self) -> dict[str, Any]:
+        """The content of manifest.json: all fields but those that differ from run to run."""
+        whole = {"format": CONVERT_FORMAT, **asdict(self)}
+        del whole["seconds"], whole["output"], whole["cleaned"], whole["dry_run"]
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of --json: counts instead of the lists of files."""
+        whole = asdict(self)
+        for name in ("segments", "derived"):
+            whole[name] = len(whole[name])
+        return whole
+
+    def text(self) -> str:
+        """The summary for people."""
+        stores = ", ".join(self.stores)
+        begins = (
+            f"would convert {stores}" if self.dry_run else f"converted {stores} -> {self.output}"
+        )
+        lines = [
+            f"{begins} (RocketMQ {self.rocketmq})",
+            *(
+                f"  log       {start:,} to {end:,}"
+                for start, end in zip(self.old_starts, self.old_ends, strict=True)
+            ),
+            f"  becomes   {self.log_start:,} to {self.log_end:,}, "
+            f"{counted(self.messages, 'record')}",
+            *(
+                f"  shared    {counted(count, 'record')} of {store} are in a store before it too: "
+                "taken once"
+                for store, count in zip(self.stores, self.shared, strict=True) if count
+            ),
+            *(f"  topic     {fate.line()}" for fate in self.topics[:_SHOWN]),
+        ]  # fmt: skip
+        if len(self.topics) > _SHOWN:
+            lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
+        lines += [f"  warning   {each}" for each in self.warnings]
+        lines += [
+            f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
+        ]
+        if self.dry_run:
+            return "\n".join([*lines, "  next      the same without --dry-run writes it"])
+        lines.append(
+            f"  made      {counted(len(self.segments), 'segment')}, "
+            f"{counted(len(self.derived), 'derived file')}, {self.seconds:.1f} s"
+        )
+        return "\n".join([*lines, f"  next      start a broker on {self.output}"])
+
+    def details(self) -> list[str]:
+        """Further lines, for -v."""
+        return [
+            *(f"  topic     {fate.line()}" for fate in self.topics[_SHOWN:]),
+            *found_lines(self.discovered),
+        ]
+
+
+# ---
+# The timer's files in a new store: timerlog with new physical offsets, the wheel unchanged.
+#
+# The units stay at their places, so the slots of the wheel and timercheck still point to them
+# (TimerMessageStore.recover).
+
+_UNIT = TIMER_UNIT.itemsize
+_UNITS_A_PIECE = 1 << 14
+_PIECE_BYTES = 1 << 20
+_WHEEL = re.compile(r"timerwheel(\.[0-9]+)?")
+_CHECK = "timercheck"
+
+
+def carry_timer(
+    plan: Plan, storage: Storage, target: str, records: PlacedRecords, summary: ConvertSummary
+) -> None:
+    """Write timerlog, timerwheel and config/timercheck, if the old store has them."""
+    names = timer_log_names(plan.storage, plan.store)
+    if names:
+        storage.make_folders(f"{target}/{TIMER_LOG}")
+    for name, length in names:
+        path = f"{TIMER_LOG}/{name}"
+        _write_units(plan, storage, path, target, length, records)
+        summary.copied.append(path)
+    for name, state in listed(plan.storage, plan.store):
+        if state is not None and _WHEEL.fullmatch(name):
+            _copy(plan, storage, name, target, state.size)
+            summary.copied.append(name)
+    for name, state in listed(plan.storage, f"{plan.store}/{CONFIG}"):
+        if state is not None and name == _CHECK:
+            _copy(plan, storage, f"{CONFIG}/{name}", target, state.size)
+            summary.copied.append(f"{CONFIG}/{name}")
+
+
+def _write_units(
+    plan: Plan, storage: Storage, path: str, target: str, length: int, records: PlacedRecords
+) -> None:
+    reader = plan.storage.open(f"{plan.store}/{path}")
+    output = storage.create(f"{target}/{path}")
+    for start in range(0, length, _UNITS_A_PIECE * _UNIT):
+        raw = np.zeros(min(_UNITS_A_PIECE * _UNIT, length - start), np.uint8)
+        reader.read_into(start, raw)
+        units = raw[: len(raw) // _UNIT * _UNIT].view(TIMER_UNIT)
+        mine = np.flatnonzero(units["size"] == _UNIT)
+        places, sizes = records.found(units["physicalOffset"][mine].astype(np.int64))
+        units["physicalOffset"][mine] = places
+        units["messageSize"][mine[sizes > 0]] = sizes[sizes > 0]
+        output.write(raw)
+    output.finish(length)
+    reader.close()
+
+
+def _copy(plan: Plan, storage: Storage, path: str, target: str, length: int) -> None:
+    reader = plan.storage.open(f"{plan.store}/{path}")
+    output = storage.create(f"{target}/{path}")
+    for at in range(0, length, _PIECE_BYTES):
+        piece = np.empty(min(_PIECE_BYTES, length - at), np.uint8)
+        reader.read_into(at, piece)
+        output.write(piece)
+    output.finish(length)
+    reader.close()
+
+
+# ---
+# The waiting half messages and timers of a store of which only some records are taken.
+
+
+def refuse_places_in_bodies(plan: Plan, topics: set[str]) -> None:
+    """Raise StoreError if op messages contain physical offsets (TransMessageRocksDBStore), which
+    would change. topics: topics of which records are taken.
+    """
+    for topic in sorted(topics & {ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC}):
+        raise StoreError(
+            f"{plan.store}: has messages of {topic} (transRocksDBEnable): they tell of places in "
+            f"the log, which would be others; with `--drop {topic}` no transactions are taken, "
+            "and none may be pending"
+        )
+
+
+def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
+    """The physical offsets of pending half messages and of messages that wait for the timer, in
+    order, of topics that are taken. A transaction gives the offset of its newest copy.
+
+    No op message or file needs to name these messages: a broker checks back such a half message as
+    if it were new, and puts such a timer into its wheel (TransactionalMessageServiceImpl.check,
+    TimerMessageStore.recover). topics: topics of the store. Raises StoreError if transactions of
+    transRocksDBEnable are pending.
+    """
+    topics = topics & WHOLE - set(changes.topics)
+    if not changes.selects or not topics:
+        return ()
+    store = open_store(
+        plan.store, rocketmq=plan.profile.release, settings=plan.discovered.settings,
+        storage=plan.storage,
+    )  # fmt: skip
+
+    def taken(topic: str | None) -> bool:
+        return topic is not None and changes.of_name(topic).fate == Fate.TAKEN
+
+    places = set()
+    if topics & TRANSACTIONS:
+        pending = [
+            row for row in store.transactions()
+            if row.state == TransactionState.PENDING and taken(row.topic)
+        ]  # fmt: skip
+        if pending and ROCKSDB_HALF_TOPIC in topics:
+            raise StoreError(
+                f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
+                f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} cannot "
+                "be taken without those of all topics, from one store; `reput "
+                "resolve-transactions` ends them"
+            )
+        places |= {row.last_physical_offset for row in pending}
+    if TIMER_TOPIC in topics:
+        places |= {
+            row.physical_offset for row in store.delayed()
+            if row.by == "timer" and row.state not in ENDED and taken(row.topic)
+        }  # fmt: skip
+    return tuple(sorted(places))

@@ -32,8 +32,8 @@ from benchmarks.stores import RELEASE, SIZES, make_store, theirs, warm
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Frames, frame
 from reput.jobs.opening.questions import open_store
-from tests.jobs.serve.asking import Peer, pull, request
-from tests.jobs.serve.popping import fields
+from tests.jobs.sockets.asking import Peer, pull, request
+from tests.jobs.sockets.popping import fields
 from tests.rocketmq.live import Broker
 
 _SERVER_CORE, _CLIENT_CORE = 0, 1

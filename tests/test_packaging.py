@@ -49,7 +49,7 @@ EXCEPTIONS = {
     "jobs/exporting/delta_writers.py": {"deltalake"},
     # where a shell asks
     "jobs/completion.py": {"argcomplete"},
-    "jobs/console/shell_words.py": {"argcomplete"},
+    "jobs/cli.py": {"argcomplete"},
     # what numba compiles with, and comes with
     "store_format/kernels/bytes.py": {"llvmlite"},
     "store_format/kernels/bytes.py": {"llvmlite"},

@@ -16,13 +16,13 @@ from reput.jobs import cli
 from reput.jobs.check import check
 from reput.jobs.opening.questions import open_store
 from reput.jobs.report import report
-from reput.jobs.serve.open_served import ServedSource, open_broker
+from reput.jobs.sockets.opened import ServedSource, open_broker
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from tests.in_process import Session, as_text, run
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.asking import pull
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
 
 

@@ -14,11 +14,10 @@ import pytest
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
 from reput.jobs.opening.questions import open_store
-from reput.jobs.serve.left_in_flight import take_in_flight
-from reput.jobs.serve.open_served import ServedSource, open_broker
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.asking import Peer, request
-from tests.jobs.serve.popping import Popped, fields, messages, pop
+from reput.jobs.sockets.opened import ServedSource, open_broker, take_in_flight
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asking import Peer, request
+from tests.jobs.sockets.popping import Popped, fields, messages, pop
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port
 from tests.rocketmq.live import messages as to_send

@@ -13,8 +13,8 @@ import pytest
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Command
-from tests.jobs.serve.asking import Peer, request
-from tests.jobs.serve.popping import Popped, ack_of, batch, fields, messages
+from tests.jobs.sockets.asking import Peer, request
+from tests.jobs.sockets.popping import Popped, ack_of, batch, fields, messages
 from tests.rocketmq import served
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]

@@ -13,9 +13,9 @@ import pytest
 
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asking import Peer, request
-from tests.jobs.serve.popping import Popped, ack_of, fields, messages
-from tests.jobs.serve.serving import Serving
+from tests.jobs.sockets.asking import Peer, request
+from tests.jobs.sockets.popping import Popped, ack_of, fields, messages
+from tests.jobs.sockets.serving import Serving
 from tests.rocketmq import served
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port, warmed

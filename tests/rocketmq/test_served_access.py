@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
-from tests.jobs.serve.serving import Serving
+from tests.jobs.sockets.serving import Serving
 from tests.rocketmq import real_clients
 from tests.rocketmq.real_clients import VERSIONS, Step
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.serve.asking import Peer
-from tests.jobs.serve.broker_answers import reported, requests
-from tests.jobs.serve.cutting import GIVEN, RELEASE, cut, differences, random_store, times
+from tests.jobs.sockets.asking import Peer
+from tests.jobs.sockets.broker_answers import reported, requests
+from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.rocketmq.live import Broker
 from tests.rocketmq.replicas import until
 

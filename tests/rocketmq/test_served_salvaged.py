@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker.writer.stores import stored_records
-from tests.jobs.serve.cutting import GIVEN, RELEASE, random_store
-from tests.jobs.serve.serving import Serving
+from tests.jobs.sockets.cutting import GIVEN, RELEASE, random_store
+from tests.jobs.sockets.serving import Serving
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import Broker, Client

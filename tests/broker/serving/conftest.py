@@ -3,7 +3,7 @@
 import pytest
 
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 
 @pytest.fixture(scope="module")

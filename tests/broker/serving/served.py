@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reput.jobs.serve.open_served import ServedSource, open_broker
+from reput.jobs.sockets.opened import ServedSource, open_broker
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import TINY, Clock, open_writer
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 T0 = 1_700_000_000_000
 STEP = 1000  # milliseconds between two messages

@@ -7,7 +7,7 @@ import pytest
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import LISTENING, Asked, said
+from tests.jobs.sockets.asked import LISTENING, Asked, said
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from reput.broker.serving.broker import Answer, Caller
 from reput.broker.serving.handlers import answer
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import LISTENING, Asked
-from tests.jobs.serve.asking import request
+from tests.jobs.sockets.asked import LISTENING, Asked
+from tests.jobs.sockets.asking import request
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, T0, message, served
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 SIZE = FIXED + 1 + 9
 

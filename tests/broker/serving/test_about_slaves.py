@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 
 @pytest.fixture

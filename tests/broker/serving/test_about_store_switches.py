@@ -7,7 +7,7 @@ import pytest
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 
 def test_no_group_reads_cold_data_and_the_limits_are_brokerconfigs(store: Asked) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 CONFIG: dict[str, Any] = {
     "T": {"readQueueNums": 1, "writeQueueNums": 3, "perm": 6, "order": True, "topicSysFlag": 1,

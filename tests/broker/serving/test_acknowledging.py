@@ -9,8 +9,8 @@ from reput.broker.serving.groups import GroupOffsets
 from reput.broker.serving.popped import InFlight, Orders
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.popping import Popped, ack, ack_of, pop
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.popping import Popped, ack, ack_of, pop
 
 NOW = 10_000_000
 THREE_DAYS = 3 * 24 * 3600 * 1000

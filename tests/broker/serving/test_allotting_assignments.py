@@ -6,7 +6,7 @@ import pytest
 
 from reput.broker.serving import clients
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asked import TOPIC, Asked, opened, said
+from tests.jobs.sockets.asked import TOPIC, Asked, opened, said
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from reput.broker.serving.clients import QueueLocks
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 
 @pytest.fixture(scope="module")

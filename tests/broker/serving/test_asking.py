@@ -11,9 +11,9 @@ from reput.broker.serving.broker import Answer, Caller
 from reput.broker.wire.codes import Entries, Language, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import RESPONSE_BIT, Command
 from tests import golden_stores
-from tests.jobs.serve.asked import LISTENING, TOPIC, Asked, opened
-from tests.jobs.serve.asking import HAS_SUBSCRIPTION, Peer, request
-from tests.jobs.serve.serving import Serving
+from tests.jobs.sockets.asked import LISTENING, TOPIC, Asked, opened
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, Peer, request
+from tests.jobs.sockets.serving import Serving
 
 GROUP = "g12"
 QUEUES = ({"brokerName": "b", "queueId": 0, "topic": TOPIC}, {"brokerName": "b", "queueId": 1,

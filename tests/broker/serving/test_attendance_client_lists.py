@@ -7,8 +7,8 @@ import pytest
 from reput.broker.serving.clients import Consumers
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asked import Asked, said
-from tests.jobs.serve.asking import VERSION
+from tests.jobs.sockets.asked import Asked, said
+from tests.jobs.sockets.asking import VERSION
 
 
 @pytest.fixture

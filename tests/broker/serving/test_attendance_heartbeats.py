@@ -8,7 +8,7 @@ from reput.broker.serving import clients
 from reput.broker.serving.broker import Answer, Broker
 from reput.broker.serving.clients import Consumers
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 LONG, INT = 1 << 63, 1 << 31
 

@@ -8,7 +8,7 @@ from reput.broker.serving.broker import Broker, Caller
 from reput.broker.serving.clients import EXPIRY
 from reput.broker.serving.popped import CheckPoint, InFlight
 from reput.broker.wire.codes import RequestCode
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 CALLER = Caller(1, "10.0.0.1:5000", "10.0.0.9:9876", 0)
 

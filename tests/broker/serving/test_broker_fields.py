@@ -3,7 +3,7 @@
 import pytest
 
 from reput.broker.serving.broker import BadField, flag, number, text
-from tests.jobs.serve.asking import request
+from tests.jobs.sockets.asking import request
 
 LONG_MAX = (1 << 63) - 1
 

@@ -5,7 +5,7 @@ import pytest
 from reput.broker.serving import broker
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 
 @pytest.fixture(scope="module")

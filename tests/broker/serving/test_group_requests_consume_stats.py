@@ -8,7 +8,7 @@ from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 TOPICS: dict[str, Any] = {
     "T": {"readQueueNums": 2, "writeQueueNums": 1},

@@ -5,7 +5,7 @@ import pytest
 from reput.broker.serving.group_requests import group_refused
 from reput.broker.serving.groups import SubscriptionGroups
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from reput.broker.serving.records import PullLimits
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 SIZE = FIXED + 1 + 9
 END = 3 * SIZE + 9 * SIZE  # three messages of U, then nine of T

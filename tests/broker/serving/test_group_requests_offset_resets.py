@@ -10,7 +10,7 @@ from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import STEP, T0, by_queue, message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 MANY = 6  # messages of queue 0; queue 1 has none
 LAST = T0 + (MANY - 1) * STEP

@@ -9,7 +9,7 @@ from reput.broker.wire.codes import Language, RequestCode, ResponseCode
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, Serialization
 from reput.store_format.faults import StoreError
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asking import request
+from tests.jobs.sockets.asking import request
 
 CALLER = Caller(1, "10.0.0.1:5000", "127.0.0.1:9876", 5)
 

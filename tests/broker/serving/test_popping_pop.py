@@ -11,8 +11,8 @@ from reput.broker.serving.popped import InFlight, Orders
 from reput.broker.serving.records import PullLimits
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.popping import ack, fields, messages, pop
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.popping import ack, fields, messages, pop
 
 NOW = 10_000_000
 

@@ -12,8 +12,8 @@ from reput.broker.serving.popping import checked, has_due, has_fresh, polling, p
 from reput.broker.serving.records import PullLimits
 from reput.broker.wire.codes import ResponseCode
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.asking import request
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asking import request
 
 NOW = 10_000_000
 CALLER = Caller(1, "10.0.0.1:5000", "127.0.0.1:9876", NOW)

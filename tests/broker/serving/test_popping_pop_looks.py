@@ -9,9 +9,9 @@ from reput.broker.serving.groups import GroupOffsets
 from reput.broker.serving.popped import CheckPoint, InFlight, Orders
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import FIXED, message, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.comparing import whole
-from tests.jobs.serve.popping import fields, pop
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.comparing import whole
+from tests.jobs.sockets.popping import fields, pop
 
 NOW = 10_000_000
 RETRY = "%RETRY%g_T"  # KeyBuilder.buildPopRetryTopicV1

@@ -10,8 +10,8 @@ from reput.broker.serving.reading import whole_record
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.message.message import Message
 from tests.broker.serving.served import STEP, T0, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.comparing import whole
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.comparing import whole
 
 MANY = 40
 

@@ -7,7 +7,7 @@ import pytest
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import STEP, T0, message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 MANY = 5
 MAX, MIN = RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET

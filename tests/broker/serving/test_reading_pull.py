@@ -10,8 +10,8 @@ from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscript
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import message, served
-from tests.jobs.serve.asked import Asked
-from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, pull
+from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, SUSPEND, pull
 
 MANY = 30  # 20 of them are in the queue's first file
 INT_MAX = (1 << 31) - 1

@@ -7,7 +7,7 @@ import pytest
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import FIXED, message, served
-from tests.jobs.serve.asked import Asked, said
+from tests.jobs.sockets.asked import Asked, said
 
 SIZE = FIXED + 1 + 9 + len("TAGS1A2")
 A = 65  # String.hashCode of "A"

@@ -12,7 +12,7 @@ from reput.broker.serving.store import LogRange, ServedQueue
 from reput.store_format.derived.queues import Slice
 from reput.store_format.log.record import Record
 from tests.broker.serving.served import FIXED, message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 SIZE = FIXED + 1 + 10  # bytes of a record
 RECONSUMED = 72  # where reconsumeTimes are in a record with IPv4 hosts

@@ -8,11 +8,11 @@ import pytest
 
 from reput.broker.serving.handlers import answer, reply
 from reput.broker.wire.remoting import Command
-from reput.jobs.serve.open_served import ServedSource, open_broker
+from reput.jobs.sockets.opened import ServedSource, open_broker
 from tests.in_process import run
-from tests.jobs.serve.broker_answers import reported, requests
-from tests.jobs.serve.comparing import CALLER, whole
-from tests.jobs.serve.cutting import GIVEN, RELEASE, cut, differences, random_store, times
+from tests.jobs.sockets.broker_answers import reported, requests
+from tests.jobs.sockets.comparing import CALLER, whole
+from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])

@@ -8,7 +8,7 @@ from reput.broker.serving.store import ServedQueue
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, STEP, T0, message, served
-from tests.jobs.serve.asked import Asked
+from tests.jobs.sockets.asked import Asked
 
 SIZE = FIXED + 1 + 9
 MANY = 25  # 20 entries are in the first file of the queue

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.serving.store import ServedStore, bounds, topic
-from reput.jobs.serve.open_served import ServedSource, open_broker
+from reput.jobs.sockets.opened import ServedSource, open_broker
 from reput.store_format.message.message import Message
 from tests.broker.serving.served import FIXED, STEP, T0, message, served
 from tests.broker.writer.stores import TINY, Clock, open_writer

@@ -16,8 +16,8 @@ import threading
 from pathlib import Path
 
 from reput.broker.wire.remoting import Frames, Serialization, frame
-from tests.jobs.serve.asking import pull, request
-from tests.jobs.serve.broker_answers import prepared
+from tests.jobs.sockets.asking import pull, request
+from tests.jobs.sockets.broker_answers import prepared
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker
 

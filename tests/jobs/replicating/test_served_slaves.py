@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.jobs.serve.open_served import ServedSource, open_broker
+from reput.jobs.sockets.opened import ServedSource, open_broker
 from tests import golden_stores
-from tests.jobs.serve.asked import Asked, opened
+from tests.jobs.sockets.asked import Asked, opened
 
 REGISTER = RequestCode.REGISTER_BROKER
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.console.store_there import check_store
-from reput.jobs.serve.own_queues import has_queues
+from reput.jobs.sockets.opened import has_queues
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError

@@ -1,0 +1,304 @@
+"""Consumer groups: offsets, members, subscriptions, and locks of queues."""
+
+from typing import Any
+
+import pytest
+
+from reput.broker.serving import clients, groups
+from reput.broker.wire.codes import Language, RequestCode, ResponseCode
+from reput.broker.wire.remoting import decode_binary, encode_binary
+from tests.jobs.sockets.asked import TOPIC, Asked, opened, said
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, request
+
+COMMIT = 1  # PullSysFlag.FLAG_COMMIT_OFFSET
+GROUP = "g12"  # of the golden store's consumerOffset.json, in Live2
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked(opened())
+
+
+def offset(asked: Asked, group: str, topic: str = TOPIC, queue: int = 0, **more: object) -> str:
+    code = RequestCode.QUERY_CONSUMER_OFFSET
+    found = asked.ask(code, consumerGroup=group, topic=topic, queueId=queue, **more)
+    return found.fields.get("offset", str(found.code))
+
+
+def commit(asked: Asked, group: str, to: int, topic: str = TOPIC, queue: int = 0) -> int:
+    asked.broker.groups.find(group)  # as a heartbeat makes it known
+    return asked.ask(
+        RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic=topic, queueId=queue,
+        commitOffset=to,
+    ).code  # fmt: skip
+
+
+def test_offsets_begin_with_the_stores_and_follow_what_is_committed(asked: Asked) -> None:
+    assert offset(asked, GROUP, "Live2", 1) == "231"
+    assert commit(asked, GROUP, 17, "Live2", 1) == ResponseCode.SUCCESS
+    assert offset(asked, GROUP, "Live2", 1) == "17"
+    assert offset(asked, GROUP, "Live2", 2) == "231"
+    assert commit(asked, "new", 5) == ResponseCode.SUCCESS
+    assert offset(asked, "new") == "5"
+    assert commit(asked, "new", 5, "NoTopic") == ResponseCode.TOPIC_NOT_EXIST
+    assert commit(asked, "no/group", 5) == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert commit(asked, "new", 5, queue=4) == ResponseCode.INVALID_PARAMETER
+    assert commit(asked, "new", 5, queue=-1) == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_group_that_nobody_has_heard_of_commits_nothing_from_5_3_0_on() -> None:
+    fields = {"consumerGroup": "unheard", "topic": TOPIC, "queueId": 0, "commitOffset": 5}
+    for release, expected in (("5.2.0", 0), ("5.3.0", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)):
+        asked = Asked(opened(release=release))
+        assert asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **fields).code == expected
+
+
+def test_a_new_group_begins_where_a_broker_lets_it(asked: Asked) -> None:
+    assert offset(asked, "unheard") == "0"  # all of the queue is there, and fits into memory
+    assert offset(asked, "unheard", setZeroIfNotFound="false") == str(ResponseCode.QUERY_NOT_FOUND)
+    small = asked.broker.limits._replace(memory_bytes=1)
+    asked.broker.limits = small
+    assert offset(asked, "unheard") == str(ResponseCode.QUERY_NOT_FOUND)
+
+
+def test_a_queue_without_messages_begins_at_0_up_to_5_0_0() -> None:
+    for release, reported in (("5.0.0", "0"), ("5.1.0", str(ResponseCode.QUERY_NOT_FOUND))):
+        assert offset(Asked(opened(release=release)), "unheard", "TBW102") == reported
+
+
+def test_a_pull_tells_how_far_its_group_has_come(asked: Asked) -> None:
+    fields = {
+        "consumerGroup": "g", "topic": TOPIC, "queueId": 0, "queueOffset": 40, "maxMsgNums": 2,
+        "commitOffset": 33, "subscription": "*", "suspendTimeoutMillis": 0,
+    }  # fmt: skip
+    asked.ask(RequestCode.PULL_MESSAGE, **fields, sysFlag=HAS_SUBSCRIPTION)
+    assert asked.broker.offsets.query("g", TOPIC, 0) == -1
+    asked.ask(RequestCode.PULL_MESSAGE, **fields, sysFlag=HAS_SUBSCRIPTION | COMMIT)
+    assert asked.broker.offsets.query("g", TOPIC, 0) == 33
+    assert asked.broker.offsets.query_pulled("g", TOPIC, 0) == 42
+    assert asked.broker.given.total == 4
+
+
+def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST_QUEUES", 3)
+    codes = [commit(asked, f"many{n}", 1) for n in range(5)]
+    assert codes == [0, 0, 0, ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR]
+    assert commit(asked, "many0", 2) == 0  # what is there is kept up
+    monkeypatch.setattr(clients, "MOST_MEMBERS", 1)
+    assert asked.heartbeat(1, GROUP, TOPIC).code == 0
+    assert asked.heartbeat(1, GROUP, TOPIC).code == 0
+    assert "1 members" in (asked.heartbeat(2, GROUP, TOPIC).remark or "")
+    monkeypatch.setattr(clients, "MOST_SUBSCRIBED", 1000)
+    assert "1000 bytes" in (asked.heartbeat(1, GROUP, "T" * 2000).remark or "")
+    assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
+
+
+def test_of_too_many_groups_the_one_unheard_of_longest_is_forgotten(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MOST_NEW", 2)
+    before = asked.broker.groups.names()
+    for name in ("a", "b", "a", "c"):
+        assert asked.broker.groups.find(name) is not None
+    assert asked.broker.groups.names() == [*before, "a", "c"]
+    assert asked.heartbeat(1, "b", TOPIC).code == 0
+    assert "b" in asked.broker.consumers.groups
+
+
+def members(asked: Asked, group: str) -> list[str]:
+    found = asked.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
+    return said(found)["consumerIdList"] if found.code == 0 else []  # type: ignore[no-any-return]
+
+
+def test_many_short_subscriptions_are_bounded(asked: Asked) -> None:
+    """What is kept of a short one is more than its characters."""
+    topics = [f"t{number}" for number in range(2000)]
+    for number in range(2000):
+        if asked.heartbeat(1, f"g{number}", *topics).code != ResponseCode.SUCCESS:
+            break
+    assert 10 < number < 150
+
+
+def test_a_heartbeat_with_numbers_that_are_none_is_refused(asked: Asked) -> None:
+    for version in (float("inf"), float("nan"), 1 << 63, 10**30):
+        refused = asked.heartbeat(1, "hostile", TOPIC, version=version)
+        assert (refused.code, refused.remark) == (1, "the body is no HeartbeatData")
+
+
+def test_a_language_that_is_none_is_another_one() -> None:
+    """What asks for a group's clients tells each one's language."""
+    header = bytearray(encode_binary(request(RequestCode.HEART_BEAT)))
+    for byte, language in ((200, Language.OTHER), (int(Language.PYTHON), Language.PYTHON)):
+        header[2] = byte
+        assert decode_binary(bytes(header)).language == language
+
+
+def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:
+    long = " OR ".join(["a = 'x'"] * 2900)
+    asked.heartbeat(1, "sql", TOPIC, sql=long)
+    pull = {
+        "consumerGroup": "sql", "topic": TOPIC, "queueId": 0, "queueOffset": 0,
+        "maxMsgNums": (1 << 31) - 1, "sysFlag": 0, "commitOffset": 0, "subVersion": 0,
+    }  # fmt: skip
+    found = asked.ask(RequestCode.PULL_MESSAGE, **pull)
+    assert found.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert 0 < int(found.fields["nextBeginOffset"]) < 300  # it goes on with the next pull
+    asked.heartbeat(2, "longer", TOPIC, sql=long + long)
+    refused = asked.ask(RequestCode.PULL_MESSAGE, **{**pull, "consumerGroup": "longer"})
+    assert refused.code == ResponseCode.FILTER_DATA_NOT_EXIST
+
+
+def test_members_come_and_go_and_the_others_are_reported(asked: Asked) -> None:
+    assert members(asked, "g") == []
+    asked.heartbeat(1, "g", TOPIC)
+    assert asked.reported() == [(1, "g")]
+    asked.heartbeat(1, "g", TOPIC)
+    assert asked.reported() == []
+    asked.heartbeat(2, "g", TOPIC)
+    assert asked.reported() == [(1, "g"), (2, "g")]
+    assert members(asked, "g") == ["c1", "c2"]
+    asked.ask(RequestCode.UNREGISTER_CLIENT, 1, clientID="c1", consumerGroup="g")
+    assert (members(asked, "g"), asked.reported()) == (["c2"], [(2, "g")])
+    asked.heartbeat(3, "g", TOPIC)
+    asked.reported()
+    for closed in asked.broker.closed:
+        closed(2, asked.now)
+    assert (members(asked, "g"), asked.reported()) == (["c3"], [(3, "g")])
+    for tick in asked.broker.ticked:
+        tick(asked.now + clients.EXPIRY)
+    assert members(asked, "g") == ["c3"]
+    for tick in asked.broker.ticked:
+        tick(asked.now + clients.EXPIRY + 1)
+    assert members(asked, "g") == []
+
+
+def test_nobody_is_reported_of_those_who_get_everything(asked: Asked) -> None:
+    for client in (1, 2):
+        asked.heartbeat(client, "all", TOPIC, model="BROADCASTING")
+    assert asked.reported() == []
+
+
+def test_subscriptions_are_replaced_by_newer_ones(asked: Asked) -> None:
+    asked.heartbeat(1, "g", "A", "B", version=5)
+    asked.heartbeat(1, "g", "B", "C", sql="x > 1", version=4)
+    there = asked.broker.consumers.groups["g"].subscriptions
+    assert {name: each.kind for name, each in there.items()} == {"B": "TAG", "C": "SQL92"}
+    asked.heartbeat(1, "g", "B", sql="x > 1", version=6)
+    assert asked.broker.consumers.groups["g"].subscriptions["B"].text == "x > 1"
+
+
+def test_heartbeats_without_subscriptions_keep_them_or_ask_for_them(asked: Asked) -> None:
+    two = {"heartbeatFingerprint": 77}
+    known = asked.heartbeat(1, "g", TOPIC, **two)
+    assert known.fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "false"}
+    again = asked.heartbeat(1, "g", **two, withoutSub=True)
+    assert again.fields["IS_SUB_CHANGE"] == "false"
+    assert list(asked.broker.consumers.groups["g"].subscriptions) == [TOPIC]
+    # a server that was started again knows nothing of it
+    unknown = asked.heartbeat(1, "other", **two, withoutSub=True)
+    assert unknown.fields["IS_SUB_CHANGE"] == "true"
+    assert asked.heartbeat(1, "g", TOPIC).fields["IS_SUB_CHANGE"] == "true"  # an older client
+
+
+def test_a_groups_retry_topic_is_there_once_it_is_heard_of(asked: Asked) -> None:
+    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+    assert asked.ask(code, topic="%RETRY%g").code == ResponseCode.TOPIC_NOT_EXIST
+    asked.heartbeat(1, "g", TOPIC)
+    assert asked.ask(code, topic="%RETRY%g").code == 0
+    asked.broker.store.refresh()
+    assert asked.ask(code, topic="%RETRY%g").code == 0
+
+
+def test_a_wrong_expression_is_reported_before_a_client_starts(asked: Asked) -> None:
+    def check(text: str, kind: str = "SQL92") -> int:
+        wanted = {"topic": TOPIC, "subString": text, "expressionType": kind}
+        return asked.ask(RequestCode.CHECK_CLIENT_CONFIG, body={"subscriptionData": wanted}).code
+
+    assert check("a > 5") == 0
+    assert check("a >") == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert check("a >", "TAG") == 0
+
+
+def lock(asked: Asked, client: str, *queues: int, code: int = RequestCode.LOCK_BATCH_MQ) -> object:
+    wanted = [{"brokerName": "b", "queueId": queue, "topic": TOPIC} for queue in queues]
+    body = {"consumerGroup": "g", "clientId": client, "mqSet": wanted}
+    found = asked.ask(code, body=body)
+    return [each["queueId"] for each in said(found)["lockOKMQSet"]] if found.body else found.code
+
+
+def test_a_queue_is_one_clients_until_it_gives_it_back_or_is_silent(asked: Asked) -> None:
+    assert lock(asked, "c1", 0, 1) == [0, 1]
+    assert lock(asked, "c2", 1, 2) == [2]
+    asked.now += clients.LIVE_MILLISECONDS
+    assert lock(asked, "c1", 1) == [1]  # it asks again, and keeps it for another minute
+    assert lock(asked, "c2", 0, 1) == []
+    asked.now += 1
+    assert lock(asked, "c2", 0, 1) == [0]
+    lock(asked, "c2", 1, code=RequestCode.UNLOCK_BATCH_MQ)  # another's stays
+    assert lock(asked, "c2", 1) == []
+    lock(asked, "c1", 1, code=RequestCode.UNLOCK_BATCH_MQ)
+    assert lock(asked, "c2", 1) == [1]
+    assert lock(asked, "c1", 4, -1, 10**6) == []  # there are none such
+
+
+def test_locks_are_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "MOST_LOCKS", 2)
+    assert lock(asked, "c1", 0, 1, 2) == [0, 1]
+    asked.now += clients.LIVE_MILLISECONDS + 1
+    assert lock(asked, "c2", 2) == [2]  # those that have run out make room
+
+
+def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QueryMessageProcessor: 32 (defaultQueryMaxNum), whatever the client wants."""
+    seen: list[int] = []
+
+    def by_key(topic: str, key: str, most: int, begin: int, end: int) -> Any:
+        seen.append(most)
+        return [], 0, 0
+
+    monkeypatch.setattr(asked.broker.store, "by_key", by_key)
+    fields = {"topic": TOPIC, "key": "k", "maxNum": 5, "beginTimestamp": 0, "endTimestamp": 9}
+    for more in ({}, {"_UNIQUE_KEY_QUERY": "true"}, {"_UNIQUE_KEY_QUERY": "false"}):
+        asked.ask(RequestCode.QUERY_MESSAGE, **fields, **more)
+    assert seen == [5, 32, 5]
+
+
+def test_topics_of_5_5_0s_transactions_in_rocksdb_are_no_users(asked: Asked) -> None:
+    """A tool takes for a user's what is not in this list (TopicValidator.SYSTEM_TOPIC_SET)."""
+    listed = said(asked.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))["topicList"]
+    kinds = ("TRANS_HALF_TOPIC", "TRANS_OP_HALF_TOPIC")
+    assert {f"RMQ_SYS_ROCKSDB_{kind}" for kind in kinds} <= set(listed)
+
+
+def test_topics_are_there_that_a_broker_makes_when_it_starts(asked: Asked) -> None:
+    """The golden store's broker made them: only our own broker's and cluster's names are new."""
+    found = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))["topicList"]
+    theirs = [name for name in found if asked.broker.store.topics[name].configured]
+    new = [
+        "reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC",
+        "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_SYNC_BROKER_MEMBER_reput",
+    ]  # fmt: skip
+    assert sorted(set(found) - set(theirs)) == sorted(new)
+    own = {name.replace("DefaultCluster", "C").replace("reput", "b0") for name in new}
+    assert own <= set(theirs)
+
+
+def test_a_proxys_own_topic_is_made_in_memory(asked: Asked) -> None:
+    create = RequestCode.UPDATE_AND_CREATE_TOPIC
+    assert asked.ask(create, topic="DefaultHeartBeatSyncerTopic").code == ResponseCode.SUCCESS
+    assert "DefaultHeartBeatSyncerTopic" in asked.broker.store.topics
+    for name in ("Orders", "no/HeartBeatSyncerTopic"):
+        assert asked.ask(create, topic=name).code == ResponseCode.NO_PERMISSION
+        assert name not in asked.broker.store.topics
+    codes = {asked.ask(create, topic=f"{n}HeartBeatSyncerTopic").code for n in range(200)}
+    assert codes == {ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION}
+
+
+def test_parts_of_a_broker_that_are_not_at_work_are_reported_so() -> None:
+    for release, expected in (("5.3.0", {"diffResult"}), ("5.3.3", {"checkStatus"})):
+        broker = Asked(opened(release=release))
+        assert set(said(broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS))) == expected
+    cold = said(broker.ask(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO))
+    assert (cold["runtimeTable"], cold["cgColdReadThreshold"]) == ({}, 3 << 20)

@@ -46,7 +46,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 _MODULE = re.compile(r"(?<![\w./*<>{}$-])((?:[\w.-]+/)*\w+\.py)\b")
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 # names of examples, not of modules: what a recipe or a walk of CONTRIBUTING.md makes, a user's own
-_NO_MODULES = re.compile(r"(?:^|/)(?:(?:test_)?(?:NAME|largest)|x/y|pandas)\.py$")
+_NO_MODULES = re.compile(
+    r"(?:^|/)(?:(?:test_)?(?:NAME(?:_PART)?|largest|queue_runs)|x/y|pandas)\.py$"
+)
 _CODE = ("store_format", "broker", "udfs", "jobs", "reput", "tests", "scripts", "benchmarks",
          "notebooks")  # fmt: skip
 

@@ -37,9 +37,7 @@ EXCEPTIONS = {
     "store_format/files/arrow.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
     "store_format/rocksdb/database.py": {"rocksdict"},
-    "store_format/rocksdb/database.py": {"rocksdict"},
     # what parses SQL92 expressions
-    "store_format/filter/sql.py": {"lark"},
     "store_format/filter/sql.py": {"lark"},
     # RE2
     "store_format/filter/texts.py": {"pyarrow"},
@@ -51,7 +49,6 @@ EXCEPTIONS = {
     "jobs/completion.py": {"argcomplete"},
     "jobs/cli.py": {"argcomplete"},
     # what numba compiles with, and comes with
-    "store_format/kernels/bytes.py": {"llvmlite"},
     "store_format/kernels/bytes.py": {"llvmlite"},
     "store_format/kernels/carryless.py": {"llvmlite"},
 }

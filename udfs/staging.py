@@ -252,8 +252,8 @@ RUN = schema(
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
-# Where a queue's first queueOffsets are wrong (damage/queue_ends), the run's first `decided` entries
-# count as having the queueOffsets decided_from, decided_from + 1, ...
+# Where a queue's first queueOffsets are wrong (damage/queue_ends), the run's first `decided`
+# entries count as having the queueOffsets decided_from, decided_from + 1, ...
 PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
 # The positions of lost messages, each before an entry of the run: `gaps` rows of

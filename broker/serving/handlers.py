@@ -19,28 +19,14 @@ from reput.store_format.faults import StoreError
 
 HANDLERS: Handlers = {
     **write_requests.HANDLERS,
-    **about.HANDLERS,
+    **about.HANDLERS,  # replaces the answer of `write_requests` to registering
     **attendance.HANDLERS,
-    **reading.HANDLERS,
     **reading.HANDLERS,
     **popping.HANDLERS,
     **acknowledging.HANDLERS,
-    **popping.HANDLERS,
-    **reading.HANDLERS,
-    **group_requests.HANDLERS,
     **group_requests.HANDLERS,
     **allotting.HANDLERS,
-    **allotting.HANDLERS,
-    **attendance.HANDLERS,
     **asking.HANDLERS,
-    **about.HANDLERS,
-    **about.HANDLERS,
-    **group_requests.HANDLERS,
-    **group_requests.HANDLERS,
-    **reading.HANDLERS,
-    **about.HANDLERS,
-    **about.HANDLERS,
-    **about.HANDLERS,  # replaces the answer of `write_requests` to registering
 }
 
 

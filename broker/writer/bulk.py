@@ -1,7 +1,8 @@
 """Appends many messages at once, from columns; one kernel makes the same records as `append`.
 
 A column is a numpy array. A text or binary column consists of two: the values' bytes one after the
-other, and where each value ends, as in Arrow. `reput.udfs.table.message_rows` makes columns from a table.
+other, and where each value ends, as in Arrow. `reput.udfs.table.message_rows` makes columns from a
+table.
 """
 
 import itertools

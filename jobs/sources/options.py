@@ -189,15 +189,15 @@ def arrow_schema(schema: "StructType", columns: Mapping[str, "MessageColumn"]) -
     """The Arrow schema of batches for a Spark schema, perhaps the user's. Raises OptionError."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    for field in schema.fields:
-        if field.name not in columns:
-            raise OptionError(f"schema: no column {field.name!r}; there are {', '.join(columns)}")
-        known = columns[field.name].field
+    for each in schema.fields:
+        if each.name not in columns:
+            raise OptionError(f"schema: no column {each.name!r}; there are {', '.join(columns)}")
+        known = columns[each.name].field
         wanted = _type(known.type).simpleString()
-        if field.dataType.simpleString() != wanted:
+        if each.dataType.simpleString() != wanted:
             raise OptionError(
-                f"schema: column {field.name} is {wanted}, not {field.dataType.simpleString()}"
+                f"schema: column {each.name} is {wanted}, not {each.dataType.simpleString()}"
             )
-        if known.nullable and not field.nullable:
-            raise OptionError(f"schema: column {field.name} may be null")
+        if known.nullable and not each.nullable:
+            raise OptionError(f"schema: column {each.name} may be null")
     return to_arrow_schema(schema, timezone="UTC")

@@ -224,7 +224,8 @@ class FindFalseTransactions:
         reader = self.storage.open(segment.path, segment.state)
         read = padded(reader, segment)
         prover = Prover(read, start, end, self.rules)
-        walk = Walk(read, end, self.rules, NO_CHECKS, np.empty(_TRANSACTIONS_WINDOW_BYTES, np.uint8), None,
+        window = np.empty(_TRANSACTIONS_WINDOW_BYTES, np.uint8)
+        walk = Walk(read, end, self.rules, NO_CHECKS, window, None,
                     lambda at: Fault.NONE if prover.proves(at) else Fault.LENGTHS)  # fmt: skip
         wanted = {(m.topic, m.queue_id, m.queue_offset): m for m in mine}
         at = start

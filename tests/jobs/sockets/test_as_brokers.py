@@ -51,7 +51,7 @@ def compare(name: str, tmp_path: Path, every: int) -> None:
 def test_routes_are_those_of_a_real_name_server(tmp_path: Path) -> None:
     store, _ = prepared("mixed_5.5.0", tmp_path)
     given = {"brokerName": NAME, "brokerClusterName": NAME}
-    caught = json.loads((Path(__file__).parents[2] / "broker/remoting/frames.json").read_text())
+    caught = json.loads((Path(__file__).parents[2] / "broker/wire/frames.json").read_text())
     theirs = [bytes.fromhex(row["hex"]) for row in caught if row.get("asked") == "105"]
     for raw, version in zip(
         theirs, (479, 0), strict=False

@@ -90,7 +90,9 @@ def _to_output(
 
     storage, store = source.storage, source.path
     refuse_rocksdb(storage, store)
-    plan = make_plan(source, discover(source))
+    discovered = discover(source)
+    discovered.refuse_wrong_delays()
+    plan = make_plan(source, discovered)
     refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
@@ -121,6 +123,7 @@ def _in_place(
         refuse_rocksdb(at.storage, at.path)
         discovered = discover(at)
         discovered.refuse_contradicted()
+        discovered.refuse_wrong_delays()
         if discovered.torn:
             raise StoreError(discovered.torn)
         plan = make_plan(at, discovered)

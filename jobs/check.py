@@ -11,6 +11,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_assume_names,
     add_ranges,
+    add_remade,
     add_staging,
     add_store,
     asks_store,
@@ -54,6 +55,7 @@ def check(  # noqa: PLR0913 (a user's options)
     ranges: BinaryIO | None = None,
     progress: Progress | None = None,
     assume_names: bool = False,
+    remade: str = "",
 ) -> "CheckReport":
     """Read all of a store's log with every CRC, and compare its derived files.
 
@@ -61,6 +63,8 @@ def check(  # noqa: PLR0913 (a user's options)
     staging_folder: where files are derived for the comparison, by default a temporary folder; on a
     cluster one that all machines see. ranges: gets every range and every gap as JSON lines.
     assume_names: segments have the names that their records show.
+    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
+    the store's own queues have.
     Raises StoreError if there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.judging.check import check_store_of
@@ -70,7 +74,7 @@ def check(  # noqa: PLR0913 (a user's options)
     return check_store_of(
         find_store(
             engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
-            tolerant=True, assume_names=assume_names, compares=True,
+            tolerant=True, assume_names=assume_names, compares=True, remade=remade,
         ),
         staging_folder, storage, ranges,
     )  # fmt: skip
@@ -82,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     add_ranges(parser, "")
     add_assume_names(parser)
+    add_remade(parser)
     add_staging(parser)
 
 
@@ -99,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             staging_folder=arguments.staging,
             ranges=ranges,
             assume_names=arguments.assume_names,
+            remade=arguments.remade,
             **options,
         )
     from reput.jobs.judging.report import details, svg, text

@@ -9,6 +9,7 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
+    add_remade,
     add_store,
     asks_store,
     engine_for,
@@ -66,6 +67,7 @@ def convert(  # noqa: PLR0913 (a user's options)
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
+    remade: str = "",
 ) -> "ConvertSummary":
     """Write a store anew.
 
@@ -80,6 +82,8 @@ def convert(  # noqa: PLR0913 (a user's options)
     merge: further stores, whose records join those of `store` by store time.
     meet: for queues that several stores have: `refuse`, `renumber` (join them) or `apart` (queues
     of later stores get other ids).
+    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
+    the store's own queues have.
     dry_run: write nothing, and only report what would become of each topic.
     The others as for `reput.rebuild`, of the store that is read.
 
@@ -99,7 +103,7 @@ def convert(  # noqa: PLR0913 (a user's options)
     stores = _each_once([
         find_store(
             engine, store_at(each, rocketmq, settings, storage), cut=cut, progress=progress,
-            one_release=True, even_rocksdb=True,
+            one_release=True, even_rocksdb=True, remade=remade,
         )
         for each in (store, *merge)
     ])  # fmt: skip
@@ -174,10 +178,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--store-host", metavar="ADDRESS:PORT",
         help="the new broker's address, which message ids name",
     )  # fmt: skip
+    add_remade(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and say what was done: 0 done; 1 a dry run, which always has something to do."""
+    """Convert, and say what was done: 0 done; 1 where messages are in no queue, and for a dry run,
+    which always has something to do.
+    """
     from reput.jobs.converting.carried import parse_renames
     from reput.store_format.release.profiles import release_named
     from reput.store_format.release.settings import SettingError, parse_assignments
@@ -203,8 +210,9 @@ def run(arguments: argparse.Namespace) -> int:
             merge=arguments.merge,
             meet=arguments.meet,
             dry_run=arguments.dry_run,
+            remade=arguments.remade,
             replace=arguments.replace,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text(), summary.details())
-    return DAMAGE if arguments.dry_run else DONE
+    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)
+    return DAMAGE if arguments.dry_run or summary.left_out else DONE

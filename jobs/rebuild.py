@@ -10,6 +10,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_assume_names,
     add_ranges,
+    add_remade,
     add_store,
     asks_store,
     engine_for,
@@ -56,6 +57,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     assume_names: bool = False,
     queues: str | None = None,
     index: str | None = None,
+    remade: str = "",
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
@@ -70,6 +72,8 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     where RocketMQ goes on; `salvage` goes on at the next intact record (docs/damage.md).
     ranges: with `salvage`, gets every range and every gap as JSON lines, however many.
     assume_names: with `salvage`, segments have the names that their records show.
+    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
+    the store's own queues have.
     queues, index: `files` or `rocksdb`; by default queues as in the store, index by the settings.
 
     Raises StoreError (also DamageFound), SettingError, UnknownRelease; a failed run leaves nothing
@@ -87,7 +91,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     found = find_store(
         engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
         tolerant=on_damage == SALVAGE, assume_names=assume_names,
-        one_release=True, even_rocksdb=True,
+        one_release=True, even_rocksdb=True, remade=remade,
     )  # fmt: skip
     kind = kind_of_queues(found.plan, queues, output)
     index_kind = kind_of_index(found.plan, index, output)
@@ -128,12 +132,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--index", choices=("files", "rocksdb"),
         help="what index is built (default: files, unless indexFileWriteEnable=false)",
     )  # fmt: skip
+    add_remade(parser)
     add_ranges(parser, " (with --on-damage salvage)")
     add_assume_names(parser, " (with --on-damage salvage)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rebuild, and say what was done: 0 done; 1 where something could not be derived."""
+    """Rebuild, and say what was done: 0 done; 1 where something is left out that nobody named."""
     options = options_of_job(arguments)
     with (
         new_ranges(arguments, options["settings"]) as ranges,
@@ -150,7 +155,9 @@ def run(arguments: argparse.Namespace) -> int:
             assume_names=arguments.assume_names,
             queues=arguments.queues,
             index=arguments.index,
+            remade=arguments.remade,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)
-    return DAMAGE if summary.left_out else DONE
+    whole = not (summary.left_out or summary.in_no_queue)
+    show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
+    return DONE if whole else DAMAGE

@@ -12,6 +12,7 @@ from reput.jobs.console.options import (
     DONE,
     VERSIONS,
     add_consent,
+    add_remade,
     add_store,
     asks_store,
     consent,
@@ -51,6 +52,7 @@ def recover(  # noqa: PLR0913 (a user's options)
     cut: "Cut | None" = None,
     progress: Progress | None = None,
     confirm: Callable[[str], None] = lambda _: None,
+    remade: str = "",
 ) -> "Recovered":
     """Bring a local store into the state of a clean stop.
 
@@ -58,6 +60,8 @@ def recover(  # noqa: PLR0913 (a user's options)
 
     on_damage: `refuse` raises DamageFound if live records follow damage, `truncate` ends the log
     there, as RocketMQ does. confirm: asked before the first change; raises StoreError to stop.
+    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
+    the store's own queues have.
     Raises as rebuild does, and StoreInUse.
     """
     from reput.jobs.in_place.recover import change, examine, staged_job
@@ -85,7 +89,8 @@ def recover(  # noqa: PLR0913 (a user's options)
                     read_checkpoint(held.storage, store),
                 )
             )  # fmt: skip
-        found = find_store(engine, at, cut=cut, progress=progress, discovered=discovered)
+        found = find_store(engine, at, cut=cut, progress=progress, discovered=discovered,
+                           remade=remade)  # fmt: skip
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)
             if about.needed and not dry_run:
@@ -112,18 +117,22 @@ def _refuse(store: str, settings: Mapping[str, str]) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser, on_damage=("refuse", "truncate"))
+    add_remade(parser)
     add_consent(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
+    """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is,
+    and where a queue that was written lacks messages.
+    """
     options = options_of_job(arguments)
     asked = asks_store(arguments, options, compares=arguments.dry_run)
     with engine_for(arguments, asked) as engine:
         about = recover(
             engine, arguments.store, on_damage=arguments.on_damage or REFUSE,
-            dry_run=arguments.dry_run, confirm=consent(arguments.yes), **options,
+            dry_run=arguments.dry_run, confirm=consent(arguments.yes),
+            remade=arguments.remade, **options,
         )  # fmt: skip
     whole = {"needed": about.needed, **asdict(about)}
     show(arguments, whole, about.text(), about.details() if about.needed else ())
-    return DAMAGE if about.needed and not about.done else DONE
+    return DAMAGE if about.left_out or (about.needed and not about.done) else DONE

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.options import (
@@ -159,6 +160,8 @@ def _derive(
         tolerant=summary.on_damage == SALVAGE,
         even_rocksdb=True,
     )
+    of_store = replace(repaired.plan, queues_of=(found.plan.storage, found.plan.store))
+    repaired = replace(repaired, plan=of_store)
     output = repaired.output(derived, REBUILT, False, storage)
     no_room = frozenset(
         (gap["topic"], gap["queue_id"], gap["before"]) for gap in summary.not_filled
@@ -172,7 +175,8 @@ def _derive(
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
     move_derived(built, storage, derived, target)
     summary.derived, summary.messages = built.files, built.messages
-    summary.warnings += [*built.warnings, *built.left_out]
+    summary.warnings += built.warnings
+    summary.left_out += [*built.left_out, *built.in_no_queue]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +195,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Repair, and say what was done: 0 done; 1 where lost positions could not be kept."""
+    """Repair, and say what was done: 0 done; 1 where lost positions could not be kept, or
+    messages are in no queue.
+    """
     options = options_of_job(arguments)
     with engine_for(arguments, asks_store(arguments, options)) as engine:
         summary = repair(
@@ -203,5 +209,6 @@ def run(arguments: argparse.Namespace) -> int:
             restore=arguments.restore,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.not_filled)
-    return DAMAGE if summary.not_filled else DONE
+    whole = not (summary.not_filled or summary.left_out)
+    show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
+    return DONE if whole else DAMAGE

@@ -8,6 +8,7 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
+    add_remade,
     add_staging,
     add_store,
     asks_store,
@@ -48,6 +49,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     staging_folder: str | None = None,
     storage: "Storage | None" = None,
     progress: Progress | None = None,
+    remade: str = "",
 ) -> "Report":
     """Compare the derived files in `against` with those that the log of the store gives.
 
@@ -57,6 +59,9 @@ def verify(  # noqa: PLR0913 (a user's options)
     storage; `storage`, if given, stands for all of them.
     on_damage: as for rebuild; None: by the manifest in `against`, else refuse. Raises as rebuild
     does.
+
+    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
+    the store's own queues have.
 
     Unused tails of files and a segment of zeros only do not count. Index files are compared in the
     order of their names. A queue's own log (compacted:, tiered:) is compared with its queue file.
@@ -90,7 +95,7 @@ def verify(  # noqa: PLR0913 (a user's options)
         )
         found = find_store(
             engine, at, cut=cut, progress=progress, tolerant=on_damage == SALVAGE,
-            discovered=discovered, compares=True,
+            discovered=discovered, compares=True, remade=remade,
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily(Temporary.VERIFY, staging_folder, storage, also) as job:
@@ -126,6 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="DIR", help="where the derived files are (default: STORE)"
     )
+    add_remade(parser)
     add_staging(parser)
 
 
@@ -142,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
             against=arguments.against,
             staging_folder=arguments.staging,
             on_damage=arguments.on_damage,
+            remade=arguments.remade,
             **options,
         )
     show(arguments, report.as_json(), report.text(), report.details(), report.same)

@@ -1,7 +1,7 @@
 """Names of a store's files and folders, and of topics; which topics can name a folder."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ SYSTEM_TOPICS = frozenset(
 )  # fmt: skip
 
 _OFFSET_DIGITS = 20
+_DEEPEST = 16  # slashes in the path of a queue
 _TIERED_HASH = 8  # hexadecimal digits
 _QUEUE_ID_DIGITS = 10  # of an int
 _OFFSET_MOST = (1 << 63) - 1  # a long, in RocketMQ
@@ -122,6 +123,61 @@ def is_queue_folder(name: str) -> bool:
 def is_queue_id(name: str) -> bool:
     """Whether a name is a queue's id as a broker writes it."""
     return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
+
+
+def queue_paths(
+    kind: str, names: Callable[[str], Iterable[str]], is_folder: Callable[[str], bool]
+) -> Iterator[QueuePath]:
+    """The queues in a store's folder `kind`: CONSUME_QUEUE or BATCH_CONSUME_QUEUE.
+
+    names: of what a folder holds; is_folder: whether a path is one; both take paths below a store.
+    """
+    for topic in names(kind):
+        if is_folder(f"{kind}/{topic}"):
+            yield from queues_of_topic(kind, topic, names, is_folder)
+
+
+def queues_of_topic(
+    kind: str, topic: str, names: Callable[[str], Iterable[str]], is_folder: Callable[[str], bool]
+) -> Iterator[QueuePath]:
+    """The queues of a topic; and of those whose names go on with a slash after the name of an LMQ.
+
+    Up to 5.1.1 the queue of an LMQ whose name has slashes lies in folders within each other
+    (#6747). These are found as they lie: no name of a record is followed.
+    """
+    light = topic.startswith(LMQ_PREFIX)
+    for name in names(f"{kind}/{topic}"):
+        below = f"{kind}/{topic}/{name}"
+        if not (light or is_queue_folder(name)) or not is_folder(below):
+            continue
+        if not light:
+            yield QueuePath(kind, topic, int(name))
+            continue
+        inside = list(names(below))
+        folders = [n for n in inside if segment_start(n) is None and is_folder(f"{below}/{n}")]
+        if is_queue_folder(name) and (len(folders) < len(inside) or not inside):
+            yield QueuePath(kind, topic, int(name))
+        if folders and below.count("/") < _DEEPEST:
+            yield from queues_of_topic(kind, f"{topic}/{name}", names, is_folder)
+
+
+def parse_queue_path(path: str) -> QueuePath:
+    """The queue that a folder below a store is of. Raises ValueError."""
+    kind, _, rest = path.partition("/")
+    topic, _, queue_id = rest.rpartition("/")
+    return QueuePath(kind, topic, int(queue_id))
+
+
+def check_queue_topic(topic: str) -> str:
+    """As `check_topic`, but the name of an LMQ may have slashes: each part names a folder."""
+    if topic.startswith(LMQ_PREFIX) and topic.count("/") < _DEEPEST:
+        try:
+            for part in topic.split("/"):
+                check_topic(part)
+        except UnsafeName as error:
+            raise UnsafeName(f"topic {topic[:80]!r}: {error}") from None
+        return topic
+    return check_topic(topic)
 
 
 def check_topic(topic: str) -> str:

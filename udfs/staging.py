@@ -263,6 +263,8 @@ PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
+PLACED = PLACED.append(pa.field("shift", pa.int64()))  # `Numbered.shift` before the run
+PLACED = PLACED.append(pa.field("ended", pa.int64()))  # entries of earlier lives before the run
 # For files that are built already (small_queues), a PLACED row has only a key and this column:
 # their BUILT rows as an Arrow stream. All other rows leave the column out.
 PLACED = PLACED.append(pa.field("built", pa.binary()))
@@ -285,6 +287,9 @@ BUILT = schema(
     sha256=pa.string(),
     entries=pa.int64(),
     skipped=pa.int64(),  # queues: entries left out, their queueOffsets below the next position
+    ended=pa.int64(),  # queues: entries left out, as they are of an earlier life of the topic
+    # queues: where entries are not at their queueOffsets, see `staged_runs.Numbered.odd`
+    odd=pa.list_(pa.int64()),
     begin=pa.int64(),  # index files: the header's beginTimestamp
     end=pa.int64(),  # and endTimestamp
 )

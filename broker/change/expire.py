@@ -24,8 +24,11 @@ from reput.store_format.names import (
     CHECKPOINT,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_PREFIX,
+    QueuePath,
     is_queue_folder,
     parse_segment_name,
+    queue_paths,
 )
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import ExpirySettings, Settings
@@ -125,25 +128,21 @@ def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Go
         (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),
         (BATCH_CONSUME_QUEUE, True, settings.mapper_file_size_batch_consume_queue),
     ):
-        for topic in files.names(folder):
-            if files.is_folder(f"{folder}/{topic}"):
-                for queue_id in files.names(f"{folder}/{topic}"):
-                    if is_queue_folder(queue_id):
-                        yield from _of_queue(
-                            files, f"{folder}/{topic}/{queue_id}", batch,
-                            segment_bytes(size, batch), log_start,
-                        )  # fmt: skip
+        for queue in queue_paths(folder, files.names, files.is_folder):
+            yield from _of_queue(files, queue, batch, segment_bytes(size, batch), log_start)
     yield from _of_index(files, log_start)
 
 
 def _of_queue(
-    files: Files, folder: str, batch: bool, usual: int, log_start: int
+    files: Files, queue: QueuePath, batch: bool, usual: int, log_start: int
 ) -> Iterator[Going]:
     """The files of a queue but the last, up to the first whose last entry is still in the log.
 
     usual: the files' length in bytes.
     """
-    names = files.names(folder)
+    folder, names = str(queue), files.names(str(queue))
+    if queue.topic.startswith(LMQ_PREFIX):  # folders of LMQs whose names go on with a slash
+        names = [name for name in names if not is_queue_folder(name)]
     for name in names:
         try:
             parse_segment_name(name)

@@ -31,6 +31,8 @@ from reput.store_format.names import (
     INDEX,
     ROCKSDB_QUEUES,
     STORE_DB,
+    queue_paths,
+    segment_start,
 )
 
 # Queues in RocksDB have their files in CONSUME_QUEUE, or in the second folder of ROCKSDB_QUEUES.
@@ -228,17 +230,16 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
     found = []
     above = f"{store}/" if store else ""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for topic in files.names(f"{above}{kind}"):
-            if not files.is_folder(f"{above}{kind}/{topic}"):
-                continue  # somebody else's file; RocketMQ ignores it too
-            for queue_id in files.names(f"{above}{kind}/{topic}"):
-                queue = f"{kind}/{topic}/{queue_id}"
-                if queue not in wanted:
-                    paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
-                    ends = (last_offset(files, path) for path in reversed(paths))
-                    last = next((end for end in ends if end is not None), None)
-                    if last is not None and last < log_start:
-                        found.append(queue)
+        for queue in queue_paths(
+            kind, lambda path: files.names(above + path), lambda path: files.is_folder(above + path)
+        ):
+            if str(queue) not in wanted:
+                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")
+                         if segment_start(name) is not None]  # fmt: skip
+                ends = (last_offset(files, path) for path in reversed(paths))
+                last = next((end for end in ends if end is not None), None)
+                if last is not None and last < log_start:
+                    found.append(str(queue))
     return found
 
 

@@ -23,7 +23,7 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     QueuePath,
     UnsafeName,
-    check_topic,
+    check_queue_topic,
 )
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
@@ -81,7 +81,7 @@ class _Sorting:
     def _first(self, key: NamedQueue, first: int, place: int) -> None:
         """Note a queue without an entry. Raises StoreError for an impossible queueOffset."""
         try:
-            check_topic(key.topic)
+            check_queue_topic(key.topic)
         except UnsafeName as error:
             self.new.unsafe.add(key)
             if len(self.new.left_out) < _LEFT_OUT_SHOWN and str(error) not in self.new.left_out:
@@ -179,7 +179,7 @@ def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> 
 
 def _is_safe(topic: str) -> bool:
     try:
-        check_topic(topic)
+        check_queue_topic(topic)
     except UnsafeName:
         return False
     return True

@@ -27,11 +27,13 @@ from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
+    LMQ_PREFIX,
     QueuePath,
-    check_topic,
-    is_queue_folder,
+    check_queue_topic,
     parse_segment_name,
+    queue_paths,
     segment_name,
+    segment_start,
 )
 from reput.store_format.release.settings import OS_PAGE_BYTES, Settings
 
@@ -72,14 +74,15 @@ class QueueWriter:
         Entries for records before that physical offset are sound: the caller knows them durable.
         """
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
-            for topic in self.files.names(folder):
-                for queue_id in self.files.names(f"{folder}/{topic}"):
-                    if is_queue_folder(queue_id):
-                        self._load_queue(NamedQueue(topic, int(queue_id), batch), cut)
+            for _, topic, queue_id in queue_paths(folder, self.files.names, self.files.is_folder):
+                self._load_queue(NamedQueue(topic, queue_id, batch), cut)
 
     def _load_queue(self, key: NamedQueue, cut: int) -> None:
         path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
-        starts = [parse_segment_name(name) for name in self.files.names(path)]
+        names = self.files.names(path)
+        if key.topic.startswith(LMQ_PREFIX):  # folders of LMQs whose names go on with a slash
+            names = [name for name in names if segment_start(name) is not None]
+        starts = [parse_segment_name(name) for name in names]
         kept = 0  # the number of files up to the last one with an entry before the cut
         entries = 0  # how many such entries the last of these files holds
         for number in range(len(starts) - 1, -1, -1):
@@ -291,7 +294,7 @@ class QueueWriter:
 
     def _folder(self, key: NamedQueue) -> str:
         folder = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
-        return str(QueuePath(folder, check_topic(key.topic), key.queue_id))
+        return str(QueuePath(folder, check_queue_topic(key.topic), key.queue_id))
 
 
 def _read_entry(file: OpenFile, number: int, batch: bool) -> np.void:

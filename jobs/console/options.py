@@ -267,6 +267,16 @@ def add_assume_names(parser: argparse.ArgumentParser, when: str = "") -> None:
     )
 
 
+def add_remade(parser: argparse.ArgumentParser) -> None:
+    """Add --remade, for topics that were deleted and made again."""
+    parser.add_argument(
+        "--remade", choices=("last", "all"), default="",
+        help="queues of a topic that was deleted and made again, whose older messages the log has: "
+        "those of its last life alone, or all as RocketMQ derives them from the log (default: as "
+        "the store's own queues begin; without them all)",
+    )  # fmt: skip
+
+
 def add_staging(parser: argparse.ArgumentParser) -> None:
     """Add --staging, the folder for files that are derived only to compare them."""
     parser.add_argument(

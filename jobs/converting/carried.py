@@ -11,6 +11,7 @@ from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
+    LMQ_OFFSETS,
     batch_topics_of,
     config_in_rocksdb,
     config_table,
@@ -38,6 +39,7 @@ from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
 _BY_TOPIC = {
     "topics.json": "topicConfigTable",
     "consumerOffset.json": "offsetTable",
+    LMQ_OFFSETS: "offsetTable",
     "consumerOrderInfo.json": "table",
     "consumerFilter.json": "filterDataByTopic",
     "messageRequestMode.json": "messageRequestModeMap",
@@ -52,11 +54,11 @@ _IN_ROCKSDB = {
 _OTHER_TABLES = {
     "subscriptionGroup.json": "subscriptionGroupTable",
     "delayOffset.json": "offsetTable",
-    "lmqConsumerOffset.json": "offsetTable",
 }
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
 _TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
+_OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 
@@ -155,7 +157,7 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
     decision = source.changes.of_queue(topic)
     if decision.fate == Fate.LEFT_OUT:
         return []
-    if name == _CONSUMED and isinstance(about, dict):
+    if name in _OF_GROUPS and isinstance(about, dict):
         about = _new_offsets(topic, about, source)
     if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
         counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
@@ -231,7 +233,7 @@ def _joined(name: str, one: Any, other: Any) -> Any:
         if name == _TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
             return {**one, **counts}
-        if name == _CONSUMED:
+        if name in _OF_GROUPS:
             low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
             return {**one, **other, **low}
     return one

@@ -19,6 +19,7 @@ from reput.jobs.converting.carried import (
     refuse_unknown_topics,
 )
 from reput.jobs.converting.new_log import (
+    MeasuredLog,
     NewLog,
     QueueKey,
     measure,
@@ -193,7 +194,8 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     if to.changes.selects:
         log = place_in_order(sources, to.segment_bytes, start)
     else:
-        log = place_records(jobs[0], sources[0].measured, to.changes, to.segment_bytes)
+        source = sources[0]
+        log = place_records(jobs[0], source.measured, source.changes, to.segment_bytes)
     plans = [job.plan for job in jobs]
     summary = ConvertSummary(
         [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
@@ -206,6 +208,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     for source in sources:
         plan = source.job.plan
         summary.warnings += [*plan.notes, *plan.warnings, *source.measured.warnings]
+    _of_lives(sources, summary)
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
@@ -238,10 +241,47 @@ def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Sourc
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
     logs = earlier_logs(earlier)
     measured = measure(job, changes, changes.selects, (), logs)
+    begins = _lives(job, measured)
+    if begins:
+        changes = replace(changes, begins=begins)
+        measured = measure(job, changes, changes.selects, (), logs)
     waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
     if waits:
         measured = measure(job, changes, True, waits, logs)
     return Source(job, changes, measured)
+
+
+def _lives(job: Pipeline, measured: MeasuredLog) -> tuple[tuple[str, int, int], ...]:
+    """Changes.begins: where queues begin whose topics were deleted and made again."""
+    found = []
+    for key, seen in measured.queues.items():
+        if not seen.begins_again:
+            continue
+        queue = {**key._asdict(), "batch": key.topic in job.plan.batch_topics}
+        zeros = sorted({seen.first_zero, seen.last_zero} - {seen.first})
+        begins = job.lives.begins(queue, zeros)
+        if begins is not None:
+            found.append((*key, begins))
+    return tuple(found)
+
+
+def _of_lives(sources: Iterable[Source], summary: ConvertSummary) -> None:
+    """Say of each queue with several lives what becomes of them."""
+    for source in sources:
+        begun = {(topic, queue_id): at for topic, queue_id, at in source.changes.begins}
+        for key, seen in source.measured.queues.items():
+            name = f"topic {key.topic!r}, queue {key.queue_id}"
+            if key in begun:
+                summary.warnings.append(
+                    f"{name}: begins at physical offset {begun[key]}: its messages before that, "
+                    "sent before the topic was deleted and made again, are left out"
+                )
+            elif seen.begins_again and seen.counted:
+                summary.left_out.append(
+                    f"{name}: the topic was deleted and made again, the last time before the "
+                    f"record at physical offset {seen.last_zero}, and no queue file shows its "
+                    "last life: all its messages are taken (--remade last: from that record on)"
+                )
 
 
 def _configured(plan: Plan) -> Iterable[str]:
@@ -321,4 +361,5 @@ def _derive(
     )
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
-    summary.warnings += [*built.warnings, *warnings, *built.left_out]
+    summary.warnings += [*built.warnings, *warnings]
+    summary.left_out += [*built.left_out, *built.in_no_queue]

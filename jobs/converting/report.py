@@ -97,6 +97,7 @@ class ConvertSummary:
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     warnings: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # messages that are in no queue
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
     dry_run: bool = False
@@ -138,6 +139,7 @@ class ConvertSummary:
         ]  # fmt: skip
         if len(self.topics) > _SHOWN:
             lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
+        lines += [f"  left out  {each}" for each in self.left_out]
         lines += [f"  warning   {each}" for each in self.warnings]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned

@@ -21,17 +21,16 @@ from reput.jobs.deriving.rocksdb_set import (
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
-from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
-from reput.jobs.outputs.report import Summary, counted, summary_of
+from reput.jobs.outputs.publish import Built, name_files, of_queues, publish, unnamed
+from reput.jobs.outputs.report import Summary, summary_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import LogRead, read_log
+from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
-from reput.store_format.names import CONSUME_QUEUE, INDEX
-
-_QUEUES_SHOWN = 20
+from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 
 
 def derive_set(  # noqa: PLR0913 (a user's options)
@@ -88,11 +87,12 @@ def derive_files(
     built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
     indexed = index_tables(job, linked) if index == ROCKSDB else None
     tables = queue_tables(job, linked) if queues == ROCKSDB else []
-    length = job.queue_bytes(CONSUME_QUEUE)
     if queues == FILES and expired is not None:
-        built += expired_files(job.staging, expired, length)
+        built += expired_files(job.staging, expired, job.queue_bytes)
     elif queues == FILES:
-        built += files_of_expired(job.plan, job.staging, _live(built), length, summary.warnings)
+        built += files_of_expired(
+            job.plan, job.staging, _live(built), job.queue_bytes, summary.warnings
+        )
     check_unchanged(job.plan)
     named = name_files(built, job.queue_bytes, index_start_name)
     if queues == ROCKSDB:
@@ -100,12 +100,28 @@ def derive_files(
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
+    said = of_queues(job.staging, named, job.queue_bytes)
+    summary.in_no_queue += said.left_out
+    summary.warnings += [*said.shifted, *said.ended, *assumed_delays(job.plan, named)]
     if queues == ROCKSDB:
         summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += unnamed(built, job.queue_bytes)
     return named
+
+
+def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:
+    """A line where delayed messages are dispatched by RocketMQ's default levels, as nothing shows
+    those of the broker. named: BUILT rows with paths.
+    """
+    schedule = f"{CONSUME_QUEUE}/{SCHEDULE}/"
+    if plan.discovered.delays_known or not any(r["path"].startswith(schedule) for r in named):
+        return []
+    return [
+        f"{SETTING}: RocketMQ's default is taken, as no queue and no broker's file shows another; "
+        f"--set {SETTING}=... gives the broker's, by which delayed messages get their times"
+    ]
 
 
 def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
@@ -118,8 +134,8 @@ def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> 
 
 def _live(built: list[Built]) -> set[tuple[str, int]]:
     """(topic, queueId) of the queues that have files."""
-    paths = (row["folder"].split("/") for row in built if row["folder"] != INDEX)
-    return {(topic, int(queue_id)) for _, topic, queue_id in paths}
+    paths = (parse_queue_path(row["folder"]) for row in built if row["folder"] != INDEX)
+    return {(path.topic, path.queue_id) for path in paths}
 
 
 def _in_rocksdb(
@@ -128,6 +144,7 @@ def _in_rocksdb(
     """Make the RocksDB of queues in staging; BUILT rows. given: `expired` of derive_set."""
     live = {(row["topic"], row["queue_id"]) for row in tables}
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
+    expired = {queue: last for queue, last in expired.items() if not last.batch}
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
 
 
@@ -150,19 +167,3 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
     summary.bytes_scanned = linked.end - summary.log_start
     unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
     summary.left_out = list(dict.fromkeys(unsafe))
-    summary.warnings += _skipped(built)
-
-
-def _skipped(built: list[Built]) -> list[str]:
-    """One warning for each queue that lacks some of its messages."""
-    skipped: dict[str, int] = {}
-    for row in built:
-        if row["skipped"]:
-            skipped[row["folder"]] = skipped.get(row["folder"], 0) + row["skipped"]
-    lines = [
-        f"{folder}: leaves out {counted(count, 'message')}, for a queueOffset below its next "
-        "position (so does RocketMQ)"
-        for folder, count in sorted(skipped.items())[:_QUEUES_SHOWN]
-    ]
-    more = len(skipped) - len(lines)
-    return [*lines, f"... and {more:,} more queues"] if more else lines

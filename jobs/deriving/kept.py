@@ -1,6 +1,6 @@
 """What is kept of before: queues that expired, the checkpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,10 +9,11 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked
 from reput.store_format.derived import checkpoint
-from reput.store_format.derived.queue_files import BadQueue, QueueEntry, pre_blank
+from reput.store_format.derived.queue_files import BadQueue, QueueEntry, layout_of, pre_blank
 from reput.store_format.derived.queues import FileQueues, Queues
-from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
-from reput.store_format.names import CONSUME_QUEUE, INDEX, QueuePath
+from reput.store_format.files.protocol import InputStorage
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.staging import Staging, queue_file_name
@@ -20,20 +21,27 @@ from reput.udfs.staging import Staging, queue_file_name
 # ---
 # Queues of a store whose messages have all expired, so that the log has no record of them.
 #
-# A broker must know the last position of each, or it would number the next message from 0.
-# `install` keeps a store's own queue files. This module finds the last entries for a new RocksDB,
-# and makes queue files from the last entries in an old RocksDB.
+# A broker must know the last position of each, or it would number the next message from 0 (#8753).
+# `install` keeps a store's own queue files. This module finds the last entries, for a new RocksDB
+# or for the queue files of another store.
 
 Queue = tuple[str, int]
+QueueBytes = Callable[[str], int]
 
 
 class LastEntry(NamedTuple):
     """The last entry of a queue."""
 
     place: int  # physicalOffset
-    position: int  # queueOffset
+    position: int  # queueOffset; of a batch queue's entry that of its first message
     size: int = RECORD_FIXED_BYTES  # the shortest possible, if the true size is unknown
     tags_code: int = 0
+    messages: int = 0  # of a batch queue's entry; 0: of another queue's
+    store_timestamp: int = 0  # milliseconds; of a batch queue's entry
+
+    @property
+    def batch(self) -> bool:
+        return self.messages > 0
 
 
 def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
@@ -42,10 +50,15 @@ def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Qu
     live: the queues with live messages.
     warnings: gets a line if the RocksDB of queues cannot be read.
     """
-    log_start = plan.segments[0].start
+    return last_entries(*plan.queues_at, plan.segments[0].start, live, warnings)
+
+
+def last_entries(
+    storage: InputStorage, store: str, log_start: int, live: set[Queue], warnings: list[str]
+) -> dict[Queue, LastEntry]:
+    """The same, of a store whose log begins at the physical offset `log_start`."""
     if not log_start:
         return {}
-    storage, store = plan.storage, plan.store
     folder = queues_folder(storage, store)
     files = FileQueues(storage, store, lambda batch: 0)
     found = dict(_ends(files, live))
@@ -70,7 +83,7 @@ def _ends_in_rocksdb(queues: RocksDBQueues, live: set[Queue]) -> dict[Queue, Las
 def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]:
     for topic in queues.topics():
         for queue_id, batch in queues.of(topic):
-            if batch or (topic, queue_id) in live:
+            if (topic, queue_id) in live:
                 continue
             queue = queues.open(topic, queue_id, batch)
             try:
@@ -79,42 +92,68 @@ def _ends(queues: Queues, live: set[Queue]) -> Iterator[tuple[Queue, LastEntry]]
                 continue  # the store may be rebuilt because this queue is damaged
             finally:
                 queue.close()
-            if last is not None and last.position == queue.maximum() - 1:
-                yield (topic, queue_id), _last(last)
+            if last is not None and last.position + last.messages == queue.maximum():
+                yield (topic, queue_id), _last(last, batch)
 
 
-def _last(entry: QueueEntry) -> LastEntry:
-    return LastEntry(entry.physical_offset, entry.position, entry.size, entry.tags_code)
+def _last(entry: QueueEntry, batch: bool) -> LastEntry:
+    last = LastEntry(entry.physical_offset, entry.position, entry.size, entry.tags_code)
+    if not batch:
+        return last
+    return last._replace(messages=entry.messages, store_timestamp=entry.store_timestamp or 0)
 
 
 def files_of_expired(
-    plan: Plan, staging: Staging, live: set[Queue], length: int, warnings: list[str]
+    plan: Plan, staging: Staging, live: set[Queue], queue_bytes: QueueBytes, warnings: list[str]
 ) -> list[Built]:
-    """Make a queue file in staging for each expired queue if the store has queues in RocksDB;
-    BUILT rows. length: bytes of a queue file; warnings: as for expired_queues.
+    """Make a queue file in staging for each expired queue if the set goes without the store's own
+    files: these are in RocksDB, or the set is for a copy of the store. BUILT rows.
+    warnings: as for expired_queues.
     """
-    if queues_folder(plan.storage, plan.store) is None:
+    if plan.queues_of is None and queues_folder(plan.storage, plan.store) is None:
         return []
-    return expired_files(staging, expired_queues(plan, live, warnings), length)
+    return expired_files(staging, expired_queues(plan, live, warnings), queue_bytes)
 
 
-def expired_files(staging: Staging, ends: Mapping[Queue, LastEntry], length: int) -> list[Built]:
+class ExpiredFile(NamedTuple):
+    """The file of a queue with its last entry alone. number: of the file; length: its bytes."""
+
+    folder: str
+    number: int
+    content: bytes
+    length: int
+
+
+def expired_file(queue: Queue, last: LastEntry, queue_bytes: QueueBytes) -> ExpiredFile:
+    """A queue's file; queue_bytes: the length of the files in a queue's folder."""
+    folder = str(QueuePath(BATCH_CONSUME_QUEUE if last.batch else CONSUME_QUEUE, *queue))
+    length = queue_bytes(folder)
+    entry = np.zeros(1, layout_of(last.batch))
+    entry["physicalOffset"], entry["size"] = last.place, last.size
+    entry["tagsCode"] = last.tags_code
+    if last.batch:  # its entries tell their positions, and begin its first file
+        entry["storeTimestamp"], entry["baseOffset"] = last.store_timestamp, last.position
+        entry["batchSize"], entry["compactedOffset"] = last.messages, -1
+        return ExpiredFile(folder, 0, entry.tobytes(), length)
+    number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
+    return ExpiredFile(folder, number, pre_blank(before) + entry.tobytes(), length)
+
+
+def expired_files(
+    staging: Staging, ends: Mapping[Queue, LastEntry], queue_bytes: QueueBytes
+) -> list[Built]:
     """Make a queue file in staging with the last entry of each queue in `ends`; BUILT rows."""
     built = []
-    for (topic, queue_id), last in sorted(ends.items()):
-        number, before = divmod(last.position, length // QUEUE_ENTRY_BYTES)
-        entry = np.zeros(1, QUEUE_ENTRY)
-        entry["physicalOffset"], entry["size"] = last.place, last.size
-        entry["tagsCode"] = last.tags_code
+    for queue, last in sorted(ends.items()):
+        made = expired_file(queue, last, queue_bytes)
         name = queue_file_name()
         output = staging.storage.create(staging.path(name), digest=True)
-        output.write(pre_blank(before))
-        output.write(entry.tobytes())
-        written = output.finish(length)
+        output.write(made.content)
+        written = output.finish(made.length)
         built.append({
-            "folder": str(QueuePath(CONSUME_QUEUE, topic, queue_id)), "number": number,
-            "name": name, "length": written.length, "used": (before + 1) * QUEUE_ENTRY_BYTES,
-            "sha256": written.sha256, "entries": 1, "skipped": 0, "begin": 0, "end": 0,
+            "folder": made.folder, "number": made.number, "name": name, "length": written.length,
+            "used": len(made.content), "sha256": written.sha256, "entries": 1, "skipped": 0,
+            "ended": 0, "odd": [], "begin": 0, "end": 0,
         })  # fmt: skip
     return built
 

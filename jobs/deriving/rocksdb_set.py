@@ -182,7 +182,7 @@ def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Bu
         os.chmod(path, 0o600)
     return {
         "folder": kind, "number": 0, "name": name, "length": length, "used": length,
-        "sha256": digest, "entries": 0, "skipped": 0, "begin": 0, "end": 0,
+        "sha256": digest, "entries": 0, "skipped": 0, "ended": 0, "odd": [], "begin": 0, "end": 0,
         "path": f"{kind}/{file}",
     }  # fmt: skip
 

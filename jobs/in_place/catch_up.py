@@ -232,16 +232,17 @@ def report(plan: Plan, new: New) -> CaughtUp:
 
 def _refuse_links(files: Files, store: str, new: New) -> None:
     """Raise StoreError if a file or folder to be written to is a link, or has a second name."""
-    folders = [INDEX]
+    folders, ends = [INDEX], [INDEX]
     for key in new.queues:
         kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
-        folders += [kind, f"{kind}/{key.topic}", str(QueuePath(kind, key.topic, key.queue_id))]
+        parts = str(QueuePath(kind, key.topic, key.queue_id)).split("/")
+        folders += ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        ends.append("/".join(parts))
     for folder in dict.fromkeys(folders):
         if files.exists(folder) and not files.is_folder(folder):
             raise StoreError(f"{folder}: is not a folder")
-    ends = [folder for folder in dict.fromkeys(folders) if folder.count("/") == 2] + [INDEX]
     for folder in ends:
-        for name in files.names(folder)[-1:]:
+        for name in [n for n in files.names(folder) if not is_queue_folder(n)][-1:]:
             path = f"{folder}/{name}"
             if files.is_folder(path):
                 raise StoreError(f"{path}: is not a file")
@@ -303,8 +304,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
 def _derived(storage: InputStorage, store: str) -> Iterator[str]:
     """The derived files below a store or set, without files that a broker does not read."""
     for path in files_there(storage, store):
-        parts = path.split("/")
-        if parts[0] == INDEX or is_queue_folder(parts[2]):
+        if path.startswith(f"{INDEX}/") or is_queue_folder(path.split("/")[-2]):
             yield path
     if CHECKPOINT in dict(listed(storage, store)):
         yield CHECKPOINT

@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 from reput.broker.change.expire import CUT, StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
+from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.judging.verdict import Verdict, files_there, judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.publish import Built, Temporary, remove_abandoned, staging_folder
+from reput.jobs.outputs.publish import (
+    Built,
+    OfQueues,
+    Temporary,
+    of_queues,
+    remove_abandoned,
+    staging_folder,
+)
 from reput.jobs.outputs.report import counted, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked
@@ -178,6 +186,7 @@ class Recovered:
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
+    left_out: list[str] = field(default_factory=list)  # messages that written queues lack
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
@@ -199,6 +208,7 @@ class Recovered:
         ]
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
+        lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
 
     def steps(self) -> str:
@@ -275,14 +285,25 @@ def examine(
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
         warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
+        left_out=list(_left_out(job, verdict, renewed).left_out),
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
     )  # fmt: skip
+    written = [
+        row for row in verdict.named if row["path"] in {file.path for file in renewed.placed}
+    ]
+    about.warnings += assumed_delays(plan, written)
     about.checkpoint = old is None or about.needed
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
     return Recovery(plan, log, end, renewed, checkpoint), about
+
+
+def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
+    """What the queue files that are written lack."""
+    staged = {row["path"] for row in verdict.named} & {file.path for file in renewed.placed}
+    return of_queues(job.staging, verdict.named, job.queue_bytes, staged)
 
 
 def _flushed(old: Checkpoint | None, log_end: int) -> int:

@@ -23,7 +23,7 @@ from reput.store_format.derived.queue_files import decode_entries, is_message
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import InputStorage, Storage, read_head
+from reput.store_format.files.protocol import InputStorage, Storage, read_head, slash_queue
 from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
@@ -254,6 +254,10 @@ def _check(
             report.differences = verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
+            report.warnings += verdict.of_queues.left_out
+        slash = slash_queue(plan.storage, plan.store)
+        if slash is not None:
+            report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
             report.findings += past_the_end(job, damage.linked, known, report.differences)
         check_unchanged(plan)
@@ -261,6 +265,10 @@ def _check(
 
 
 _TRIED_MOST = 3
+_NO_START = (
+    "the queue of an LMQ with a slash in its name: a broker takes its folder for a queue's file, "
+    "and does not start; `reput convert --to-rocketmq 5.1.2`, or later, writes a store without it"
+)
 
 
 def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
@@ -283,4 +291,4 @@ def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
             at, discover(at, sweeps=True), found.engine.cores, found.cut.split_bytes,
             tolerant=True, even_rocksdb=True,
         )  # fmt: skip
-        yield replace(found, plan=again)
+        yield replace(found, plan=replace(again, remade=plan.remade))

@@ -27,7 +27,7 @@ from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import parse_properties
-from reput.store_format.names import CONSUME_QUEUE, STORE_DB, parse_segment_name
+from reput.store_format.names import CONSUME_QUEUE, STORE_DB, parse_queue_path, parse_segment_name
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.rocksdb.queues import MIN, RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import RocksDBIndex
@@ -126,8 +126,8 @@ class _Comparison:
         rows = [row for row in named if row["folder"].split("/")[0] == CONSUME_QUEUE]
         rows.sort(key=lambda row: row["path"])
         for folder, of_queue in groupby(rows, key=lambda row: row["folder"]):
-            _, topic, queue_id = folder.split("/")
-            key = topic, int(queue_id)
+            _, topic, queue_id = parse_queue_path(folder)
+            key = topic, queue_id
             seen.add(key)
             lacks = key not in self.queues.maxima and (self.some_topics or deleted(topic))
             if topic not in batch and not lacks:

@@ -29,21 +29,23 @@ from reput.jobs.judging.report import (
 )
 from reput.jobs.judging.rocksdb import compare_index, compare_rocksdb
 from reput.jobs.opening.open_writer import dispatched_again_from
-from reput.jobs.outputs.publish import Built, name_files
+from reput.jobs.outputs.publish import Built, OfQueues, name_files, of_queues
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
+from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_reader import IndexHeader, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
-from reput.store_format.files.protocol import InputStorage, listed, read_part
+from reput.store_format.files.protocol import InputStorage, listed, queue_folders, read_part
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     INDEX,
     LMQ_PREFIX,
+    parse_queue_path,
     parse_segment_name,
 )
 from reput.store_format.notes import Notes
@@ -123,6 +125,7 @@ class Verdict:
     files: int = 0  # derived files that were compared, or that should have been there
     in_rocksdb: list[str] = field(default_factory=list)  # numbers of compared rows, as texts
     rocksdb: list[str] = field(default_factory=list)  # why rows were not compared
+    of_queues: OfQueues = field(default_factory=OfQueues)
 
     def notes(self) -> list[str]:
         """Neutral lines about what is no fault."""
@@ -139,7 +142,7 @@ class Verdict:
             )
         if self.deleted_topics:
             lines.append(f"{counted(len(self.deleted_topics), 'deleted topic')} in the log")
-        return lines
+        return [*lines, *self.of_queues.ended, *self.of_queues.shifted]
 
 
 def judge(job: Pipeline, linked: Linked, there: InputStorage, against: str) -> Verdict:
@@ -169,9 +172,11 @@ class _Judging:
     def verdict(self) -> Verdict:
         files = set(files_there(self.there, self.against))
         index = sorted(path for path in files if path.startswith(f"{INDEX}/"))
+        self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
         expired_index, before = self._expired_index(index)
         built = self.job.build(self.linked, before)
         verdict = Verdict(name_files(built, self.job.queue_bytes, None))
+        verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes)
         verdict.expired_index = expired_index
         verdict.expired = [self._path(path) for path in index[:expired_index]]
         in_rocksdb = queues_folder(self.there, self.against) is not None
@@ -300,8 +305,8 @@ class _Judging:
     def _missing(self, verdict: Verdict, row: Built) -> None:
         """Judge a missing file: deleted with its topic, not made yet, or lost."""
         path = row["path"]
-        topic = path.split("/")[1]
-        if row["folder"] != INDEX and self._deleted(topic):
+        topic = "" if row["folder"] == INDEX else parse_queue_path(row["folder"]).topic
+        if topic and self._deleted(topic):
             if topic not in verdict.deleted_topics:
                 verdict.deleted_topics.append(topic)
             return
@@ -422,8 +427,14 @@ def files_there(storage: InputStorage, root: str) -> Iterable[str]:
     """The derived files below a folder: queue files, then index files."""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic, _ in listed(storage, f"{root}/{kind}"):
+            if topic.startswith(LMQ_PREFIX):
+                continue
             for queue, _ in listed(storage, f"{root}/{kind}/{topic}"):
                 for name, _ in listed(storage, f"{root}/{kind}/{topic}/{queue}"):
                     yield f"{kind}/{topic}/{queue}/{name}"
+        for path in queue_folders(storage, root, kind, prefix=LMQ_PREFIX):
+            for name, state in listed(storage, f"{root}/{path}"):
+                if state is not None:
+                    yield f"{path}/{name}"
     for name, _ in listed(storage, f"{root}/{INDEX}"):
         yield f"{INDEX}/{name}"

@@ -10,7 +10,7 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.protocol import StoreInUse, queue_folders
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
@@ -25,6 +25,7 @@ from reput.store_format.names import (
     LOCK,
     STAGED_INDEX,
     parse_index_name,
+    segment_start,
 )
 from reput.store_format.release.settings import Settings
 
@@ -88,10 +89,10 @@ def refuse_shared_derived(store: str) -> None:
     """
     shared = [f"{store}/{CHECKPOINT}"]
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for topic in _names(f"{store}/{kind}"):
-            for queue in _names(f"{store}/{kind}/{topic}"):
-                folder = f"{store}/{kind}/{topic}/{queue}"
-                shared += [f"{folder}/{name}" for name in _names(folder)[-1:]]
+        for queue in queue_folders(LocalStorage(), store, kind):
+            folder = f"{store}/{queue}"
+            names = [name for name in _names(folder) if segment_start(name) is not None]
+            shared += [f"{folder}/{name}" for name in names[-1:]]
     if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer leaves hard links there
         shared += [f"{store}/{INDEX}/{name}" for name in _names(f"{store}/{INDEX}")[-1:]]
     for path in shared:

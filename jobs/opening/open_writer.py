@@ -13,7 +13,14 @@ from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.checkpoint import Checkpoint, decode, vouched_for
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.sizes import SIZES
-from reput.store_format.discover.store import Discovered, StoreAt, discover
+from reput.store_format.discover.store import (
+    ERAS,
+    RELEASE,
+    Discovered,
+    StoreAt,
+    discover,
+    setting_text,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
@@ -74,6 +81,9 @@ def open_writer(
         said += of_store.conf.warnings
         named = of_store.conf.settings.items()  # the files show sizes
         given = {n: text for n, text in named if BY_NAME[n].name not in SIZES} | given
+    # what recovery dispatches again must be as the store's own queues have it
+    texts = ((name, setting_text(of_store.found[name].value)) for name in of_store.found)
+    given = {n: t for n, t in texts if n not in (*SIZES, RELEASE, ERAS)} | given
     parsed = writer_settings_from(given, release=rules.release)
     said += setting_warnings(given, rules.release, "append")
     return CommitLogWriter.open(
@@ -95,6 +105,7 @@ def discover_to_write(at: StoreAt) -> Discovered:
     """
     discovered = discover(at, writes=True)
     discovered.refuse_contradicted()
+    discovered.refuse_wrong_delays()
     return discovered
 
 

@@ -142,6 +142,13 @@ class Plan:
     odd: frozenset[int] = frozenset()  # numbers of segments of a wrong size, if `tolerant`
     findings: list[Finding] = field(default_factory=list)
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
+    remade: str = ""  # Lives.remade
+    queues_of: tuple[Storage, str] | None = None  # a store whose queues these were, if another
+
+    @property
+    def queues_at(self) -> tuple[Storage, str]:
+        """Where the queue files are that show which life of a topic they have (Lives.queues)."""
+        return self.queues_of or (self.storage, self.store)
 
     @property
     def eras(self) -> tuple[Era, ...]:

@@ -45,10 +45,10 @@ STORE_FORMAT = "reput-export-store-1"
 CONVERT_FORMAT = "reput-convert-1"
 
 _ROCKSDB_FILES = r"(consumequeue|rocksdbstore)/(CURRENT|MANIFEST-\d+|\d+\.(sst|log))"
-_DERIVED_FILES = (
-    rf"(batch)?consumequeue/[^/]+/-?\d+/\d{{20}}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
-)
-_DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index|rocksdbstore"
+_LMQ = r"%LMQ%[^/]*(/[^/]+)*"  # whose name may have slashes
+_QUEUE_FILES = rf"(batch)?consumequeue/([^/]+|{_LMQ})/-?\d+/\d{{20}}"
+_DERIVED_FILES = rf"{_QUEUE_FILES}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
+_DERIVED_FOLDERS = rf"(batch)?consumequeue(/[^/]+(/-?\d+)?|/{_LMQ})?|index|rocksdbstore"
 _STORE_FILES = r"commitlog/\d{20}|config/[^/]+|damaged/\d{20}(\.json)?"
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 

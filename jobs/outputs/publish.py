@@ -1,20 +1,23 @@
 """Publish: give the accepted files their names, and put the whole set in its place at once."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
-from reput.jobs.outputs.report import OutputFile, Summary
+from reput.jobs.outputs.report import OutputFile, Summary, counted
+from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import StagingStorage, Storage
+from reput.store_format.files.protocol import StagingStorage, Storage, read_part
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CHECKPOINT,
     INDEX,
     LAST_INDEX_TIME,
+    LMQ_PREFIX,
     MANIFEST,
     index_name,
     next_index_time,
@@ -64,6 +67,89 @@ def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
     return lines + (
         [f"... and {len(rows) - len(lines):,} more such files"] if len(rows) > len(lines) else []
     )
+
+
+class OfQueues(NamedTuple):
+    """What queues lack of the log, or hold at another position, in lines.
+
+    left_out: messages in no queue, or at wrong positions as a topic was made again. shifted: gaps.
+    ended: messages of a topic's earlier lives, which are in no queue.
+    """
+
+    left_out: Sequence[str] = ()
+    shifted: Sequence[str] = ()
+    ended: Sequence[str] = ()
+
+
+def of_queues(
+    staging: Staging, named: Sequence[Built], queue_bytes: Any, only: Container[str] | None = None
+) -> OfQueues:
+    """What is to be said of the queues among named BUILT rows; of each kind at most 20 lines.
+
+    only: paths of the files that count; None: all.
+    """
+    odd_rows = (row for row in named if row["skipped"] or row["ended"] or row["odd"])
+    rows = [row for row in odd_rows if only is None or row["path"] in only]
+    found: tuple[list[str], list[str], list[str]] = [], [], []
+    left_out, shifted, ended = found
+    for row in rows:
+        folder, odd = row["folder"], row["odd"]
+        if row["ended"]:
+            ended.append(
+                f"{folder}: {counted(row['ended'], 'message')} of the log, sent before the topic "
+                "was deleted and made again: in no queue"
+            )
+        shift = told = 0
+        for offset, position, place in zip(odd[::3], odd[1::3], odd[2::3], strict=True):
+            told += position < 0
+            record = f"{folder}: the record at physical offset {place}"
+            if position < 0:
+                taken = ""
+                if len(left_out) < _UNNAMED_SHOWN:
+                    taken = _taken(staging, named, row, offset, queue_bytes)
+                left_out.append(
+                    f"{record} is in no queue (so does RocketMQ): its queueOffset {offset} is "
+                    f"below the next position{taken}"
+                )
+            elif offset == 0 and f"/{LMQ_PREFIX}" not in folder:  # no LMQ is made
+                left_out.append(
+                    f"{record} has queueOffset 0 and comes to position {position}: the topic was "
+                    "deleted and made again, and no queue file shows its last life; so RocketMQ "
+                    "would derive it from the log alone (--remade last: from that record on)"
+                )
+            else:
+                what = f"{offset - position - shift} are missing before it"
+                shifted.append(
+                    f"{record}, of queueOffset {offset}, is at position {position}"
+                    + (f": {what}" if offset - position > shift else "")
+                )
+            shift = shift if position < 0 else offset - position
+        if row["skipped"] > told:
+            left_out.append(
+                f"{folder}: leaves out {counted(row['skipped'] - told, 'more message')}, for a "
+                "queueOffset below its next position (so does RocketMQ)"
+            )
+    return OfQueues(*(_few(lines) for lines in found))
+
+
+def _taken(
+    staging: Staging, named: Iterable[Built], row: Built, offset: int, queue_bytes: Any
+) -> str:
+    """The record that has a queue's position, as a text; '' if it is not of these files."""
+    a_file = queue_bytes(row["folder"]) // QUEUE_ENTRY_BYTES
+    for each in named:
+        if each["folder"] == row["folder"] and each["number"] == offset // a_file and offset >= 0:
+            at = offset % a_file * QUEUE_ENTRY_BYTES
+            raw = read_part(staging.storage, staging.path(each["name"]), at, QUEUE_ENTRY_BYTES)
+            entry = decode_entries(raw)[0]
+            if is_message(entry) and not is_pre_blank(entry):
+                return f"; the record at {entry['physicalOffset']} is at that position"
+    return ""
+
+
+def _few(lines: list[str]) -> list[str]:
+    more = len(lines) - _UNNAMED_SHOWN
+    return [*lines[:_UNNAMED_SHOWN], f"... and {more:,} more"] if more > 0 else lines
 
 
 def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:

@@ -92,6 +92,7 @@ class Summary:
     damage: dict[str, Any] | None = None  # damage passed over, see jobs/salvaging
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    in_no_queue: list[str] = field(default_factory=list)  # OfQueues.left_out
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
     releases: str = ""  # text that names the releases which write the same
     inputs: list[InputFile] = field(default_factory=list)
@@ -145,7 +146,7 @@ class Summary:
         lines += [f"  range     {short_range(each)}" for each in ranges[:_RANGES_SHOWN]]
         whole = {range_text(each) for each in ranges}  # -v shows these
         lines += [f"  warning   {each}" for each in self.warnings if each not in whole]
-        lines += [f"  left out  {queue}" for queue in self.left_out]
+        lines += [f"  left out  {queue}" for queue in (*self.left_out, *self.in_no_queue)]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]

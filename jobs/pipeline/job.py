@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan, make_plan
@@ -88,12 +88,14 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
     one_release: bool = False,
     even_rocksdb: bool = False,
     only_reads: bool = False,
+    remade: str = "",
 ) -> FoundStore:
     """List and check a store. cut, progress, discovered: None for the default.
 
     tolerant, assume_names, even_rocksdb: as for make_plan.
     compares: as for `discover`, for commands that only compare and write no store.
     one_release: derive all by the rules of one release. only_reads: nothing is derived.
+    remade: which records the queues of a topic have that was deleted and made again (Lives).
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
@@ -104,11 +106,14 @@ def find_store(  # noqa: PLR0913 (what a job says of its store)
         )
     cut = cut or Cut()
     discovered = discovered or discover(at, compares=compares, sweeps=compares)
+    if not only_reads:
+        discovered.refuse_wrong_delays()
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
         at, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
         compares or even_rocksdb,
     )  # fmt: skip
+    plan = replace(plan, remade=remade)
     inputs = tuple(inputs_of(at.storage, at.path, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -26,7 +26,7 @@ from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, Lives, StagedRuns
 from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.staging import (
     BUILT,
@@ -197,6 +197,7 @@ class Pipeline:
         self.engine, self.plan, self.staging = engine, plan, staging
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
+        self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
         self.rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
             plan.heads_from,
@@ -365,6 +366,7 @@ class Pipeline:
             settings.mapper_file_size_batch_consume_queue,
             linked.firsts,
             linked.queue_damage,
+            self.lives,
         )
 
     def _runs_by_queue(self, linked: Linked) -> TaskRows:

@@ -329,6 +329,7 @@ class Replication:
         if how.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
+            about.warnings += target.keep_expired(*self.store, about.start)
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
 

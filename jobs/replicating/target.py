@@ -22,6 +22,7 @@ from reput.broker.change.replica import (
     write_standing,
 )
 from reput.broker.writer.recovery import LogRecovery
+from reput.jobs.deriving.kept import expired_file, last_entries
 from reput.jobs.in_place.catch_up import catch_up_in_place, clock
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.held import (
@@ -33,9 +34,11 @@ from reput.jobs.opening.held import (
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted, time_text
 from reput.store_format.derived.checkpoint import read_checkpoint
+from reput.store_format.derived.queue_files import is_batch, segment_bytes
+from reput.store_format.derived.queues import FileQueues
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files
+from reput.store_format.files.protocol import Files, InputStorage, add_folders, replace_small
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
@@ -354,6 +357,27 @@ class ReplicaTarget:
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
         about = catch_up_in_place(self.held, plan, progress, consented, growing=True)
         return about.entries
+
+    def keep_expired(self, storage: InputStorage, store: str, log_start: int) -> list[str]:
+        """Add the source's queues whose messages have all expired, with their last entries, so that
+        a broker numbers on; warnings. log_start: of the replica.
+        """
+        there = FileQueues(self.held.storage, self.name, lambda _: 0)
+        live = {(topic, queue_id) for topic in there.topics() for queue_id, _ in there.of(topic)}
+        warnings: list[str] = []
+        settings = self.rules.settings
+        sizes = {
+            False: segment_bytes(settings.mapped_file_size_consume_queue, False),
+            True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
+        }
+        for queue, last in last_entries(storage, store, log_start, live, warnings).items():
+            made = expired_file(queue, last, lambda folder: sizes[is_batch(folder)])
+            name = segment_name(made.number * made.length)
+            add_folders(self.files, "", made.folder)
+            path = f"{made.folder}/{name}"
+            replace_small(self.files, path, made.content, length=made.length)
+            self.files.sync_folder(made.folder)
+        return warnings
 
     def _segments_there(self) -> bool:
         self.segments = self._segments()

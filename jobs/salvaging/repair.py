@@ -139,6 +139,7 @@ class RepairSummary:
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     on_damage: str = REFUSE  # by which the files were derived; `verify` of the copy needs it
     warnings: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # messages that are in no queue
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -186,6 +187,7 @@ class RepairSummary:
         ]
         ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
         lines += [f"  warning   {each}" for each in self.warnings if each not in ranges]
+        lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join([*lines, f"  next      start a broker on {self.output}"])
 
     def details(self) -> list[str]:

@@ -22,10 +22,11 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.records import Bytes, RecordRules, Rows, store_timestamp_at
 from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     QueuePath,
     UnsafeName,
-    check_topic,
+    check_queue_topic,
     segment_start,
 )
 
@@ -187,10 +188,11 @@ class OldQueues:
     storage: InputStorage
     store: str
 
-    def of(self, topic: str, queue_id: int) -> "OldQueue":
+    def of(self, topic: str, queue_id: int, batch: bool = False) -> "OldQueue":
         """One queue; without files where there are none, or its topic can be no folder's name."""
+        kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
         try:
-            folder = f"{self.store}/{QueuePath(CONSUME_QUEUE, check_topic(topic), queue_id)}"
+            folder = f"{self.store}/{QueuePath(kind, check_queue_topic(topic), queue_id)}"
             listed = self.storage.list(folder)
         except (StoreError, UnsafeName, FileNotFoundError, NotADirectoryError):
             return OldQueue(self.storage, [])
@@ -210,6 +212,16 @@ class OldQueue:
     @property
     def any(self) -> bool:
         return bool(self._files)
+
+    def first_place(self) -> int | None:
+        """The physical offset of the message at position 0; None if the queue does not have it.
+
+        An entry of a batch queue begins with the same fields.
+        """
+        if not self._files or self._files[0][0]:
+            return None
+        first = self.at(0, 1)[0]
+        return int(first["physicalOffset"]) if first["size"] > 0 else None
 
     def at(self, first: int, count: int) -> Entries:
         """QUEUE_ENTRY rows of positions [first, first + count); size 0 where there is no entry."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from reput.store_format.derived.index_reader import IndexHeader, IndexReader, read_header
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.files.protocol import InputStorage, Reader, listed
+from reput.store_format.files.protocol import InputStorage, Reader, queue_folders
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -16,7 +16,7 @@ from reput.store_format.layouts import (
     INDEX_MESSAGE,
     INDEX_SLOT_BYTES,
 )
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.release.settings import Settings
 
 # ---
@@ -73,20 +73,18 @@ def tail(storage: InputStorage, store: str, settings: Settings) -> DerivedTail:
 def queue_tails(storage: InputStorage, store: str) -> Iterator[QueueTail]:
     """The ends of all queues, one after the other, by folder, topic and queue id as listed."""
     for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
-        for topic in _folders(storage, f"{store}/{folder}"):
-            for queue_id in _folders(storage, f"{store}/{folder}/{topic}"):
-                if is_queue_folder(queue_id):
-                    queue = QueueReader(storage, f"{store}/{folder}/{topic}/{queue_id}", batch)
-                    last = queue.last()
-                    cut = queue.may_be_cut()
-                    if last is None:
-                        yield QueueTail(topic, int(queue_id), batch, 0, -1, -1, may_be_cut=cut)
-                        continue
-                    place = last.physical_offset
-                    yield QueueTail(
-                        topic, int(queue_id), batch, last.position + last.messages, place,
-                        place + last.size, last.tags_code, queue.entries_end(), cut,
-                    )  # fmt: skip
+        for path in queue_folders(storage, store, folder):
+            queue, name = QueueReader(storage, f"{store}/{path}", batch), path[1:]
+            last = queue.last()
+            cut = queue.may_be_cut()
+            if last is None:
+                yield QueueTail(*name, batch, 0, -1, -1, may_be_cut=cut)
+                continue
+            place = last.physical_offset
+            yield QueueTail(
+                *name, batch, last.position + last.messages, place,
+                place + last.size, last.tags_code, queue.entries_end(), cut,
+            )  # fmt: skip
 
 
 def index_tail(storage: InputStorage, store: str, settings: Settings) -> IndexTail | None:
@@ -96,10 +94,6 @@ def index_tail(storage: InputStorage, store: str, settings: Settings) -> IndexTa
         return None
     with index.open(0) as file:
         return IndexTail(file.path, file.header, file.header.next_entry >= file.most)
-
-
-def _folders(storage: InputStorage, folder: str) -> list[str]:
-    return [name for name, state in listed(storage, folder) if state is None]
 
 
 # ---

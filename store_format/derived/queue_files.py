@@ -19,9 +19,11 @@ from reput.store_format.layouts import (
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
+    LMQ_PREFIX,
     QueuePath,
-    check_topic,
+    check_queue_topic,
     parse_segment_name,
+    segment_start,
 )
 
 # ---
@@ -130,7 +132,7 @@ class QueueFile:
 def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> str:
     """Where a queue's files are. Raises UnsafeName."""
     folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-    return f"{store}/{QueuePath(folder, check_topic(topic), queue_id)}"
+    return f"{store}/{QueuePath(folder, check_queue_topic(topic), queue_id)}"
 
 
 class QueueFiles:
@@ -143,6 +145,8 @@ class QueueFiles:
         self.all: list[QueueFile] = []
         for name, state in listed(storage, folder):
             path = f"{folder}/{name}"
+            if state is None and f"/{LMQ_PREFIX}" in folder and segment_start(name) is None:
+                continue  # of an LMQ whose name goes on with a slash
             try:
                 start = parse_segment_name(name)
             except ValueError as error:

@@ -20,8 +20,13 @@ from reput.store_format.derived.queue_files import (
 )
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import InputStorage, listed
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
+from reput.store_format.files.protocol import InputStorage, queue_folders, topic_folders
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    UnsafeName,
+    check_queue_topic,
+)
 
 if TYPE_CHECKING:
     from reput.store_format.derived.queue_files import Entries, QueueEntry
@@ -194,21 +199,27 @@ class FileQueues:
 
     def topics(self) -> list[str]:
         if self._topics is None:
-            kinds = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-            names = sorted({name for kind in kinds for name in self._folders(f"/{kind}")})
-            self._topics = [name for name in names if self.of(name)]
+            found: dict[str, list[tuple[int, bool]]] = {}
+            for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+                for _, topic, queue_id in queue_folders(self.storage, self.store, kind):
+                    if queue_id >= 0:
+                        found.setdefault(topic, []).append((queue_id, kind == BATCH_CONSUME_QUEUE))
+            self._of |= {topic: sorted(queues) for topic, queues in found.items()}
+            self._topics = sorted(found)
         return self._topics
 
     def of(self, topic: str) -> list[tuple[int, bool]]:
         if topic not in self._of:
-            found = []
-            for batch in (False, True):
-                try:
-                    names = self._folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
-                except UnsafeName:
-                    return []
-                found += [(int(name), batch) for name in names if is_queue_id(name)]
-            self._of[topic] = sorted(found)
+            try:
+                check_queue_topic(topic)
+            except UnsafeName:
+                return []
+            self._of[topic] = sorted(
+                (path.queue_id, kind == BATCH_CONSUME_QUEUE)
+                for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+                for path in topic_folders(self.storage, self.store, kind, topic)
+                if path.queue_id >= 0
+            )
         return self._of[topic]
 
     def open(self, topic: str, queue_id: int, batch: bool) -> QueueSlices:
@@ -225,6 +236,3 @@ class FileQueues:
 
     def close(self) -> None:
         """Files are opened as they are read."""
-
-    def _folders(self, below: str) -> list[str]:
-        return [n for n, state in listed(self.storage, self.store + below) if state is None]

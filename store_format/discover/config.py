@@ -164,6 +164,7 @@ def services_in(storage: InputStorage, folder: str) -> list[str]:
 # (ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
 # Whatever cannot be read is noted, and counts as missing.
 
+LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
@@ -217,9 +218,29 @@ def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> in
 
 
 def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets:
-    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
+    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak.
+
+    With enableLmq a broker has all offsets in lmqConsumerOffset.json, and does not read the other
+    file any more (LmqConsumerOffsetManager, #7087); those of LMQ groups are in their own table.
+    """
     table = config_table(storage, store, "consumerOffset.json", "offsetTable", notes)
-    return offsets_of_table(table or {}, notes)
+    found = offsets_of_table(table or {}, notes)
+    if not any(name.startswith(LMQ_OFFSETS) for name, _ in listed(storage, f"{store}/{CONFIG}")):
+        return found
+    of_lmq = config_table(storage, store, LMQ_OFFSETS, "offsetTable", notes)
+    light = config_table(storage, store, LMQ_OFFSETS, "lmqOffsetTable", notes)
+    counts = offsets_of_table(of_lmq or {}, notes)
+    differs = [key for key in found if key in counts and found[key] != counts[key]]
+    if differs or set(found) - set(counts):
+        notes.note(
+            f"{CONFIG}/{LMQ_OFFSETS}: a broker with enableLmq reads this file, and consumerOffset."
+            f"json no more: {len(differs):,} groups of a topic have other offsets there, "
+            f"{len(set(found) - set(counts)):,} are in consumerOffset.json alone"
+        )
+    counts |= offsets_of_table(
+        {name: {"0": offset} for name, offset in (light or {}).items()}, notes
+    )
+    return found | counts
 
 
 def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:

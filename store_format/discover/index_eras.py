@@ -18,7 +18,7 @@ from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.message import parse_properties
-from reput.store_format.names import INDEX
+from reput.store_format.names import ABORT, INDEX
 from reput.store_format.release.profiles import NEVER, Clue, Period
 from reput.store_format.release.settings import Settings
 
@@ -78,9 +78,10 @@ def of_the_index(
         last = [_record(log, each.place) for file in files[-1:]
                 for each in _groups(file, *_last_numbers(file))]  # fmt: skip
         end = max((file.header.end_offset + 1 for file in files), default=-1)
+        stopped = ABORT not in dict(listed(storage, folder))
         again = (_every_again if sweeps else _again)(log, files)
         return OfIndex(
-            list(_counts(files)), list(_tags(log, files)), end,
+            list(_counts(files)), list(_tags(log, files, stopped)), end,
             [record for record in last if record is not None], tuple(again),
         )  # fmt: skip
     except StoreError:
@@ -185,12 +186,19 @@ def _last_numbers(file: IndexFileReader) -> tuple[int, int]:
 # --- keys of tags ------------------------------------------------------------------------------
 
 
-def _tags(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[Period]:
-    """Where tags began, or ceased, to have keys (IndexService.buildIndex)."""
+def _tags(log: LogReader, files: Sequence[IndexFileReader], stopped: bool) -> Iterator[Period]:
+    """Where tags began, or ceased, to have keys (IndexService.buildIndex).
+
+    stopped: the broker was not killed, which might have kept the last message's last key back.
+    """
     shown: list[tuple[int, _Shown]] = []
     for number, file in enumerate(files):
+        parted = _in_two(log, files[number - 1], file) if number else None
         first = next(_shown_from(log, file, 1, file.header.next_entry, _TIMES), None)
-        shown += [(number, each) for each in (first, _last_shown(log, file)) if each is not None]
+        last = _last_shown(log, file)
+        if number == len(files) - 1:
+            last = _very_last(log, file, stopped) or last
+        shown += [(number, each) for each in (parted, first, last) if each is not None]
     if shown:
         yield Period(0, (_TAGS if shown[0][1].tags else _NO_TAGS,))
     for (number, before), (other, after) in pairwise(shown):
@@ -239,6 +247,23 @@ def _last_shown(log: LogReader, file: IndexFileReader) -> _Shown | None:
             return found
         end = first
     return None
+
+
+def _very_last(log: LogReader, file: IndexFileReader, stopped: bool) -> _Shown | None:
+    """What the last message of the index shows, after which no entry shows that it is complete."""
+    group = _groups(file, *_last_numbers(file))[-1]
+    shown = next(_shown(log, [group._replace(whole=True)]), None)
+    return shown if shown is not None and (shown.tags or stopped) else None
+
+
+def _in_two(log: LogReader, before: IndexFileReader, file: IndexFileReader) -> _Shown | None:
+    """What a message shows whose keys are in two files, as the first of them was full."""
+    last = _groups(before, *_last_numbers(before))[-1]
+    first = _groups(file, 1, min(_ENTRIES, file.header.entries))[0]
+    if last.place != first.place:
+        return None
+    whole = first._replace(hashes=last.hashes + first.hashes, whole=True)
+    return next(_shown(log, [whole]), None)
 
 
 class _Group(NamedTuple):

@@ -11,7 +11,7 @@ from reput.store_format.discover.config import configured_topics, has_rows
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.protocol import InputStorage, listed, slash_queue
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
 from reput.store_format.log.groups import heads_from
@@ -83,6 +83,8 @@ def clues_of(
 ) -> Clues:  # fmt: skip
     """The clues in a store. derived: where its derived files are; sweeps: as for `discover`."""
     hard = list(_of_the_root(storage, store))
+    if slash_queue(*derived) is not None:
+        hard.append(Clue("a queue of an LMQ with a slash in its name (up to 5.1.1)", "", "5.1.1"))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
     hard += of_checkpoint
     # a broker may be writing to the segments

@@ -24,6 +24,7 @@ from reput.store_format.files.protocol import (
     Listed,
     is_back_to_back,
     listed,
+    queue_folders,
 )
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -38,7 +39,6 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONSUME_QUEUE,
     INDEX,
-    is_queue_folder,
     parse_index_name,
     segment_start,
 )
@@ -265,17 +265,14 @@ class FileSizes:
 
     def queues(self, batch: bool, topics: int | None = None) -> Iterator[list[NamedFile]]:
         """The files of each queue; topics: only of this many topics."""
-        root = f"{self.derived}/{BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE}"
-        for topic, state in listed(self._there, root)[:topics]:
-            if state is not None:
-                continue
-            for queue, other in listed(self._there, f"{root}/{topic}"):
-                if other is None and is_queue_folder(queue):
-                    yield [
-                        NamedFile(start, file.size, f"{root}/{topic}/{queue}/{name}")
-                        for name, file in listed(self._there, f"{root}/{topic}/{queue}")
-                        if (start := segment_start(name)) is not None and file is not None
-                    ]
+        kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
+        for queue in queue_folders(self._there, self.derived, kind, topics):
+            folder = f"{self.derived}/{queue}"
+            yield [
+                NamedFile(start, file.size, f"{folder}/{name}")
+                for name, file in listed(self._there, folder)
+                if (start := segment_start(name)) is not None and file is not None
+            ]
 
     def index(
         self, usual: Mapping[str, int], given: Mapping[str, int], every: bool = False

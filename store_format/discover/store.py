@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.discover.config import FoundConf, found_conf
+from reput.store_format.derived.queues import FileQueues
+from reput.store_format.discover.config import LMQ_OFFSETS, FoundConf, found_conf
+from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, shown_delays
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
 from reput.store_format.discover.sizes import (
     BATCH_QUEUE,
@@ -23,9 +25,12 @@ from reput.store_format.discover.sizes import (
     agreed_pair,
     rounded,
 )
+from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Storage, listed
-from reput.store_format.log.groups import log_folders
+from reput.store_format.log.groups import heads_from, log_folders
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.rules import record_rules
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONFIG,
@@ -43,6 +48,7 @@ from reput.store_format.release.profiles import (
     eras_of,
     eras_text,
     left_by,
+    profile,
     release_named,
     span,
 )
@@ -118,7 +124,6 @@ def setting_text(value: Any) -> str:
 
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # times the default: a larger size is only taken from the user
-_LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
 NEW_STORE = "the newest, as the store is new; --rocketmq names another"
@@ -149,6 +154,8 @@ class Discovered:
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
     alike: str = ""  # the releases that would write the same, where the user named none
     log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
+    delays_wrong: str = ""  # why the levels of delay that are given or shown cannot all be right
+    delays_known: bool = True  # whether they are given, or the store shows them
 
     @property
     def releases(self) -> str:
@@ -159,6 +166,13 @@ class Discovered:
         """Raise SettingError where another release was given: what it adds would not fit."""
         if self.contradicted:
             raise SettingError(f"{self.contradicted}; leave --rocketmq out")
+
+    def refuse_wrong_delays(self) -> None:
+        """Raise SettingError where queues and settings, or queues alone, show two delays of a
+        level: what is derived would have other times of delivery than the queues have.
+        """
+        if self.delays_wrong:
+            raise SettingError(self.delays_wrong)
 
     def dispatched_from(self, start: int) -> "Discovered":
         """As this is once the last release has dispatched the log from `start` on again."""
@@ -238,6 +252,7 @@ class _Discovery:
         self.again: tuple[tuple[int, int], ...] = ()
         self.left: tuple[str, ...] = ()
         self.by_manifest = False
+        self.delays_wrong, self.delays_known = "", True
 
     def result(self) -> Discovered:
         self._of_the_conf()
@@ -252,10 +267,12 @@ class _Discovery:
             if n not in (RELEASE, ERAS)
         }
         whole = merge_layers(*self.conf_layers, texts, self.user)
+        whole |= self._delays(settings_from(whole))
         release = self._release(whole)
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
             self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
+            self.delays_wrong, self.delays_known,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -395,11 +412,34 @@ class _Discovery:
                   if state is None)  # fmt: skip
         if any(name.startswith(LMQ_PREFIX) for name in topics):
             by = f"by queues of {LMQ_PREFIX} topics"
-        elif any(n == _LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
-            by = f"by {CONFIG}/{_LMQ_OFFSETS}"
+        elif any(n == LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
+            by = f"by {CONFIG}/{LMQ_OFFSETS}"
         for name in names if by else ():
             if name not in self.given and name not in self.found:
                 self._add(name, True, by)
+
+    def _delays(self, settings: Settings) -> dict[str, str]:
+        """The levels of delay that queues show; the store's own before those of a set."""
+        by = "the settings" if SETTING in self.given else ""
+        if not by and self.conf and any(BY_NAME[n].name == SETTING for n in self.conf.settings):
+            by = self.conf.path
+        shown = self._shown_delays()
+        self.delays_known = bool(by or shown.last or SETTING in self.found)
+        self.delays_wrong = shown.contradiction(settings.delays, by)
+        if by or self.delays_wrong or not shown.last:
+            return {}
+        text = shown.text(settings.delays)
+        if text != settings.message_delay_level:
+            self._add(SETTING, text, f"by queues of {SCHEDULE}")
+        return {SETTING: text}
+
+    def _shown_delays(self) -> ShownDelays:
+        for there, folder in ((self.storage, self.store), (self.there, self.derived)):
+            if self.files.segments and listed(there, f"{folder}/{CONSUME_QUEUE}/{SCHEDULE}"):
+                rules = record_rules(profile(RELEASES[-1]), heads_from(self.files.segments))
+                with LogReader(LiveFiles(self.storage), list(self.files.segments), rules) as log:
+                    return shown_delays(FileQueues(there, folder, lambda _: 0), log)
+        return ShownDelays({}, {})
 
     # --- the release -------------------------------------------------------------------------
 

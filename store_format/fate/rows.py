@@ -9,7 +9,7 @@ import numpy.typing as npt
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
+from reput.store_format.discover.delay_levels import LEVELS_MOST, SCHEDULE, last_delay
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.gather import NONE, Gathered, Keep, Marks, Skipped, gather
 from reput.store_format.fate.known import (
@@ -33,8 +33,6 @@ from reput.store_format.rocksdb.rows import HalfRows
 #
 # Each answer walks the log once and then reads again the records that it shows.
 
-_SCHEDULE = SCHEDULE_NAME.tobytes().decode()
-_LEVELS_MOST = 1000  # queues of the schedule topic that are looked at: a store may be hostile
 _NAMED_MOST = 20  # skipped values that are named one by one
 
 
@@ -206,10 +204,11 @@ def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
     A queue entry there has the time of delivery in place of a tagsCode.
     """
     found = dict(enumerate(store.settings.delays, 1))
-    for queue_id, batch in store.queues.of(_SCHEDULE)[:_LEVELS_MOST]:
+    for queue_id, batch in store.queues.of(SCHEDULE)[:LEVELS_MOST]:
         level = queue_id + 1
         try:
-            shown = None if batch else _shown_delay(store, level)
+            queue = None if batch else store.queue(SCHEDULE, queue_id, False)
+            shown = None if queue is None else last_delay(queue, store.log, level)
         except BadQueue as error:
             notes.note(f"{error}; messageDelayLevel counts")
             continue
@@ -220,20 +219,6 @@ def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
             )
             found[level] = shown
     return found
-
-
-def _shown_delay(store: OpenedStore, level: int) -> int | None:
-    """The ms that the last entry of a level's queue shows; None without one of a live message."""
-    last = store.queue(_SCHEDULE, level - 1, False).last()
-    if last is None:
-        return None
-    try:
-        record = store.log.record_at(last.physical_offset)
-    except (NoRecord, NotInLog):
-        return None
-    if record.topic != _SCHEDULE or record.queue_id != level - 1:
-        return None
-    return last.tags_code - record.store_timestamp
 
 
 def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = False) -> Gathered:

@@ -11,6 +11,13 @@ import numpy as np
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.overlap import Whereabouts
+from reput.store_format.names import (
+    CONSUME_QUEUE,
+    LMQ_PREFIX,
+    QueuePath,
+    queue_paths,
+    queues_of_topic,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -312,7 +319,9 @@ class Files(Protocol):
 
 
 # ---
-# Listing a folder that may be missing.
+# Listing a folder that may be missing, and the queues of a store.
+
+_LMQS_MOST = 1000  # a store may have hundreds of thousands
 
 
 def listed(storage: InputStorage, folder: str) -> list[Listed]:
@@ -323,6 +332,54 @@ def listed(storage: InputStorage, folder: str) -> list[Listed]:
         return storage.list(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def queue_folders(
+    storage: InputStorage, store: str, kind: str, topics: int | None = None, prefix: str = ""
+) -> Iterator[QueuePath]:
+    """The queues of a kind in a store, as names.queue_paths has them.
+
+    topics: only of so many; prefix: only of topics that begin so.
+    """
+    known = _Folders(storage, store)
+
+    def names(path: str) -> list[str]:
+        found = known.names(path)
+        if path != kind:
+            return found
+        return [name for name in found if name.startswith(prefix)][:topics]
+
+    return queue_paths(kind, names, known.is_folder)
+
+
+def slash_queue(storage: InputStorage, store: str) -> QueuePath | None:
+    """A queue of an LMQ whose name has a slash, of the first ones; None if there is none."""
+    found = queue_folders(storage, store, CONSUME_QUEUE, _LMQS_MOST, LMQ_PREFIX)
+    return next((path for path in found if "/" in path.topic), None)
+
+
+def topic_folders(storage: InputStorage, store: str, kind: str, topic: str) -> list[QueuePath]:
+    """The queues of one topic."""
+    known = _Folders(storage, store)
+    found = queues_of_topic(kind, topic, known.names, known.is_folder)
+    return [path for path in found if path.topic == topic]
+
+
+class _Folders:
+    """What is a folder, by one listing of each folder."""
+
+    def __init__(self, storage: InputStorage, store: str) -> None:
+        self._storage, self._store = storage, store
+        self._known: dict[str, set[str]] = {}
+
+    def names(self, path: str) -> list[str]:
+        found = listed(self._storage, f"{self._store}/{path}")
+        self._known[path] = {name for name, state in found if state is None}
+        return [name for name, _ in found]
+
+    def is_folder(self, path: str) -> bool:
+        above, _, name = path.rpartition("/")
+        return name in self._known[above]
 
 
 # ---

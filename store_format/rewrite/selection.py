@@ -72,7 +72,10 @@ class Decision:
     fate: Fate
     name: str = ""
     queue_shift: int = 0  # is added to queueId
-    start: int = 0  # of records that have a position, those with a lower queueOffset are left out
+    # Of records that have a position those with a lower queueOffset are left out, and those at a
+    # lower physical offset.
+    start: int = 0
+    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,20 +94,24 @@ class Changes:
     store_host: bytes = b""  # as in a record; empty: each record keeps its own
     shifts: tuple[tuple[str, int], ...] = ()  # (topic's old name, what is added to its queue ids)
     starts: tuple[tuple[str, int, int], ...] = ()  # (topic, queue id, Decision.start)
+    begins: tuple[tuple[str, int, int], ...] = ()  # (topic, queue id, Decision.begin)
     _names: dict[str, str] = field(init=False, compare=False)
     _shifts: dict[str, int] = field(init=False, compare=False)
     _starts: dict[tuple[str, int], int] = field(init=False, compare=False)
+    _begins: dict[tuple[str, int], int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_names", dict(self.renames))
         object.__setattr__(self, "_shifts", dict(self.shifts))
-        starts = {(topic, queue_id): start for topic, queue_id, start in self.starts}
-        object.__setattr__(self, "_starts", starts)
+        for name, values in (("_starts", self.starts), ("_begins", self.begins)):
+            by_queue = {(topic, queue_id): value for topic, queue_id, value in values}
+            object.__setattr__(self, name, by_queue)
 
     @property
     def by_topic(self) -> bool:
         """Whether a record's topics decide anything."""
-        return bool(self.selects or self.renames or self.shifts or self.starts)
+        several = self.renames or self.shifts or self.starts or self.begins
+        return bool(self.selects or several)
 
     @property
     def selects(self) -> bool:
@@ -131,7 +138,7 @@ class Changes:
             fate = Fate.LEFT_OUT if topic in WHOLE and topic not in WAIT else Fate.FOLLOWS
         return Decision(
             fate, self._names.get(topic, ""), self._shifts.get(topic, 0),
-            self._starts.get((topic, queue_id), 0),
+            self._starts.get((topic, queue_id), 0), self._begins.get((topic, queue_id), 0),
         )  # fmt: skip
 
     def of_name(self, topic: str) -> Decision:
@@ -168,6 +175,7 @@ DECIDED = np.dtype(
         ("nameAt", "<i8"),  # the new name in `Looks.names`; empty where it stays
         ("nameEnd", "<i8"),
         ("start", "<i8"),
+        ("begin", "<i8"),
     ]
 )
 
@@ -182,7 +190,9 @@ class Tally(NamedTuple):
     counted: those of them that are taken; least, greatest: queueOffsets of records with a position,
     least is above greatest where there is none; sys_flags: of all taken records; long: 1 where some
     taken records have two bytes of topicLength (V2); shared: records that an earlier store has too;
-    shared_end: the position after their last one, 0 where there is none.
+    shared_end: the position after their last one, 0 where there is none. first, first_zero,
+    last_zero: physical offsets of the first record with a position, and of the first and last one
+    whose queueOffset is 0; zeros: how many these are.
     """
 
     records: int = 0
@@ -196,6 +206,15 @@ class Tally(NamedTuple):
     long: int = 0
     shared: int = 0
     shared_end: int = 0
+    first: int = (1 << 63) - 1
+    zeros: int = 0
+    first_zero: int = (1 << 63) - 1
+    last_zero: int = -1
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether a record that is not the first one has queueOffset 0."""
+        return self.zeros > (self.first == self.first_zero)
 
     def plus(self, other: "Tally") -> "Tally":
         """The sum of two tallies of one queue."""
@@ -205,6 +224,7 @@ class Tally(NamedTuple):
 _NAMES = Tally._fields
 _JOINED = dict.fromkeys(_NAMES, operator.add) | {
     "least": min, "greatest": max, "sys_flags": operator.or_, "long": max, "shared_end": max,
+    "first": min, "first_zero": min, "last_zero": max,
 }  # fmt: skip
 TALLY = np.dtype([(name, "<i8") for name in _NAMES])  # the same for a kernel
 _NO_TALLY = np.array(Tally(), TALLY)
@@ -239,7 +259,8 @@ def _look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
             return i
         decision = decided[number]
         fate = decision.fate
-        if row.queueOffset < decision.start and _reaches_queue(row.sysFlag):
+        early = row.queueOffset < decision.start or row.physicalOffset < decision.begin
+        if early and _reaches_queue(row.sysFlag):
             fate = _LEFT_OUT
         grown = 0
         if host_bytes:
@@ -293,6 +314,11 @@ def _count(
             tally.positions += 1
             tally.least = min(tally.least, rows[i].queueOffset)
             tally.greatest = max(tally.greatest, rows[i].queueOffset)
+            tally.first = min(tally.first, rows[i].physicalOffset)
+            if rows[i].queueOffset == 0:
+                tally.zeros += 1
+                tally.first_zero = min(tally.first_zero, rows[i].physicalOffset)
+                tally.last_zero = max(tally.last_zero, rows[i].physicalOffset)
         if len(shared) and shared[i]:
             tally.shared += 1
             if counts:
@@ -402,7 +428,7 @@ class Looks:
             raw = decision.name.encode()
             row = self.decided[self._count]
             row["fate"], row["queueShift"] = decision.fate, decision.queue_shift
-            row["start"] = decision.start
+            row["start"], row["begin"] = decision.start, decision.begin
             row["nameAt"], row["nameEnd"] = len(self.names), len(self.names) + len(raw)
             if raw:
                 self.names = np.concatenate((self.names, np.frombuffer(raw, np.uint8)))

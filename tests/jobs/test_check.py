@@ -24,6 +24,7 @@ from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.golden_stores import as_left
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.jobs.checking import checked, run_check
+from tests.logs.encoder import Message, properties
 from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage
 from tests.store_format.query.bad_files import ENDS, end_chains, entry_at
@@ -294,3 +295,35 @@ def test_a_message_with_a_wrong_checksum_is_named_in_plain_words(
     assert command
     assert main(command[1].split()) == 0
     assert " 196\n" in capsys.readouterr().out
+
+
+def unnumbered(lmq: bool, offsets: tuple[int, ...]) -> Damaged:
+    """A topic's or an LMQ's messages with these queueOffsets."""
+    made = []
+    for n, offset in enumerate(offsets):
+        pairs = [("KEYS", f"k{n}")]
+        if lmq:
+            pairs += [("INNER_MULTI_DISPATCH", "%LMQ%a"), ("INNER_MULTI_QUEUE_OFFSET", str(offset))]
+        made.append(Message("T", 0, n if lmq else offset, b"x", properties=properties(*pairs)))
+    return damaged(made)
+
+
+@pytest.mark.parametrize("lmq", [False, True])
+def test_a_message_in_no_queue_and_a_gap_are_named_in_a_store_as_rocketmq_has_it(lmq: bool) -> None:
+    log = unnumbered(lmq, (0, 1, 2, 2, 3, 7, 8))
+    log.settings |= {"enableLmq": lmq, "enableMultiDispatch": lmq}
+    storage = storage_of(log.log)
+    for path, content in rebuild_log(log.log).files.items():
+        name = path if not path.startswith("index/") else f"index/2023111422132000{path[-1]}"
+        storage.files[f"{STORE}/{name}"] = content
+    report = checked(log, storage=storage)
+    assert report.sound, text(report)
+    folder = f"consumequeue/{'%LMQ%a' if lmq else 'T'}/0"
+    _, _, second, third, _, gap, _ = log.places
+    assert [*report.warnings, report.notes[-1]] == [
+        f"{folder}: the record at physical offset {third} is in no queue (so does RocketMQ): its "
+        f"queueOffset 2 is below the next position; the record at {second} is at that position",
+        f"{folder}: the record at physical offset {gap}, of queueOffset 7, is at position 4: 3 are "
+        "missing before it",
+    ]
+    assert all(line in text(report) for line in report.warnings)

@@ -18,7 +18,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_M
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import FIND_FIRST, Segment, Splits, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
-from reput.store_format.names import UnsafeName, check_topic
+from reput.store_format.names import UnsafeName, check_queue_topic
 from reput.udfs.damage.segments import padded
 from reput.udfs.staging import ids_of, in_batches, schema
 
@@ -86,7 +86,7 @@ def _rows(part: Runs) -> Iterator[dict[str, object]]:
         if part.runs.count[i] == 0:
             continue
         try:
-            check_topic(queue.topic)
+            check_queue_topic(queue.topic)
         except UnsafeName:
             continue
         at, size = int(part.runs.entries_at[i]), entry_bytes(queue.batch)

@@ -105,7 +105,8 @@ class SearchQueues:
             # messages of an LMQ belong to another queue too
             asks = self.old and not batch and not topic.startswith(LMQ_PREFIX)
             old = self.old.of(topic, queue_id) if self.old and asks else None
-            yield from QueueSearch(self.files, lost, old, self.most).findings(runs)
+            living, _ = self.files.living(runs)
+            yield from QueueSearch(self.files, lost, old, self.most).findings(iter(living))
 
 
 class _First:

@@ -253,6 +253,8 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
         "length": written.length,
         "used": file_bytes(files.slots, 1 + stop - start),
         "skipped": 0,
+        "ended": 0,
+        "odd": [],
         "sha256": written.sha256,
         "entries": stop - start,
         "begin": begin.timestamp,

@@ -30,6 +30,7 @@ from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePa
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.runs import (
     LOG_ORDER,
+    ODD_MOST,
     QUEUE_KEY,
     SEGMENT_KEY,
     Int64s,
@@ -192,7 +193,20 @@ class SmallQueues:
             output = storage.create(self._staging.path(name))
             output.write(content)
             output.finish(length)
-        return (folder, segment, name, length, len(content), digest.hexdigest(), count, 0, 0, 0)
+        return (
+            folder,
+            segment,
+            name,
+            length,
+            len(content),
+            digest.hexdigest(),
+            count,
+            0,
+            0,
+            [],
+            0,
+            0,
+        )
 
 
 def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
@@ -269,8 +283,10 @@ class NumberRuns:
     def _number(self, rows: Iterator[Row], kept: "GapFile", lost: LossReader) -> Iterator[Row]:
         gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
         start = position = NO_POSITION
+        shift = 0
         beginning: Beginning | None = None
-        for row in self._runs(rows, lost):
+        living, ended = self.files.living(rows)
+        for row in self._runs(iter(living), lost):
             if row["is_left_out"]:
                 continue
             gaps = gaps_before(row) if gaps_before else NO_GAPS
@@ -281,7 +297,7 @@ class NumberRuns:
                 if len(gaps) and gaps[0]["index"] == 0:
                     position -= int(gaps[0]["count"])
                 start = position
-            numbered = self.files.number(row, position, gaps)
+            numbered = self.files.number(row, position, gaps, shift)
             after, in_file = numbered.after, self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
             # RocketMQ looks the file up before it skips an entry. So if the last file is full, a
@@ -291,10 +307,11 @@ class NumberRuns:
                 last += 1
             first = min(lowest, position) // in_file
             if after > position or last >= first:
-                found = kept.add(gaps)
+                found = {"position": position, "start": start, "shift": shift, **kept.add(gaps)}
                 for segment in range(first, last + 1):
-                    yield {**row, **found, "position": position, "start": start, "segment": segment}
-            position = after
+                    yield {**row, **found, "segment": segment, "ended": ended}
+                    ended = 0
+            position, shift = after, numbered.shift
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
         if row["batch"]:
@@ -372,7 +389,8 @@ class BuildQueueFiles:
         name = queue_file_name()
         staging = self.files.staging
         output: Writer | None = None
-        entries = blank = skipped = 0
+        entries = blank = skipped = ended = 0
+        odd: list[int] = []
         batch = False
         for row in rows:
             batch = row["batch"]
@@ -380,7 +398,8 @@ class BuildQueueFiles:
                 output = staging.storage.create(staging.path(name), digest=True)
             low = segment * self.files.entries_a_file(batch)
             high = low + self.files.entries_a_file(batch)
-            numbered = self.files.number(row, row["position"], self.files.gaps(row))
+            numbered = self.files.number(row, row["position"], self.files.gaps(row), row["shift"])
+            ended += row["ended"]
             if blank == entries == 0 and low < row["start"]:
                 blank = min(row["start"], high) - low
                 if output:
@@ -389,6 +408,7 @@ class BuildQueueFiles:
             # skipped entries of a run in several files count in the first file
             if low <= row["position"] < high:
                 skipped += numbered.skipped
+                odd = (odd + list(numbered.odd))[: 3 * ODD_MOST]
         written = output.finish(self.files.file_bytes(batch)) if output else None
         return {
             "folder": folder,
@@ -399,6 +419,8 @@ class BuildQueueFiles:
             "sha256": written.sha256 if written else "",
             "entries": entries,
             "skipped": skipped,
+            "ended": ended,
+            "odd": odd,
             "begin": 0,
             "end": 0,
         }

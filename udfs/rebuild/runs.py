@@ -1,6 +1,6 @@
 """Runs listed, read, numbered."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage
 from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
-from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
+from reput.store_format.derived.queue_files import decode_entries, entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
@@ -27,6 +28,8 @@ _NO_OFFSETS = np.empty(0, np.int64)
 QUEUE_KEY = ("topic", "queue_id", "batch")
 LOG_ORDER = ("split", "part")
 SEGMENT_KEY = (*QUEUE_KEY, "segment")
+LAST_LIFE, ALL_LIVES = "last", "all"  # values of Lives.remade
+ODD_MOST = 8  # of a run, that are kept
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,38 @@ class ListRuns:
                         yield rows.replace_schema_metadata(None)
 
 
+class Lives(NamedTuple):
+    """Which records a queue has whose topic was deleted and made again, while the log still has the
+    messages that were sent before.
+
+    A topic's deletion takes its queues, and the next message has queueOffset 0 again
+    (AdminBrokerProcessor.deleteTopic, ConsumeQueueStore.deleteTopicQueueTable).
+    queues: queue files that show by their first entry where the life began that they have.
+    remade: LAST_LIFE or ALL_LIVES if the user has chosen, else ''.
+    """
+
+    queues: OldQueues | None = None
+    remade: str = ""
+
+    def begins(self, row: Row, zeros: Sequence[int]) -> int | None:
+        """The physical offset from which the log's records belong to a queue; None: all do.
+
+        row: any RUN row of the queue; zeros: the physical offsets of its records that have
+        queueOffset 0, without the queue's first record.
+        """
+        if self.remade == ALL_LIVES:
+            return None
+        if self.remade == LAST_LIFE:
+            return zeros[-1]
+        if self.queues is None:
+            return None
+        place = self.queues.of(row["topic"], row["queue_id"], row["batch"]).first_place()
+        return place if place in zeros else None
+
+
+NO_LIVES = Lives()
+
+
 class Numbered(NamedTuple):
     """Where the entries of a run go in its queue.
 
@@ -53,12 +88,17 @@ class Numbered(NamedTuple):
     after: the queue's next position after the run.
     skipped: how many entries are left out for their queueOffsets.
     skips_at_end: whether a skipped entry comes after the last one that is written.
+    shift: the last entry's queueOffset less its position.
+    odd: three numbers for each entry that is skipped, and for each one where the shift changes, at
+    most ODD_MOST of them: queueOffset, position (-1 if skipped), physicalOffset.
     """
 
     copies: np.ndarray | None
     after: int
     skipped: int
     skips_at_end: bool
+    shift: int = 0
+    odd: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +112,7 @@ class StagedRuns:
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
     firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
     damage: QueueDamage = NO_QUEUE_DAMAGE
+    lives: Lives = NO_LIVES
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)
@@ -100,8 +141,58 @@ class StagedRuns:
         name = self.runs[row["split"]] + ENTRIES
         return read_range(self.staging, name, row["times_at"], 8 * row["count"]).view(np.int64)
 
-    def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
-        """Give a run its positions, from `position` on. gaps: GAP_COUNT rows, if not a batch."""
+    def living(self, rows: Iterable[Row]) -> tuple[list[Row], int]:
+        """(a queue's runs, in the log's order, without the records of an earlier life of its topic,
+        how many records these were).
+        """
+        held = list(rows)
+        zeros = [self._zeros(row) for row in held]
+        again = [each[1:] if n == 0 and each[:1] == [0] else each for n, each in enumerate(zeros)]
+        begins = None
+        if any(again):
+            begins = self.lives.begins(held[0], self._places(held, again))
+        if begins is None:
+            return held, 0
+        rest = [self._from_place(row, begins) for row in held]
+        ended = sum(row["count"] for row in held) - sum(row["count"] for row in rest)
+        return [row for row in rest if row["count"]], ended
+
+    def _zeros(self, row: Row) -> list[int]:
+        """The numbers of the entries in a run whose queueOffset is 0."""
+        if row["batch"]:
+            entries = decode_entries(self.entries(row, 0, row["count"]), True)
+            return np.flatnonzero(entries["baseOffset"] == 0).tolist()
+        offsets = self.offsets(row)
+        return np.flatnonzero(offsets == 0).tolist() if len(offsets) else [0] * (row["first"] == 0)
+
+    def _places(self, rows: list[Row], numbers: list[list[int]]) -> list[int]:
+        """The physical offsets of some entries of each run."""
+        return [
+            int(decode_entries(self.entries(row, n, n + 1), row["batch"])[0]["physicalOffset"])
+            for row, some in zip(rows, numbers, strict=True)
+            for n in some
+        ]
+
+    def _from_place(self, row: Row, place: int) -> Row:
+        """The rest of a run from a physical offset on."""
+        entries = decode_entries(self.entries(row, 0, row["count"]), row["batch"])
+        cut = int(np.searchsorted(entries["physicalOffset"].astype(np.int64), place))
+        if cut in (0, row["count"]):
+            return row if not cut else {**row, "count": 0}
+        offsets, shifted = self.offsets(row), dict(row)
+        first = int(offsets[cut]) if len(offsets) else row["first"] + cut
+        if row["batch"]:
+            first = int(entries["baseOffset"][cut])
+        for name, size in (("offsets_at", 8), ("times_at", 8)):
+            shifted[name] += cut * size if row[name] >= 0 else 0
+        shifted["entries_at"] += cut * entry_bytes(row["batch"])
+        return {**shifted, "count": row["count"] - cut, "first": first}
+
+    def number(self, row: Row, position: int, gaps: np.ndarray, shift: int = 0) -> "Numbered":
+        """Give a run its positions, from `position` on. gaps: GAP_COUNT rows, if not a batch.
+
+        shift: that of the run before.
+        """
         count = row["count"]
         if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
             return Numbered(None, position + count, 0, False)
@@ -116,14 +207,37 @@ class StagedRuns:
             )  # fmt: skip
             position += missing
             at = index
-        if position - start == count and not len(gaps):  # none was skipped
-            return Numbered(None, position, 0, False)
+        plain = position - start == count and not len(gaps)  # none was skipped
+        if plain and not len(offsets) and row["first"] - start == shift:
+            return Numbered(None, position, 0, False, shift)
+        after_run, odd = self._odd(row, offsets, positions, shift)
+        if plain:
+            return Numbered(None, position, 0, False, after_run, odd)
         copies = (positions > REPEATED).astype(np.int64)
         placed = np.flatnonzero(copies)
         after = positions[placed[-1] + 1 :] if len(placed) else positions
         copies[gaps["index"]] += gaps["count"]
         skipped = positions == NO_POSITION
-        return Numbered(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
+        return Numbered(
+            copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()), after_run, odd
+        )
+
+    def _odd(
+        self, row: Row, offsets: np.ndarray, positions: np.ndarray, shift: int
+    ) -> tuple[int, tuple[int, ...]]:
+        """(the shift after a run, `Numbered.odd`)."""
+        if not len(offsets):
+            offsets = row["first"] + np.arange(row["count"])
+        taken = positions > REPEATED
+        shifts = (offsets - positions)[taken]
+        changes = np.zeros(len(positions), np.bool_)
+        changes[taken] = np.diff(shifts, prepend=shift) != 0
+        found: list[int] = []
+        for n in np.flatnonzero(changes | (positions == NO_POSITION))[:ODD_MOST].tolist():
+            entry = decode_entries(self.entries(row, n, n + 1))[0]
+            position = int(positions[n]) if taken[n] else -1
+            found += [int(offsets[n]), position, int(entry["physicalOffset"])]
+        return int(shifts[-1]) if len(shifts) else shift, tuple(found)
 
     def gaps(self, row: Row) -> np.ndarray:
         """The GAP_COUNT rows of a PLACED row."""

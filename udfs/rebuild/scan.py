@@ -13,7 +13,7 @@ from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Runs, Scan
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.segments import Splits
-from reput.store_format.names import UnsafeName, check_topic
+from reput.store_format.names import UnsafeName, check_queue_topic
 from reput.udfs.staging import (
     ENTRIES,
     HASHES,
@@ -182,7 +182,7 @@ class RunFiles:
         safe = np.ones(len(part.queues), np.bool_)
         for i, queue in enumerate(part.queues):
             try:
-                check_topic(queue.topic)
+                check_queue_topic(queue.topic)
             except UnsafeName as error:
                 safe[i] = part.runs.count[i] == 0
                 if not safe[i] and len(self.unsafe) < _UNSAFE_SHOWN:

@@ -127,9 +127,10 @@ def test_a_new_name_stands_in_keys_and_in_the_topic_s_own_fields() -> None:
     assert found["topicConfigTable"] == {"New": {"topicName": "New", "perm": 6, "remark": "A"}}
 
 
-def test_groups_keep_their_offsets_under_the_new_name() -> None:
+@pytest.mark.parametrize("name", ["consumerOffset", "lmqConsumerOffset"])
+def test_groups_keep_their_offsets_under_the_new_name(name: str) -> None:
     raw = b'{"offsetTable":{"A@g":{0:7,1:2},"Gone@g":{0:5},"A@b@c":{0:1},"A":{3:4}}}'
-    assert carried("consumerOffset", RENAMED, raw)["offsetTable"] == {
+    assert carried(name, RENAMED, raw)["offsetTable"] == {
         "New@g": {"0": 7, "1": 2}, "New@b@c": {"0": 1}, "New": {"3": 4},
     }  # fmt: skip
 

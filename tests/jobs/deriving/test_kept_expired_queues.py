@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.convert import convert
+from reput.jobs.deriving.kept import LastEntry, expired_file
 from reput.jobs.expire import expire
 from reput.jobs.install import install_set
 from reput.jobs.rebuild import rebuild
+from reput.jobs.repair import repair
+from reput.jobs.replicate import replicate
 from reput.jobs.verify import verify
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.files.local import LocalStorage
@@ -102,3 +106,38 @@ def test_a_rocksdb_that_cannot_be_read_is_warned_of(store: Path, tmp_path: Path)
     assert made.queues_in == "rocksdb"
     (said,) = (each for each in made.warnings if "cannot be read" in each)
     assert said.endswith("queues without a live message begin at position 0 again")
+
+
+@pytest.mark.parametrize("command", [repair, convert, replicate])
+def test_a_new_store_has_it_too(store: Path, tmp_path: Path, command: Any) -> None:
+    out = tmp_path / "out"
+    engine = () if command is replicate else (Session(),)
+    command(*engine, str(store), str(out), rocketmq="5.3.3", settings=SETTINGS)
+    queues = FileQueues(LocalStorage(), str(out), lambda batch: 80)
+    assert queues.open("Old", 1, False).maximum() == OLD
+    assert queues.open("New", 1, False).maximum() == 30
+    with open_writer(out, **SETTINGS) as writer:
+        assert writer.append(Message("Old", b"", 1)).queue_offset == OLD
+    assert verify(Session(), str(out), rocketmq="5.3.3", settings=SETTINGS).same
+
+
+@pytest.mark.parametrize("command", [repair, convert, replicate])
+def test_so_has_a_batch_queue(store: Path, tmp_path: Path, command: Any) -> None:
+    made = expired_file(
+        ("Batch", 2), LastEntry(100, 40, 120, 7, 5, 1_700_000_000_000), lambda _: 46
+    )
+    folder = store / made.folder
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}").write_bytes(made.content)
+    (store / "config").mkdir(exist_ok=True)
+    about = {"Batch": {"attributes": {"queue.type": "BatchCQ"}}}
+    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": about}))
+    out = tmp_path / "out"
+    engine = () if command is replicate else (Session(),)
+    batch = {**SETTINGS, "mapperFileSizeBatchConsumeQueue": "46"}
+    command(*engine, str(store), str(out), rocketmq="5.3.3", settings=batch)
+    queue = FileQueues(LocalStorage(), str(out), lambda batch: 46).open("Batch", 2, True)
+    assert queue.maximum() == 45
+    last = queue.last()
+    assert last is not None
+    assert last[1:] == (100, 120, 7, 5, 1_700_000_000_000)

@@ -42,8 +42,10 @@ def file_of(numbers: Sequence[int], tags: Sequence[int] = (), every_key: bool = 
     return file
 
 
-def shown(*files: bytes, sweeps: bool = False, log: bytes = LOG[0]) -> OfIndex:
+def shown(*files: bytes, sweeps: bool = False, log: bytes = LOG[0], abort: bool = False) -> OfIndex:
     storage = MemoryStorage({"store/commitlog/0": log})
+    if abort:
+        storage.files["store/abort"] = b"1"
     storage.files |= {f"store/index/2023010100000000{n}": raw for n, raw in enumerate(files)}
     segment = Segment("store/commitlog/0", 0, FileState(len(log), 0, 0))
     with LogReader(storage, [segment], RecordRules(True, True)) as reader:
@@ -91,12 +93,34 @@ def test_an_upgrade_between_two_files_begins_with_the_second() -> None:
         (range(12, COUNT), [(0, NO_TAGS), (PLACES[12], TAGS)]),
         (range(12), [(0, TAGS), (PLACES[12], NO_TAGS)]),  # a downgrade
         ([20], [(0, NO_TAGS)]),  # a rolled back message tells nothing
+        ([23], [(0, NO_TAGS), (PLACES[23], TAGS)]),  # the new release wrote one message
+        (range(23), [(0, TAGS), (PLACES[23], NO_TAGS)]),
     ],
 )
 def test_keys_of_tags_are_new(
     with_tags: Sequence[int], found: list[tuple[int, tuple[str, str]]]
 ) -> None:
     assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
+
+
+def test_a_killed_broker_may_have_lost_its_last_key() -> None:
+    found = shown(file_of(range(24), range(23)).raw(), abort=True)
+    assert told(found.tags) == [(0, TAGS)]
+    found = shown(file_of(range(24), [23]).raw(), abort=True)
+    assert told(found.tags) == [(0, NO_TAGS), (PLACES[23], TAGS)]
+
+
+@pytest.mark.parametrize("parted", ["first key", "none"])
+def test_the_first_message_of_a_release_may_be_in_two_files(parted: str) -> None:
+    old, new = file_of(range(15)), IndexFile(SLOTS, MOST)
+    first, tag = keys(15, tags=True)
+    (old if parted == "first key" else new).put(first, PLACES[15])
+    new.put(tag, PLACES[15])
+    wanted = [(0, NO_TAGS), (PLACES[15], TAGS)]
+    assert told(shown(old.raw(), new.raw()).tags) == wanted
+    for n in range(16, 19):
+        new.put_all(keys(n, tags=True), PLACES[n])
+    assert told(shown(old.raw(), new.raw()).tags) == wanted
 
 
 def test_a_file_or_record_that_cannot_be_read_tells_nothing() -> None:

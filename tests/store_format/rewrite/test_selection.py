@@ -117,6 +117,14 @@ def test_a_queues_tally() -> None:
     looks, _, sizes = looked(Changes(dropped=("B",)), *messages)
     tallies = looks.tallies()
     taken = sizes[0] + sizes[1] + sizes[3]
-    assert tallies["A", 0] == Tally(3, 3, taken, 2, 2, 7, 9, 5)
-    assert tallies["B", 0] == Tally(1, 0, 0, 1, 0, 0, 0)
-    assert tallies["A", 0].plus(Tally(1, 0, 0, 1, 0, 3, 3)) == Tally(4, 3, taken, 3, 2, 3, 9, 5)
+    counted = Tally(3, 3, taken, 2, 2, 7, 9, 5, first=0)
+    assert tallies["A", 0] == counted
+    zero = sizes[0] + sizes[1]
+    assert not tallies["B", 0].begins_again
+    assert tallies["B", 0] == Tally(
+        1, 0, 0, 1, 0, 0, 0, first=zero, zeros=1, first_zero=zero, last_zero=zero
+    )
+    later = Tally(1, 0, 0, 1, 0, 0, 0, first=500, zeros=1, first_zero=500, last_zero=500)
+    both = Tally(4, 3, taken, 3, 2, 0, 9, 5, first=0, zeros=1, first_zero=500, last_zero=500)
+    assert tallies["A", 0].plus(later) == both
+    assert both.begins_again

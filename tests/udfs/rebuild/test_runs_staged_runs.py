@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reput.store_format.damage.queue_ends import all_offsets, place_of
 from reput.store_format.damage.queue_findings import GAP_COUNT
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild.runs import ListRuns
+from reput.udfs.rebuild.runs import LAST_LIFE, ListRuns, Lives
 from reput.udfs.staging import RUN, RUNS, Staging
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.staged import staged
@@ -59,12 +60,12 @@ def test_a_message_that_the_queue_has_already_is_left_out_but_not_skipped() -> N
 def test_before_4_2_0_a_lower_offset_is_appended() -> None:
     files, (row,) = staged(places([7, 3, 8]))
     old = replace(files, rules=place_rules(profile("4.1.0")))
-    assert old.number(row, 7, np.array([], GAP_COUNT)) == (None, 10, 0, False)
+    assert old.number(row, 7, np.array([], GAP_COUNT))[:4] == (None, 10, 0, False)
 
 
 def test_a_batch_queue_takes_every_entry() -> None:
     files, (row,) = staged(places([7, 3, 3]), batch=5)
-    assert files.number(row, 1, np.array([], GAP_COUNT)) == (None, 4, 0, False)
+    assert files.number(row, 1, np.array([], GAP_COUNT))[:4] == (None, 4, 0, False)
     entries = files.entries(row, 1, 3).view(BATCH_QUEUE_ENTRY)
     assert entries["baseOffset"].tolist() == [3, 3]
     assert (files.entries_a_file(True), files.file_bytes(True)) == (1, 46)
@@ -113,3 +114,37 @@ def test_runs_are_listed_of_the_splits_that_have_some() -> None:
     (batch,) = ListRuns(Staging(storage, "s"), {3: "a"})(iter([ids]))
     assert batch.schema.equals(RUN, check_metadata=True)
     assert batch["part"].to_pylist() == [0, 1]
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("cut", [(1, 4), (3, 6), (2, 5)])
+def test_runs_begin_where_the_last_life_of_a_topic_does(batch: int, cut: tuple[int, int]) -> None:
+    whole = places([0, 1, 2, 0, 1, 2])
+    runs = [whole[: cut[0]], whole[cut[0] : cut[1]], whole[cut[1] :]]
+    files, rows = staged(*(run for run in runs if run), batch=batch)
+    kept, ended = files.living(rows)
+    assert (kept, ended) == (rows, 0)
+    files = replace(files, lives=Lives(remade=LAST_LIFE))
+    kept, ended = files.living(rows)
+    assert (sum(row["count"] for row in kept), ended, kept[0]["first"]) == (3, 3, 0)
+    assert [place_of(files, row, n) for row in kept for n in range(row["count"])] == [
+        1300, 1400, 1500
+    ]  # fmt: skip
+    if not batch:
+        assert [n for row in kept for n in all_offsets(files, row).tolist()] == [0, 1, 2]
+
+
+def test_a_queue_that_begins_within_its_life_has_one() -> None:
+    files, rows = staged(places([4, 5, 6]), places([7, 8]))
+    files = replace(files, lives=Lives(remade=LAST_LIFE))
+    assert files.living(rows) == (rows, 0)
+
+
+def test_what_is_skipped_or_shifted_is_noted_with_its_places() -> None:
+    files, (row,) = staged(places([7, 8, 8, 11, 12, 0]))
+    found = files.number(row, 7, np.array([], GAP_COUNT))
+    assert found.odd == (8, -1, 1200, 11, 9, 1300, 0, 11, 1500)
+    assert found.shift == -11
+    later, (row,) = staged(places([12, 13]))
+    assert later.number(row, 10, np.array([], GAP_COUNT), shift=2).odd == ()
+    assert later.number(row, 10, np.array([], GAP_COUNT), shift=1).odd == (12, 10, 1000)

@@ -48,6 +48,7 @@ from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
+from reput.store_format.names import CUT
 from reput.store_format.notes import Done
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
@@ -140,7 +141,8 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Append, and report how many messages were appended, however the command ends.
 
-    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 3 the
+    Returns the exit code: 0 done, 1 the source store is damaged, or the store's log had lost what
+    its queues named before a crash, 2 a message is refused, 3 the
     store takes none now, as its disk is full; 130, 143 and 129 ended by SIGINT, SIGTERM and SIGHUP.
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
@@ -219,7 +221,7 @@ def run(arguments: argparse.Namespace) -> int:
     _report(arguments, done, writer, warnings, discovered)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
-    return code
+    return DAMAGE if code == DONE and writer.entries_cut else code
 
 
 def _opened(arguments: argparse.Namespace) -> Any:
@@ -317,6 +319,7 @@ def _report(
         "store": local_store(arguments.store),
         "recovered": recovered is not None,
         "cut_bytes": recovered.cut_bytes if recovered else 0,
+        "entries_cut": writer.entries_cut,
         "discovered": discovered,
         "warnings": warnings,
     }
@@ -328,7 +331,11 @@ def _report(
         lines.append(f"  new       as RocketMQ {release['value']} would: {NEW_STORE}")
     if recovered is not None:
         cut = plain_count(recovered.cut_bytes, "byte")
+        kept = f", and are kept in {CUT}/" if recovered.cut_bytes else ""
         lines.append(f"  recovered up to {recovered.end:,} first, as the store was not closed: "
-                     f"{cut} after it were cut off")  # fmt: skip
+                     f"{cut} after it were cut off{kept}")  # fmt: skip
+    if writer.entries_cut:
+        entries = plain_count(writer.entries_cut, "queue entry")
+        lines.append(f"  lost      {entries} of messages that the log no longer had: cut")
     lines += [f"  warning   {warning}" for warning in warnings]
     show(arguments, whole, "\n".join(lines), found_lines(discovered))

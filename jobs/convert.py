@@ -182,8 +182,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and say what was done: 0 done; 1 where messages are in no queue, and for a dry run,
-    which always has something to do.
+    """Convert, and say what was done: 0 done; 1 where messages are in no queue, where entries are
+    missing that the old store's group had agreed on, and for a dry run, which always has something
+    to do.
     """
     from reput.jobs.converting.carried import parse_renames
     from reput.store_format.release.profiles import release_named
@@ -214,5 +215,6 @@ def run(arguments: argparse.Namespace) -> int:
             replace=arguments.replace,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)
-    return DAMAGE if arguments.dry_run or summary.left_out else DONE
+    whole = not (summary.lacks or summary.left_out)
+    show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
+    return DONE if whole and not arguments.dry_run else DAMAGE

@@ -24,6 +24,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_segments
 from reput.store_format.faults import REFUSE, StoreError
+from reput.store_format.names import CUT
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
@@ -102,8 +103,6 @@ def recover(  # noqa: PLR0913 (a user's options)
 
 
 def _refuse(store: str, settings: Mapping[str, str]) -> None:
-    from reput.broker.change.expire import CUT
-
     if not os.path.isdir(store):
         raise StoreError(f"{store}: no such folder")
     if settings_from(settings).store_path_commit_log:
@@ -123,7 +122,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is,
-    and where a queue that was written lacks messages.
+    where a queue that was written lacks messages, and where queues name messages that the log does
+    not have.
     """
     options = options_of_job(arguments)
     asked = asks_store(arguments, options, compares=arguments.dry_run)
@@ -135,4 +135,5 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
     whole = {"needed": about.needed, **asdict(about)}
     show(arguments, whole, about.text(), about.details() if about.needed else ())
-    return DAMAGE if about.left_out or (about.needed and not about.done) else DONE
+    lost = about.left_out or about.lost_past_end
+    return DAMAGE if lost or (about.needed and not about.done) else DONE

@@ -195,8 +195,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Repair, and say what was done: 0 done; 1 where lost positions could not be kept, or
-    messages are in no queue.
+    """Repair, and say what was done: 0 done; 1 where lost positions could not be kept, messages are
+    in no queue, or queues name messages past the log's end, which the copy does not have.
     """
     options = options_of_job(arguments)
     with engine_for(arguments, asks_store(arguments, options)) as engine:
@@ -209,6 +209,7 @@ def run(arguments: argparse.Namespace) -> int:
             restore=arguments.restore,
             **options,
         )
-    whole = not (summary.not_filled or summary.left_out)
+    lost = summary.not_filled or summary.left_out or summary.damage["past_end"]
+    whole = not lost
     show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
     return DONE if whole else DAMAGE

@@ -15,6 +15,7 @@ DLEDGER = "dledger-"  # prefix of a DLedger group member's folder; its id follow
 DLEDGER_DATA = "data"  # in that folder: the segments (DLedgerConfig.getDataStorePath)
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
 STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new timerlog
+CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
 # Folders of a tiered store's queue (FileSegmentType)

@@ -23,6 +23,7 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
     CONSUME_QUEUE,
+    CUT,
     INDEX,
     LMQ_PREFIX,
     QueuePath,
@@ -202,8 +203,6 @@ def delete(files: Files, going: Iterable[str]) -> None:
 #
 # Each step can be repeated. The file `abort` is there from before the first change until after the
 # last. A broker that finds `abort` recovers as after any crash, and so does the next `recover`.
-
-CUT = "reput-cut"
 
 
 class StagedFile(NamedTuple):

@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from reput.store_format.derived.checkpoint import Checkpoint, vouched_for, was_durable
+from reput.store_format.derived.after_crash import vouched_for, was_dispatched, was_durable
+from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
-from reput.store_format.files.protocol import SECTOR_BYTES, Bytes, Files, OpenFile
+from reput.store_format.files.adapters import FilesRead
+from reput.store_format.files.protocol import SECTOR_BYTES, Bytes, Files, InputStorage, OpenFile
 from reput.store_format.kernels.jit import allocating
+from reput.store_format.layouts import CRC_PROPERTY_BYTES
 from reput.store_format.log.records import RECORD_ROW, Rows, first_bad_property_crc
-from reput.store_format.log.walk import Step, Walk, most_rows
+from reput.store_format.log.walk import Read, Step, Walk, most_rows
 from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
 
 # ---
@@ -43,12 +47,12 @@ class LogCutter:
         self._window, self._keep = window, keep
 
     def to_cut(self, end: int) -> int:
-        """How many bytes after the end are not zero."""
+        """How many bytes `cut` would cut off: up to each segment's last that is not zero."""
         after = [s for s in self._segments if s + self._segment_bytes > end]
-        return sum(self._non_zero(segment, max(segment, end)) for segment in after)
+        return sum(self._used(segment, max(segment, end)) for segment in after)
 
     def cut(self, end: int, after_blank: bool) -> int:
-        """Leave nothing after the end; returns how many bytes other than zero were cut off.
+        """Leave nothing after the end; returns how many bytes were cut off, see `to_cut`.
 
         after_blank: the log ends with a BLANK, so `end` belongs to the segment that ends there.
         """
@@ -57,28 +61,34 @@ class LogCutter:
         if end in segments and not after_blank:
             number = segments.index(end)
         for segment in reversed(segments[number + 1 :]):
-            used = self._non_zero(segment, segment)
+            used = self._used(segment, segment)
             if used or segment > end + self._segment_bytes:
                 cut_bytes += used
                 self._remove(segment, bool(used))
         segment = segments[number]
-        used = self._non_zero(segment, end)
+        used = self._used(segment, end)
         if used:
             cut_bytes += used
             if self._keep:
-                self._copy_away(segment, end)
+                self._copy_away(segment, end, used)
             self._zero(segment, end)
         return cut_bytes
 
     def _remove(self, segment: int, holds_bytes: bool) -> None:
         if self._keep and holds_bytes:
-            self._files.make_folder(self._keep)
+            self._make_keep()
             self._files.rename(segment_path(segment), self._new_name(segment))
             self._files.sync_folder(self._keep)
         else:
             self._files.remove(segment_path(segment))
         self._segments.remove(segment)
         self._files.sync_folder(COMMIT_LOG)
+
+    def _make_keep(self) -> None:
+        """Make `keep`; raises StoreError where it is a link, which may lead out of the store."""
+        if self._files.exists(self._keep):
+            self._files.is_folder(self._keep)
+        self._files.make_folder(self._keep)
 
     def _new_name(self, offset: int) -> str:
         """A free name in `keep`: what is cut now never overwrites what was cut before."""
@@ -87,9 +97,9 @@ class LogCutter:
             number += 1
         return f"{name}.{number}" if number else name
 
-    def _copy_away(self, segment: int, at: int) -> None:
-        """Copy a segment's bytes from a place to its end, durably, into a file of `keep`."""
-        self._files.make_folder(self._keep)
+    def _copy_away(self, segment: int, at: int, length: int) -> None:
+        """Copy so many bytes of a segment from a place on, durably, into a file of `keep`."""
+        self._make_keep()
         part = f"{self._keep}/{segment_name(at)}.part"
         if self._files.exists(part):  # left by a run that was killed here
             self._files.remove(part)
@@ -97,12 +107,10 @@ class LogCutter:
             closing(self._files.open_read(segment_path(segment))) as source,
             closing(self._files.create(part)) as kept,
         ):
-            used = 0
             for start, window in self._windows(source, segment, at):
                 if window.any():
-                    used = start - at + int(np.flatnonzero(window)[-1]) + 1
                     kept.write_at(start - at, window)
-            kept.set_length(used)
+            kept.set_length(length)
             kept.sync()
         self._files.rename(part, self._new_name(at))
         self._files.sync_folder(self._keep)
@@ -120,11 +128,14 @@ class LogCutter:
                     file.write_at(start - segment + low, np.zeros(high - low, np.uint8))
             file.sync()
 
-    def _non_zero(self, segment: int, at: int) -> int:
-        """How many bytes from a place to the segment's end are not zero."""
+    def _used(self, segment: int, at: int) -> int:
+        """How many bytes a segment has from a place to its last byte that is not zero."""
+        used = 0
         with closing(self._files.open_read(segment_path(segment))) as file:
-            windows = self._windows(file, segment, at)
-            return sum(int(np.count_nonzero(window)) for _, window in windows)
+            for start, window in self._windows(file, segment, at):
+                if window.any():
+                    used = start - at + int(np.flatnonzero(window)[-1]) + 1
+        return used
 
     def _windows(self, file: OpenFile, segment: int, at: int) -> Iterator[tuple[int, Bytes]]:
         """(offset, bytes) of the parts from a place to the segment's end, all in the one window."""
@@ -136,39 +147,78 @@ class LogCutter:
 
 
 # ---
-# Finds a record whose topic or properties lack a sector after a crash.
+# Finds a record whose topic or properties lack a part after a crash: no length or CRC tells.
+
+_LIGHT = b"INNER_MULTI_DISPATCH\1"
+
+
+def first_torn(
+    buf: Bytes, rows: Rows, segment: int, segment_end: int, durable_before: int, read: Read
+) -> int:
+    """The first row that lost a sector of its topic or properties; len(rows) if there is none.
+
+    A lost sector reads as zeros from its first byte to its last, the next record's first bytes
+    too. In the fixed fields a wrong length shows it, in the body the CRC. NULs that a producer
+    sent, or a release left after the properties (5.2.0's crc32ReservedLength), are no lost sector:
+    they begin before it, or intact bytes follow in it. Rows stored before `durable_before`
+    (milliseconds) cannot be torn. read: of the segment, for what follows the last row.
+    """
+    row, past = _first_torn(buf, rows, segment, durable_before)
+    if not past:
+        return int(row)
+    end = int(rows[-1]["physicalOffset"]) + int(rows[-1]["size"])
+    rest = np.empty(min(int(past), segment_end - end), np.uint8)
+    read(end, rest)
+    return int(row) + bool(rest.any())
 
 
 @allocating
-def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
-    """The first row with a lost sector in its topic or properties; len(rows) if there is none.
-
-    A lost sector reads as zeros. In the fixed fields a wrong length shows it, in the body the CRC.
-    Topic and properties have neither length nor CRC, but never hold a NUL. A lost part ends where a
-    sector ends, or at the record's end, so a NUL in one of these places shows it. Rows stored
-    before `durable_before` (milliseconds) cannot be torn.
-    """
+def _first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> tuple[int, int]:
+    """(the row, how many bytes of the lost sector follow the last row and were not looked at)."""
     for i in range(len(rows)):
         row = rows[i]
         if row.storeTimestamp < durable_before:
             continue
         elided = row.bodyLength if row.bodyElided else 0
-        last = row.at + row.size - 1 - elided
+        end = row.at + row.size - elided
         # add it to a place in buf after the body to get the place in the file
         shift = row.physicalOffset - segment - row.at + elided
-        if row.propertiesLength > 0 and buf[last] == 0:
-            return i
-        if row.topicLength > 0 and buf[row.topicAt + row.topicLength - 1] == 0:
-            return i
-        at = row.topicAt
-        while at <= last:
-            if (at + shift + 1) % SECTOR_BYTES == 0 and buf[at] == 0:
-                inside_topic = at < row.topicAt + row.topicLength
-                inside_properties = at >= row.propertiesAt
-                if inside_topic or inside_properties:
-                    return i
-            at += 1
-    return len(rows)
+        known = end if i == len(rows) - 1 else len(buf)
+        topic_end = row.topicAt + row.topicLength
+        at = row.topicAt + -(row.topicAt + shift) % SECTOR_BYTES
+        while at < end:
+            inside = at < topic_end or at >= row.propertiesAt
+            first = at == row.topicAt or at == row.propertiesAt
+            n, stop = at, at + SECTOR_BYTES
+            if inside and (first or buf[at - 1] != 0):
+                while n < min(stop, known) and buf[n] == 0:
+                    n += 1
+                if n in (stop, known):
+                    return i, stop - n
+            at = stop
+    return len(rows), 0
+
+
+def written_in_part(
+    storage: InputStorage, store: str, known: Checkpoint, window: Bytes, row: Any
+) -> bool:
+    """Whether a log's last record may have been written in part, where only zeros follow it.
+
+    A process that is killed within a write leaves its first bytes, and zeros. A record that a queue
+    or the index has was written before; one of which the checkpoint knows is durable. 5.2.0 leaves
+    room for a `__CRC32#` after the properties of each message of light queues, and no byte in it.
+    """
+    field = "properties" if row["propertiesLength"] else "topic"
+    at = int(row[f"{field}At"])
+    text = window[at : at + int(row[f"{field}Length"])].tobytes()
+    written = text.rstrip(b"\0")
+    if len(written) == len(text):
+        return False
+    if len(text) - len(written) == CRC_PROPERTY_BYTES and _LIGHT in text and written[-1:] == b"\2":
+        return False
+    if was_durable(int(row["storeTimestamp"]), known):
+        return False
+    return not was_dispatched(storage, store, window, row)
 
 
 # ---
@@ -186,7 +236,7 @@ class LogEnd:
     checked_from: int  # the segment from which records were checked
     last_timestamp: int = 0  # storeTimestamp of the last record, 0 for none
     fault: Fault = Fault.ZEROS  # why it ends there
-    cut_bytes: int = 0  # bytes that were not zero and were cut off after the end
+    cut_bytes: int = 0  # that were cut off after the end, up to the last one that is not zero
 
 
 class LogRecovery:
@@ -210,6 +260,7 @@ class LogRecovery:
         self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
         self.checkpoint = checkpoint
         self._property_crc = rules.dispatch.property_crc  # instead of the body's
+        self._written_in_part: tuple[int, ...] = ()  # the last record, if it may be so
         self._empty: list[int] = []  # a last file without a byte: MappedFileQueue.load removes it
         self.segments = self._segments()
         window = min(_WINDOW_BYTES, segment_bytes)
@@ -244,6 +295,10 @@ class LogRecovery:
             if end.fault != Fault.BLANK or number + 1 == len(self.segments):
                 break
             number += 1
+        if end.fault == Fault.ZEROS and self._written_in_part:
+            (place,) = self._written_in_part
+            self._walk(segment, end, place)
+            end.end, end.fault = place, Fault.LENGTHS
         return end
 
     def _segments(self) -> list[int]:
@@ -303,17 +358,29 @@ class LogRecovery:
                 return int(step.rows["storeTimestamp"][0])
         return None
 
-    def _walk(self, segment: int, end: LogEnd) -> None:
-        """Walk from a segment's start to its end or first fault, and note that place in `end`."""
+    def _walk(self, segment: int, end: LogEnd, stop: int = 1 << 63) -> None:
+        """Walk from a segment's start to its end, its first fault or a record, and note that place
+        in `end`.
+        """
         segment_end = segment + self.segment_bytes
         end.end, end.fault = segment, Fault.NONE
+        self._written_in_part = ()
         with self._open_walk(segment) as walk:
-            for step in self._steps(walk, segment, segment, segment_end):
+            for step in self._steps(walk, segment, segment, min(segment_end, stop)):
                 if len(step.rows):
                     end.last_timestamp = int(step.rows["storeTimestamp"][-1])
+                    self._note_last(step)
                 end.end, end.fault = step.next, step.fault
         if end.fault in (Fault.NONE, Fault.BLANK):
             end.end, end.fault = segment_end, Fault.BLANK
+
+    def _note_last(self, step: Step) -> None:
+        """Note whether a step's last record may be written in part, if it is the log's last."""
+        self._written_in_part, row = (), step.rows[-1]
+        if self.checkpoint is not None and written_in_part(
+            FilesRead(self.files), "", self.checkpoint, step.window, row
+        ):
+            self._written_in_part = (int(row["physicalOffset"]),)
 
     @contextmanager
     def _open_walk(self, segment: int) -> Iterator[Walk]:
@@ -338,7 +405,10 @@ class LogRecovery:
                     good, fault = bad, Fault.PROPERTY_CRC
             if self.checkpoint is not None:
                 durable = self.checkpoint.physic_msg_timestamp
-                torn = int(first_torn(step.window, step.rows[:good], segment, durable))
+                segment_end = segment + self.segment_bytes
+                torn = first_torn(
+                    step.window, step.rows[:good], segment, segment_end, durable, walk.read
+                )
                 if torn < good:
                     good, fault = torn, Fault.LENGTHS
             if good < len(step.rows):
@@ -357,7 +427,7 @@ class LogRecovery:
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if the record that follows the fault cannot be left from a crash.
 
-        After a crash: a record that was durable before it (derived/checkpoint). After a clean
+        After a crash: a record that was durable before it (derived/after_crash). After a clean
         stop nothing was lost, so: a record as new as the last one. An older record is stale, from
         before the log was cut and written anew.
         """
@@ -390,7 +460,7 @@ class LogRecovery:
         return None
 
     def to_cut(self, end: LogEnd) -> int:
-        """How many bytes after the end are not zero, so that `cut` would cut them off."""
+        """How many bytes after the end `cut` would cut off, up to the last that is not zero."""
         return self._cutter().to_cut(end.end)
 
     def cut(self, end: LogEnd, keep: str = "") -> None:

@@ -13,6 +13,7 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
+from reput.store_format.derived.queues import FileQueues, past_end
 from reput.store_format.dispatch.dispatch import unpacked
 from reput.store_format.dispatch.scan import (
     Buffers,
@@ -25,7 +26,8 @@ from reput.store_format.dispatch.scan import (
     scan,
     scan_rules,
 )
-from reput.store_format.faults import REASONS, DamageFound, Fault
+from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
+from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
@@ -36,6 +38,7 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
     CONSUME_QUEUE,
+    CUT,
     INDEX,
     refuse_foreign,
     segment_name,
@@ -142,6 +145,7 @@ class OpenStore:
         self.scan_rules = scan_rules(profile, settings, batch_topics)
         self.checkpoint = Checkpoint()
         self.recovered: LogEnd | None = None  # what recovery found, if `abort` was there
+        self.past_end = 0  # queue entries past the log's end, which a recovery cut
         self.sizes_found: dict[str, int] = {}  # sizes of the files, by RocketMQ's names
         self.last_timestamp = 0  # storeTimestamp of the last record when the store was opened
         self.made_abort = False
@@ -164,6 +168,14 @@ class OpenStore:
             self.checkpoint if crashed else None, checkpoint_lost,
         )  # fmt: skip
         end = recovery.find()
+        queues = FileQueues(FilesRead(files), "", lambda _: 0)
+        self.past_end = sum(each.count for each in past_end(queues, end.end))
+        if self.past_end and not crashed:
+            raise StoreError(
+                f"{self.past_end:,} entries of queues lie past the log's end at {end.end:,}; new "
+                f"messages would take their places: segments, or the end of the last one, may be "
+                f"missing; put them back, or let `reput recover` cut queues and index to the log"
+            )
         zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(
             files, settings.mapped_file_size_commit_log, end.start, end.end,
@@ -184,7 +196,7 @@ class OpenStore:
             self.index.protect()
             self._write_abort()
         files.make_folder(COMMIT_LOG)
-        recovery.cut(end)
+        recovery.cut(end, CUT)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
         self.queues = QueueWriter(files, settings, place_rules(self.profile), self.dispatches)

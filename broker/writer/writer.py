@@ -61,6 +61,7 @@ class CommitLogWriter:
         self.settings, self.profile, self.clock = store.settings, store.profile, store.clock
         self.log, self.queues, self.index = store.log, store.queues, store.index
         self.reput, self.recovered = store.reput, store.recovered
+        self.entries_cut = store.past_end
         self.sizes_found = store.sizes_found
         self._unlock = unlock
         self._closed = False

@@ -208,6 +208,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     for source in sources:
         plan = source.job.plan
         summary.warnings += [*plan.notes, *plan.warnings, *source.measured.warnings]
+        summary.lacks += [f"{plan.store}: {text}" for text in plan.lacks]
     _of_lives(sources, summary)
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]

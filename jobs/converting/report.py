@@ -96,6 +96,7 @@ class ConvertSummary:
     segments: list[OutputFile] = field(default_factory=list)
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
+    lacks: list[str] = field(default_factory=list)  # what is known to be missing in the old logs
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # messages that are in no queue
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
@@ -140,6 +141,7 @@ class ConvertSummary:
         if len(self.topics) > _SHOWN:
             lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
         lines += [f"  left out  {each}" for each in self.left_out]
+        lines += [f"  missing   {each}" for each in self.lacks]
         lines += [f"  warning   {each}" for each in self.warnings]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned

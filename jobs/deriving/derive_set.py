@@ -107,7 +107,7 @@ def derive_files(
         summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
-    summary.left_out += unnamed(built, job.queue_bytes)
+    summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]
     return named
 
 

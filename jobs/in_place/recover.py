@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.broker.change.expire import CUT, StagedFile, apply
+from reput.broker.change.expire import StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
+from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, files_there, judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
@@ -27,12 +28,15 @@ from reput.jobs.outputs.report import counted, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
     CONSUME_QUEUE,
+    CUT,
     INDEX,
     index_name,
     next_index_time,
@@ -71,7 +75,13 @@ def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
         job.plan.segments[0].start,
         job.staging.folder.removeprefix(held.path + "/"),
         verdict,
-        {e.path.removeprefix(held.path + "/") for e in (*verdict.differences, *verdict.behind)},
+        {
+            path.removeprefix(held.path + "/")
+            for path in (
+                *verdict.unused,
+                *(e.path for e in (*verdict.differences, *verdict.behind)),
+            )
+        },
         set(files_there(held.storage, held.path)),
     )
     queues = _queues(compared)
@@ -178,8 +188,9 @@ class Recovered:
     end_reason: str
     done: bool = False
     crashed: bool = False  # whether the file `abort` was there
-    cut_bytes: int = 0  # nonzero bytes after the log's end
+    cut_bytes: int = 0  # after the log's end, up to the last byte that is not zero
     cut_kept: str = ""  # the folder that keeps the cut bytes
+    lost_past_end: int = 0  # messages that queues name and the log does not have
     written: list[str] = field(default_factory=list)  # derived files that were incomplete or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log does not give
     checkpoint: bool = False  # whether the checkpoint is written anew
@@ -293,7 +304,16 @@ def examine(
         row for row in verdict.named if row["path"] in {file.path for file in renewed.placed}
     ]
     about.warnings += assumed_delays(plan, written)
-    about.checkpoint = old is None or about.needed
+    claims = list(knows_more(job, linked, old))
+    about.warnings += [f"{CHECKPOINT}: {said}; it is written anew" for said in claims]
+    past = named_past_end(held.storage, held.path, linked.end)
+    if past.queue_count:
+        about.lost_past_end = past.messages
+        about.warnings.append(
+            f"queues name {past.text()} past the log's end: they are cut back to the log; if a "
+            f"segment is missing, or the end of the last, put it back first"
+        )
+    about.checkpoint = old is None or about.needed or bool(claims)
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)

@@ -1,15 +1,14 @@
 """A check, with the log's end."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.judging.report import NO_SUCH_FILE, CheckReport, Difference, report_of
+from reput.jobs.judging.report import TAIL_LOST, CheckReport, report_of
 from reput.jobs.judging.verdict import files_there, judge
-from reput.jobs.opening.open_writer import read_checkpoint
+from reput.jobs.opening.open_writer import left_open, read_checkpoint
 from reput.jobs.opening.plan import check_unchanged, make_plan
 from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
@@ -18,18 +17,18 @@ from reput.jobs.salvaging.damage_map import DamageMap, add_range, write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_reader import decode_header
-from reput.store_format.derived.queue_files import decode_entries, is_message
+from reput.store_format.derived.index_reader import index_ends
+from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import InputStorage, Storage, read_head, slash_queue
-from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
+from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
+from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE
+from reput.store_format.notes import Notes
+from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
 from reput.store_format.rocksdb.queues import queues_folder
-from reput.udfs.compare.files import PAST_END
 from reput.udfs.damage.searches import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 # ---
 # The log's end: whether its last records are whole, and whether other files point past it.
 
-_LOST = "segments, or the end of the last one, may be missing"
 _CONSUMERS = f"{CONFIG}/consumerOffset.json"
 _SHOWN = 20
 
@@ -55,17 +53,12 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
     start = segment.start if row is None else max(segment.start, row["lost_end"])
     if not start < end <= segment.end:
         return
+    crashed = left_open(job.plan).crashed
     task = FindTorn(
-        job.plan.storage, segment, start, end, job.rules.records,
-        known.physic_msg_timestamp if known else 0,
+        job.plan.storage, segment, start, end, job.rules.records, known or Checkpoint(),
+        job.plan.store if crashed else None,
     )  # fmt: skip
     for torn in job.ids(1).run(task, TORN).collect():
-        if not torn["sure"]:
-            found.warnings.append(
-                f"{segment.path}: the last record, at {torn['offset']}, has a NUL in its topic or "
-                f"properties: it may be torn, or was sent so"
-            )
-            continue
         at = torn["offset"]
         if all(d.offset != at for d in found.ranges):
             follows = "record" if at + torn["size"] < end else "the log's end"
@@ -74,65 +67,48 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
             add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
 
 
-def past_the_end(
-    job: "Pipeline", linked: Linked, known: Checkpoint | None, differences: list[Difference]
-) -> list[Finding]:
+def past_the_end(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> list[Finding]:
     """Findings of what points past the log's end: queues, index, checkpoint, consumer offsets.
 
     If the last segment of a log is gone, nothing in the log itself shows the loss.
     """
     storage, store = job.plan.storage, job.plan.store
     return [
-        Finding(path, f"{said}: {_LOST}")
+        Finding(path, f"{said}: {TAIL_LOST}")
         for path, said in (
-            *_derived(storage, store, linked.end, differences),
-            *_checkpoint(job, linked, known),
-            *_consumers(job, linked),
+            *_derived(storage, store, found),
+            *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
+            *_consumers(job, found.linked),
         )
     ]
 
 
-def _derived(
-    storage: InputStorage, store: str, end: int, differences: list[Difference]
-) -> Iterator[tuple[str, str]]:
-    """(path, text) of the first queue file and the last index file that point past the end."""
-    past = [d for d in differences if d.field.endswith(PAST_END)]
-    whole = [d for d in differences if d.field == NO_SUCH_FILE]
-    for each in past[:1] or whole[:_SHOWN]:
-        at = each.there if past else _first_entry(storage, each.path)
-        if at is not None and at >= end:
-            yield each.path, f"points to {at:,}, the log ends at {end:,}"
-            break
-    index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
-    for path in index[-1:]:
-        head = read_head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
-        at = decode_header(head).end_offset if head and len(head) == INDEX_HEADER_BYTES else -1
+def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tuple[str, str]]:
+    """(path, text) of the queues, and of the last index file that points past the end."""
+    end = found.linked.end
+    if found.past_end.queue_count:
+        text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
+        yield f"{store}/{CONSUME_QUEUE}", text
+    for path, at in list(index_ends(storage, store))[-1:]:
         if at >= end:
-            yield f"{store}/{path}", f"points to {at:,}, the log ends at {end:,}"
+            yield path, f"points to {at:,}, the log ends at {end:,}"
 
 
-def _first_entry(storage: InputStorage, path: str) -> int | None:
-    """The physicalOffset of a queue file's first entry; None if it has no entry."""
-    if path.split("/")[-4:-3] != [CONSUME_QUEUE]:
-        return None
-    entries = decode_entries(read_head(storage, path, QUEUE_ENTRY_BYTES) or b"")
-    return int(entries[0]["physicalOffset"]) if is_message(entries).any() else None
+def knows_more(job: "Pipeline", linked: Linked, known: Checkpoint | None) -> Iterator[str]:
+    """What a checkpoint claims that the log does not have: a later time, or a place past its end.
 
-
-def _checkpoint(
-    job: "Pipeline", linked: Linked, known: Checkpoint | None
-) -> Iterator[tuple[str, str]]:
+    `check` reports it, and `recover` writes the checkpoint anew.
+    """
     if known is None:
         return
-    path = f"{job.plan.store}/{CHECKPOINT}"
     last = max((row["last_timestamp"] for row in linked.accepted if row["records"]), default=0)
     stored = max(known.physic_msg_timestamp, known.logics_msg_timestamp)
     if stored > last and stored > (last := max(last, _newest(job, linked, stored))):
         of = _time(last) if last else "none"
-        yield path, f"knows of a message of {_time(stored)}, the log's last one is of {of}"
+        yield f"knows of a message of {_time(stored)}, the log's last one is of {of}"
     place = max(known.confirm_phy_offset, known.logics_physical_offset)
     if place > linked.end:
-        yield path, f"knows of a message at {place:,}, the log ends at {linked.end:,}"
+        yield f"knows of a message at {place:,}, the log ends at {linked.end:,}"
 
 
 def _newest(job: "Pipeline", linked: Linked, wanted: int) -> int:
@@ -146,7 +122,8 @@ def _newest(job: "Pipeline", linked: Linked, wanted: int) -> int:
     last = next((n for n in reversed(range(len(segments))) if segments[n].start < linked.end), 0)
     for number in sorted({last, *_set_back(job, linked)}, reverse=True):
         segment, end = segments[number], min(linked.end, segments[number].end)
-        look = FindTorn(job.plan.storage, segment, segment.start, end, job.rules.records, 0)
+        rules, none = job.rules.records, Checkpoint()
+        look = FindTorn(job.plan.storage, segment, segment.start, end, rules, none)
         rows = job.ids(1).run(FindNewest(look), NEWEST).collect()
         newest = max([newest, *(row["timestamp"] for row in rows)])
         if newest >= wanted:
@@ -175,34 +152,22 @@ def _time(milliseconds: int) -> str:
 def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
     """(path, text) of queues that a group has read past their end; absent queues do not count."""
     path = f"{job.plan.store}/{_CONSUMERS}"
-    read = _consumed(job.plan.storage, path)
+    read: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    for (group, topic), offsets in consumer_offsets(
+        job.plan.storage, job.plan.store, Notes()
+    ).items():
+        for queue_id, offset in offsets.items():
+            read.setdefault((topic, queue_id), []).append((offset, group))
     if not read:
         return
     past = []
     for row in job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect():
         key, end = (row["topic"], row["queue_id"]), row["greatest"] + 1
-        if not row["batch"] and read.get(key, 0) > end:
-            past.append(f"topic {key[0]!r}, queue {key[1]} was read up to {read[key]:,}, "
-                        f"the log has it up to {end:,}")  # fmt: skip
-    yield from ((path, said) for said in sorted(past)[:_SHOWN])
-
-
-def _consumed(storage: InputStorage, path: str) -> dict[tuple[str, int], int]:
-    """(topic, queueId) -> the greatest offset that any group has saved."""
-    try:
-        table = json.loads(storage.read_bytes(path))["offsetTable"]
-        saved = [
-            (name.partition("@")[0], int(queue), int(offset))
-            for name, queues in table.items() for queue, offset in queues.items()
-        ]  # fmt: skip
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}  # the file has another shape; it is only a second opinion
-    read: dict[tuple[str, int], int] = {}
-    for topic, queue, offset in saved:
-        read[topic, queue] = max(read.get((topic, queue), 0), offset)
-    return read
+        offset, group = max(read.get(key, ()), default=(0, ""))
+        if not row["batch"] and offset > end:
+            past.append(f"topic {key[0]!r}, queue {key[1]} was read up to {offset:,} by group "
+                        f"{group!r}, the log has it up to {end:,}")  # fmt: skip
+    yield from ((path, f"{said}; {PAST_QUEUE}") for said in sorted(past)[:_SHOWN])
 
 
 # ---
@@ -221,7 +186,7 @@ def check_store_of(
     if report.only_derived_differ:
         for other in _of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
-            if another.sound:
+            if another.undamaged:
                 if found.plan.discovered.others:  # the user has not named the release
                     report = another
                 else:
@@ -245,6 +210,7 @@ def _check(
         if ranges:
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
+        report.crashed, report.lock_unknown = left_open(plan)
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.storage, plan.store)
@@ -259,7 +225,7 @@ def _check(
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
-            report.findings += past_the_end(job, damage.linked, known, report.differences)
+            report.findings += past_the_end(job, damage, known)
         check_unchanged(plan)
         return report
 

@@ -63,6 +63,8 @@ def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
 # ---
 # The report of a check, for the console and --json.
 
+TAIL_LOST = "segments, or the end of the last one, may be missing"  # ends such findings
+
 
 @dataclass
 class CheckReport:
@@ -88,12 +90,39 @@ class CheckReport:
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     of_group: bool = False  # the log is that of a DLedger group, which no command changes
+    crashed: bool = False  # the file `abort` is there, and no broker is known to run
+    lock_unknown: bool = False  # crashed, or a broker runs: its lock cannot be asked
     seconds: float = 0.0
 
     @property
-    def sound(self) -> bool:
+    def undamaged(self) -> bool:
         """Whether there is no damage, no finding, and no difference of a derived file."""
         return not (self.findings or self.differences or self.damage["range_count"])
+
+    @property
+    def sound(self) -> bool:
+        """Whether a broker starts on it as on a store that was stopped, and all is there."""
+        return self.undamaged and not self.crashed
+
+    @property
+    def state(self) -> str:
+        """`sound`, `NOT sound`, or `needs recovery` where a crash is all that is wrong."""
+        if self.undamaged:
+            return "needs recovery" if self.crashed else "sound"
+        return "NOT sound"
+
+    @property
+    def tail_lost(self) -> bool:
+        """Whether other files name messages past the log's end."""
+        return any(each.reason.endswith(TAIL_LOST) for each in self.findings)
+
+    @property
+    def ends_torn(self) -> bool:
+        """Whether all that is damaged is what a crash leaves at a log's end, and recovery cuts."""
+        if not self.crashed or len(self.damage["ranges"]) < self.damage["range_count"]:
+            return False
+        follows = {each["follows"] for each in self.damage["ranges"]}
+        return follows <= {"nothing live", "the log's end"}
 
     @property
     def only_derived_differ(self) -> bool:
@@ -110,7 +139,12 @@ class CheckReport:
         whole["findings"] = [each._asdict() for each in self.findings]
         for name in ("differences", "behind"):
             whole[name] = [vars(each) for each in whole[name]]
-        return {"sound": self.sound, **whole, "segment_files": len(self.segments)}
+        return {
+            "sound": self.sound,
+            "state": self.state,
+            **whole,
+            "segment_files": len(self.segments),
+        }
 
 
 def report_of(plan: Plan, found: DamageMap) -> CheckReport:
@@ -251,7 +285,7 @@ class MapRow(NamedTuple):
 
 def text(report: CheckReport, whole: bool = False) -> str:
     """The report as text. whole: as for -v, with up to 20 lines of each kind instead of 2."""
-    verdict = "sound" if report.sound else "NOT sound"
+    verdict = report.state
     if report.looks_like:
         verdict = (
             f"this looks like {report.looks_like}, not {report.rocketmq}: as RocketMQ "
@@ -263,6 +297,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
         f"checked {report.store} (RocketMQ {report.releases or report.rocketmq}): {verdict}",
         *era_lines(report.discovered),
         f"{log}, {counted(report.messages, 'message')}",
+        *([f"  abort     {left_open_text(report)}"] if report.crashed else []),
         *_first(
             [f"  file      {each.path}: {each.reason}" for each in report.findings],
             most, len(report.findings),
@@ -294,6 +329,8 @@ def text(report: CheckReport, whole: bool = False) -> str:
     else:
         count = len(report.differences)
         same = "as the log gives them" if not count else counted(count, "difference")
+        if report.crashed and report.behind:
+            same += f"; {counted(len(report.behind), 'file')} that the recovery makes or completes"
         files = counted(report.derived_files, "file")
         compared = compared_text(report.derived_files, files, report.in_rocksdb)
         lines.append(f"  derived   {compared}: {same}")
@@ -309,6 +346,7 @@ def details(report: CheckReport) -> list[str]:
     """The lines that -v shows below the text."""
     return [
         *found_lines(report.discovered),
+        *(f"  past end  {_gap_text(each)}" for each in report.damage.get("past_end", [])[:_SHOWN]),
         *(f"  note      {note}" for note in report.notes),
         "",
         *picture(report),
@@ -316,10 +354,35 @@ def details(report: CheckReport) -> list[str]:
     ]
 
 
+def left_open_text(report: CheckReport) -> str:
+    """What the file `abort` says of a store."""
+    if report.lock_unknown:
+        return "is there: the broker was killed, or it runs (there is no lock here to ask)"
+    return "is there and nobody holds the lock: the broker was killed"
+
+
+def _recover(report: CheckReport) -> str:
+    """The command that shows what a recovery would do; it needs the release as one that writes."""
+    release = " --rocketmq VERSION" if report.assumed else ""
+    return f"reput recover {report.store} --dry-run{release}"
+
+
 def next_step(report: CheckReport) -> str:
     """The command that mends the findings; empty if no command does, or nothing is to be done."""
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
+    if report.of_group and report.findings and not report.damage["range_count"]:
+        return "take another member of the group, which has the entries that are missing here"
+    if report.tail_lost:
+        look = "look for what is missing, on a slave or in a backup"
+        if report.in_rocksdb:
+            return f"{look}, or let the broker cut queues and index back to the log"
+        return f"{look}; else {_recover(report)}   (all is cut back to the log)"
+    if report.crashed and not report.findings and (report.undamaged or report.ends_torn):
+        stopped = "once no broker runs, " if report.lock_unknown else ""
+        if report.of_group or report.in_rocksdb:
+            return f"{stopped}start the broker: it recovers"
+        return f"{stopped}{_recover(report)}   (or start the broker)"
     made = "--output DIR"
     if report.assumed:  # a command that writes needs the release
         made += " --rocketmq VERSION"

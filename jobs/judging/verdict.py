@@ -6,7 +6,7 @@ All commands that judge a store use this module, so that their verdicts agree. N
   derived files later and only whole (reput.store_format.derived.extent);
 - files that end before the log does, if the store's broker runs or was killed: it dispatches the
   rest while it runs, or when it starts (CommitLog.recoverAbnormally);
-- the next file of a queue, prepared but not yet written to;
+- the next file of a queue, made but not yet written to (`recover` removes it);
 - missing files of a topic that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
@@ -120,6 +120,7 @@ class Verdict:
     differences: list[Difference] = field(default_factory=list)
     behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    unused: list[str] = field(default_factory=list)  # queues' next files, made but not written to
     deleted_topics: list[str] = field(default_factory=list)  # whose messages the log still has
     expired_index: int = 0  # index files before the first that was derived
     files: int = 0  # derived files that were compared, or that should have been there
@@ -139,6 +140,12 @@ class Verdict:
             lines.append(
                 f"{counted(len(self.expired), 'file')} of expired messages only, which RocketMQ's "
                 f"cleaning removes next"
+            )
+        if self.unused:
+            lines.append(
+                f"{counted(len(self.unused), 'queue file')} of zeros only at a queue's end, from "
+                f"{self.unused[0]} on: brokers count entries in such a file that it does not have, "
+                f"or do not start; recover removes it"
             )
         if self.deleted_topics:
             lines.append(f"{counted(len(self.deleted_topics), 'deleted topic')} in the log")
@@ -225,6 +232,7 @@ class _Judging:
         self._left(verdict, queues)
         verdict.differences.sort(key=lambda difference: difference.path)
         verdict.expired.sort()
+        verdict.unused.sort()
         return verdict
 
     def _path(self, path: str) -> str:
@@ -402,6 +410,8 @@ class _Judging:
         elif row["zeros"]:
             if not _prepared(path, last, size):
                 verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+            elif last is not None and not self.growing:  # else it alone shows the next position
+                verdict.unused.append(path)
         elif row["greatest"] is not None and row["greatest"] < self.log_start:
             if path != last:
                 verdict.expired.append(path)

@@ -4,13 +4,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.plan import Plan
-from reput.store_format.derived.checkpoint import Checkpoint, decode, vouched_for
+from reput.store_format.derived.after_crash import vouched_for
+from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.sizes import SIZES
 from reput.store_format.discover.store import (
@@ -24,12 +25,12 @@ from reput.store_format.discover.store import (
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import ANY_TIME, InputStorage
+from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks, listed
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import CHECKPOINT
+from reput.store_format.names import ABORT, CHECKPOINT, LOCK
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
@@ -117,9 +118,27 @@ def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
 
 
 # ---
-# What a store's broker does by itself when it starts after a crash.
+# Whether a store's broker was stopped, and what it does by itself when it starts after a crash.
 
 _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
+
+
+class LeftOpen(NamedTuple):
+    """Whether the file `abort` is there, and no broker is known to run.
+
+    lock_unknown: a broker may run: there is no lock to ask, as on S3, or in a store without the
+    file `lock` (before 4.2.0 no store has one, and a copy may lack it).
+    """
+
+    crashed: bool
+    lock_unknown: bool
+
+
+def left_open(plan: Plan) -> LeftOpen:
+    """How the store of a plan was left (DefaultMessageStore.isTempFileExist)."""
+    names = dict(listed(plan.storage, plan.store))
+    crashed = ABORT in names and not plan.in_use
+    return LeftOpen(crashed, crashed and not (has_locks(plan.storage) and LOCK in names))
 
 
 def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:

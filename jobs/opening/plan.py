@@ -141,6 +141,7 @@ class Plan:
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # numbers of segments of a wrong size, if `tolerant`
     findings: list[Finding] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)  # what is known to be missing at the log's end
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
     remade: str = ""  # Lives.remade
     queues_of: tuple[Storage, str] | None = None  # a store whose queues these were, if another
@@ -254,9 +255,13 @@ def make_plan(
         )
     ends_by = "where a log in use ended when this began" if limit is not None else ""
     agreed = None
+    lacks = []
     if not parsed.read_uncommitted:
         agreed = committed(storage, store, segments, (storage, store))
-    if agreed is not None and (limit is None or agreed.end < limit):
+    if agreed is not None and agreed.missing:
+        lacks = [agreed.text]
+        findings = [*findings, Finding(store, agreed.text)] if tolerant else findings
+    elif agreed is not None and (limit is None or agreed.end < limit):
         limit, ends_by = agreed.end, "the committed index of the DLedger group"
         if agreed.behind:
             notes.append(f"{store}: {agreed.text}")
@@ -275,6 +280,7 @@ def make_plan(
         odd=odd,
         findings=findings,
         ends_by=ends_by,
+        lacks=lacks,
     )
 
 

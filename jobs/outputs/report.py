@@ -191,15 +191,17 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 
 def damage_line(damage: dict[str, Any]) -> str:
     """A line with the amount of damage passed over."""
+    past = damage.get("messages_past_end", 0)
+    more = f"; queues name {counted(past, 'message')} past the log's end" if past else ""
     if not damage["range_count"]:
-        return "none"
+        return f"none within the log{more}" if past else "none"
     ranges = counted(damage["range_count"], "range")
-    if not damage["bytes_lost"] and not damage["messages_missing"]:
-        return f"{ranges}, nothing is known to be lost"
-    return (
-        f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost; "
-        f"{counted(damage['messages_missing'], 'message')} known to be missing"
-    )
+    if damage["bytes_lost"] or damage["messages_missing"]:
+        return (
+            f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost; "
+            f"{counted(damage['messages_missing'], 'message')} known to be missing{more}"
+        )
+    return f"{ranges}{more}" if past else f"{ranges}, nothing is known to be lost"
 
 
 def cause_line(cause: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.voice import duration
-from reput.jobs.judging.report import compared_text
+from reput.jobs.judging.report import compared_text, left_open_text
 from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.log_sections import drawn_spans
@@ -34,7 +34,7 @@ class Figure(NamedTuple):
 class PageVerdict(NamedTuple):
     """Whether the store is sound. sections: ids of those that show why; command: the next step."""
 
-    kind: str  # sound, bad, unknown: the page's colours
+    kind: str  # sound, crashed, bad, unknown: the page's colours
     text: str
     sections: tuple[str, ...] = ()
     advice: str = ""
@@ -73,6 +73,9 @@ def verdict(facts: Facts) -> PageVerdict:
         )  # fmt: skip
     files, wrong = report.derived_files or 0, len(report.differences)
     derived = compared_text(files, counted(files, "derived file"), report.in_rocksdb)
+    if report.undamaged and report.crashed:
+        return PageVerdict("crashed", f"Needs recovery: abort {left_open_text(report)}",
+                           ("damage", "derived"), *_next(facts))  # fmt: skip
     if report.sound and not files and not report.in_rocksdb:
         return PageVerdict(
             "sound", f"Sound: {counted(report.messages, 'message')}; the store has no queue and no "
@@ -114,9 +117,7 @@ def _next(facts: Facts) -> tuple[str, str]:
     """What to do with a store that is not sound: advice, and a command."""
     report = facts.check
     if facts.crashed and not (report and report.damage["bytes_lost"]):
-        return "It was not stopped cleanly. To see what a recovery would do:", _command(
-            facts, "recover", "--dry-run"
-        )
+        return "To see what a recovery would do:", _command(facts, "recover", "--dry-run")
     if report and report.only_derived_differ:
         return "To make all queues and the index anew from the log:", _command(
             facts, "rebuild", "--output", "rebuilt"
@@ -140,7 +141,7 @@ def figures(facts: Facts) -> list[Figure]:
     """The key figures that are known."""
     found = [*_of_log(facts), *_of_check(facts), *_waiting(facts)]
     if facts.groups:
-        behind = sum(row.lag for row in facts.groups)
+        behind = sum(max(row.lag, 0) for row in facts.groups)
         found.append(Figure("Not yet consumed", f"{behind:,}", _groups(facts), "groups"))
     return found
 

@@ -92,7 +92,7 @@ def groups_section(facts: Facts) -> Section:
         return section
     lags: dict[str, int] = {}
     for row in facts.groups:
-        lags[row.group] = lags.get(row.group, 0) + row.lag
+        lags[row.group] = lags.get(row.group, 0) + max(row.lag, 0)
     most = sorted(lags, key=lambda group: (-lags[group], group))
     shown = most[:BARS_MOST]
     behind = sum(lag > 0 for lag in lags.values())

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, BinaryIO
 
-from reput.jobs.outputs.report import range_text
+from reput.jobs.outputs.report import counted, range_text
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
+from reput.store_format.derived.queues import FileQueues, PastEnd, Queues, past_end
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
+from reput.store_format.names import LMQ_PREFIX
+from reput.store_format.rocksdb.database import RocksDBError
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
@@ -53,6 +57,7 @@ class DamageMap:
     gap_lines: list[str] = field(default_factory=list)  # files of staging that list all gaps
     messages_missing: int = 0
     renumberings: int = 0  # queueOffsets outvoted by their neighbours, see damage/queue_ends, chain
+    past_end: "NamedPastEnd" = field(default_factory=lambda: NamedPastEnd())
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:
@@ -82,7 +87,47 @@ class DamageMap:
             "missing": [vars(gap) for gap in self.gaps],
             "missing_unlisted": self.gaps_unlisted,
             "messages_missing": self.messages_missing,
+            "past_end": [vars(each) for each in self.past_end.queues],
+            "messages_past_end": self.past_end.messages,
         }
+
+
+@dataclass
+class NamedPastEnd:
+    """What queues name past a log's end; the log itself does not show that it was longer."""
+
+    queues: list[PastEnd] = field(default_factory=list)  # the first RANGES_LISTED
+    queue_count: int = 0
+    messages: int = 0  # without those of light queues (LMQ), which are in their own queues too
+
+    def text(self) -> str:
+        """How many messages of how many queues, and the queue that has most of them."""
+        most = max(self.queues, key=lambda each: each.count)
+        return (
+            f"{counted(self.messages, 'message')} of {counted(self.queue_count, 'queue')}, most of "
+            f"topic {most.topic!r}, queue {most.queue_id} (queueOffset {most.first} to "
+            f"{most.first + most.count - 1})"
+        )
+
+
+def named_past_end(storage: InputStorage, store: str, end: int) -> NamedPastEnd:
+    """What the queues at `store` name past the log's end, of files or else of RocksDB."""
+    queues: Queues = FileQueues(storage, store, lambda _: 0)
+    found = NamedPastEnd()
+    folder = None if queues.topics() else queues_folder(storage, store)
+    if folder is not None:
+        try:
+            queues = RocksDBQueues(storage, store, folder)
+        except RocksDBError:
+            return found  # who judges the store says so
+    with closing(queues):
+        for each in past_end(queues, end):
+            found.queue_count += 1
+            if not each.topic.startswith(LMQ_PREFIX):
+                found.messages += each.count
+            if len(found.queues) < RANGES_LISTED:
+                found.queues.append(each)
+    return found
 
 
 def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:

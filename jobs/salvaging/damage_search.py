@@ -19,6 +19,7 @@ from reput.jobs.salvaging.damage_map import (
     add_range,
     all_ranges,
     count_ranges,
+    named_past_end,
     read_places,
     segment_of,
 )
@@ -289,6 +290,8 @@ def map_damage(
         job.plan.findings,
         in_use,
     )
+    if not job.plan.in_use and job.plan.splits.limit is None:
+        found.past_end = named_past_end(job.plan.storage, job.plan.store, end)
     _add_ranges(job, found)
     add_queue_damage(job, found, gaps_listed, gap_lines)
     if found.count:  # if the log is sound, a contradicting index file is what is wrong

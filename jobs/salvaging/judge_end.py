@@ -10,7 +10,8 @@ from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
-from reput.store_format.derived.checkpoint import Checkpoint, was_durable
+from reput.store_format.derived.after_crash import was_durable
+from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.faults import (
     CRC_FAULTS,
     HEAD_FIELDS,

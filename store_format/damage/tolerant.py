@@ -216,9 +216,9 @@ class TolerantScan:
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
                 at, fault = step.start(-1), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
-            if len(rows) and fault not in (Fault.NONE, Fault.BLANK):
-                ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
-                end_fault = lost_its_end(step.window, rows, ends_so)
+            ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
+            if len(rows) and fault not in (Fault.NONE, Fault.BLANK) and not ends_so:
+                end_fault = lost_its_end(step.window, rows, False)
                 if end_fault != Fault.NONE:
                     wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
                     wrong[-1] = wrong[-1] or end_fault

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader, listed
+from reput.store_format.files.protocol import (
+    Bytes,
+    FileState,
+    InputStorage,
+    Reader,
+    listed,
+    read_head,
+)
 from reput.store_format.java import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -66,6 +73,16 @@ def read_header(file: Reader) -> IndexHeader:
     raw = np.empty(min(file.state.size, INDEX_HEADER_BYTES), np.uint8)
     file.read_into(0, raw)
     return decode_header(raw)
+
+
+def index_ends(storage: InputStorage, store: str) -> Iterator[tuple[str, int]]:
+    """(path, endPhyOffset) of each index file with an entry, by name; other files are left out."""
+    for name, state in listed(storage, f"{store}/{INDEX}"):
+        path = f"{store}/{INDEX}/{name}"
+        head = None if state is None else read_head(storage, path, INDEX_HEADER_BYTES)
+        header = decode_header(head or b"")
+        if header.entries:
+            yield path, header.end_offset
 
 
 # ---

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derived.queue_files import (
+    BadQueue,
     OpenQueueFile,
     QueueFile,
     entry_of,
@@ -236,3 +237,30 @@ class FileQueues:
 
     def close(self) -> None:
         """Files are opened as they are read."""
+
+
+@dataclass(frozen=True)
+class PastEnd:
+    """The last messages of a queue whose records would lie past the log's end."""
+
+    topic: str
+    queue_id: int
+    first: int  # queueOffset
+    count: int
+
+
+def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
+    """What each queue has of records that do not end at the physical offset `end` or before.
+
+    Reads a few entries of each queue. A queue that cannot be read is left out.
+    """
+    for topic in queues.topics():
+        for queue_id, batch in queues.of(topic):
+            try:
+                queue = queues.open(topic, queue_id, batch)
+                first, last = queue.end_within(end), queue.maximum()
+            except BadQueue:
+                continue
+            queue.close()
+            if first < last:
+                yield PastEnd(topic, queue_id, first, last - first)

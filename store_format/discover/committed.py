@@ -16,6 +16,7 @@ from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, listed
 from reput.store_format.layouts import (
+    DLEDGER_BLANK,
     DLEDGER_HEAD,
     DLEDGER_HEAD_BYTES,
     DLEDGER_INDEX_UNIT,
@@ -34,15 +35,25 @@ Rows = Any  # RECORD_ROW
 
 
 class Committed(NamedTuple):
-    """The group agreed up to `end`. noted: the checkpoint's index; behind: whole entries after."""
+    """The group agreed up to `end`. noted: the checkpoint's index; behind: whole entries after.
+
+    missing: how many entries up to the noted one the log does not have; then it ends at `end`.
+    """
 
     end: int
     noted: int
     behind: int
+    missing: int = 0
 
     @property
     def text(self) -> str:
-        """A line about the entries that are left out."""
+        """A line about the entries that are left out, or missing."""
+        if self.missing:
+            gone = "entry is" if self.missing == 1 else "entries are"
+            return (
+                f"the log ends at {self.end}, before the committed index {self.noted}: "
+                f"{self.missing:,} committed {gone} missing; other members of the group have them"
+            )
         entries = "1 entry" if self.behind == 1 else f"{self.behind:,} entries"
         return (
             f"{entries} from {self.end} on: behind the committed index {self.noted}, a new leader "
@@ -67,9 +78,14 @@ def committed(
     index = _noted(storage, f"{member}/{CHECKPOINT}")
     if index is None:
         return None
-    end = own[0].start if index < 0 else _end_of(storage, f"{member}/{INDEX}", own, index)
-    if end is None:
-        return None
+    end, missing = own[0].start, 0
+    if index >= 0:
+        found = _end_of(storage, f"{member}/{INDEX}", own, index)
+        if found is None:
+            return None
+        end, missing = found
+    if missing:
+        return Committed(end, index, 0, missing)
     if any(name == ABORT for name, _ in listed(storage, store)):
         with suppress(BadQueue):  # whoever reads the queue reports it
             end = max([end, *(tail.end for tail in queue_tails(*derived))])
@@ -89,25 +105,38 @@ def _noted(storage: InputStorage, path: str) -> int | None:
 
 def _end_of(
     storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
-) -> int | None:
-    """Where entry number `index` ends; None where the log does not have that entry.
+) -> tuple[int, int] | None:
+    """(where entry number `index` ends, 0); where the log ends before it, (the log's end, how many
+    entries it lacks up to that one). None where damage hides whether it is there.
 
     The member's index files show it in one read; where they are lost or do not agree with the log,
     the segment that has the entry is walked.
     """
-    end = _end_by_unit(storage, folder, segments, index)
-    if end is not None:
-        return end
+    at = _end_by_unit(storage, folder, segments, index)
+    if at is not None:
+        return at, 0
     for segment in reversed(segments):
         first = _head(storage, segment, segment.start)
         if first["magic"] == DLEDGER_NORMAL and 0 <= first["index"] <= index:
-            left = index - int(first["index"])
+            left, end = index - int(first["index"]), segment.start
             for rows in _rows(storage, segments, segment, segment.start):
                 if left < len(rows):
-                    return int(rows["physicalOffset"][left] + rows["size"][left])
+                    return int(rows["physicalOffset"][left] + rows["size"][left]), 0
                 left -= len(rows)
-            return None
+                if len(rows):
+                    end = int(rows["physicalOffset"][-1] + rows["size"][-1])
+            return (end, left + 1) if _ends_at(storage, segments, segment, end) else None
     return None
+
+
+def _ends_at(
+    storage: InputStorage, segments: Sequence[Segment], segment: Segment, end: int
+) -> bool:
+    """Whether a log ends where the walk of a segment has ended: no damage is there, no entry."""
+    later = [each for each in segments if each.start > segment.start]
+    if any(_head(storage, each, each.start)["size"] for each in later):
+        return False
+    return end == segment.end or _head(storage, segment, end)["magic"] in (0, DLEDGER_BLANK)
 
 
 def _end_by_unit(

@@ -276,6 +276,8 @@ class LocalStorage:
     def is_abandoned(self, folder: str) -> bool | None:
         return is_abandoned(folder)
 
+    asks_locks = True
+
     def lock_holder(self, store: str) -> int | None:
         """By the store's file `lock`. Raises OSError."""
         return lock_holder(f"{store}/{LOCK}")

@@ -177,6 +177,11 @@ class Storage(StagingStorage, OutputStorage, Protocol):
         """
 
 
+def has_locks(storage: InputStorage) -> bool:
+    """Whether `lock_holder` can tell that nobody holds a lock, as on a local disk."""
+    return bool(getattr(storage, "asks_locks", False))
+
+
 def is_back_to_back(storage: InputStorage) -> bool:
     """Whether a log's segments may have any sizes and end with their last record, as in a tiered
     queue. All other segments have one size and end in a BLANK.

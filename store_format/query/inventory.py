@@ -56,6 +56,13 @@ class TopicRow(NamedTuple):
     configured: bool | None  # whether config/topics.json has it; None without that file
 
 
+# What a broker does with an offset past a queue's end (GetMessageStatus.OFFSET_OVERFLOW_BADLY)
+PAST_QUEUE = (
+    "a consumer that pulls now is set back to the end, one that comes once the queue has grown "
+    "past its offset skips what lies between"
+)
+
+
 class GroupRow(NamedTuple):
     """One group's progress in one queue (config/consumerOffset.json)."""
 
@@ -64,7 +71,7 @@ class GroupRow(NamedTuple):
     queue_id: int
     consumer_offset: int  # the next position to consume
     max_offset: int  # the position after the queue's last
-    lag: int
+    lag: int  # messages still to consume; below 0 where the offset lies past the queue's end
 
 
 class RateRow(NamedTuple):
@@ -229,12 +236,28 @@ def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[Gr
     """Each group's progress in all queues that it has an offset for. rows: the queues' ends."""
     ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
     offsets_of = consumer_offsets(store.storage, store.path, notes)
-    return [
-        GroupRow(group, topic, queue_id, offset, end, max(end - offset, 0))
+    found = [
+        GroupRow(group, topic, queue_id, offset, end, end - max(offset, 0))
         for (group, topic), offsets in sorted(offsets_of.items())
         for queue_id, offset in sorted(offsets.items())
         for end in (ends.get((topic, queue_id), 0),)
     ]
+    past = [row for row in found if row.lag < 0]
+    if past:
+        many = f"{len(past):,} offsets lie" if len(past) > 1 else "an offset lies"
+        notes.note(
+            f"{many} past the queue's end (lag below 0): group {past[0].group!r}, topic "
+            f"{past[0].topic!r}, queue {past[0].queue_id} at {past[0].consumer_offset:,}; the "
+            f"queue ends at {past[0].max_offset:,}; {PAST_QUEUE}"
+        )
+    below = [row for row in found if row.consumer_offset < 0]
+    if below:
+        notes.note(
+            f"group {below[0].group!r} has offset {below[0].consumer_offset} in topic "
+            f"{below[0].topic!r}, queue {below[0].queue_id}: its consumers begin there as a new "
+            "group does"
+        )
+    return found
 
 
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:

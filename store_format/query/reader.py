@@ -198,7 +198,7 @@ class OpenedStore:
             agreed = committed(self.storage, path, listing.segments, there_now)
             if agreed is not None and (end is None or agreed.end < end):
                 end = agreed.end
-                if agreed.behind:
+                if agreed.behind or agreed.missing:
                     notes.note(f"{path}: {agreed.text}")
         rules = record_rules(self.profile, heads_from(listing.segments))
         self.log = LogReader(self.storage, listing.segments, rules, end=end)

@@ -14,6 +14,8 @@ import pytest
 from reput.broker.wire.codes import RequestCode
 from reput.jobs import cli
 from reput.jobs.check import check
+from reput.jobs.convert import convert
+from reput.jobs.judging.report import next_step
 from reput.jobs.opening.questions import open_store
 from reput.jobs.report import report
 from reput.jobs.sockets.opened import ServedSource, open_broker
@@ -33,10 +35,28 @@ def test_its_brokers_files_are_sound(name: str, tmp_path: Path) -> None:
     verified = verify(Session(), str(store), **given)
     report = check(Session(), str(store), **given)
     # a member that was killed and came back lacks messages in its own queues
-    assert verified.same == report.sound == (name in AS_DERIVED)
+    assert verified.same == report.undamaged == (name in AS_DERIVED)
+    assert report.crashed == (store / "abort").exists()
     assert not report.damage["ranges"]
     behind = [note for note in report.notes if "readUnCommitted" in note]
     assert len(behind) == (name == "killed")
+
+
+def test_committed_entries_that_a_log_lacks_are_said(tmp_path: Path) -> None:
+    """dledger #316: the log ends before its committed index, and other members have the rest."""
+    store, about = unpack("clean", tmp_path / "store")
+    for path, at, _ in heads(store, about)[-12:]:
+        change(path, at, bytes(path.stat().st_size - at))
+    given = {"rocketmq": "5.3.3", "settings": as_text(about["sizes"])}
+    said = "12 committed entries are missing; other members of the group have them"
+    report = check(Session(), str(store), **given)
+    assert [said in each.reason for each in report.findings][:1] == [True]
+    assert "another member of the group" in next_step(report)
+    made = run(str(store), str(tmp_path / "set"), Session(), **given)
+    assert [said in each for each in made.left_out] == [True]
+    converted = convert(Session(), str(store), str(tmp_path / "new"), **given)
+    assert [said in each for each in converted.lacks] == [True]
+    assert said in converted.text()
 
 
 @pytest.mark.parametrize("scan", [False, True])

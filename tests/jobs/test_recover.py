@@ -58,7 +58,7 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
         assert not any(content[keep:])
     # what was cut is kept, every byte
     kept = {p.name: p.read_bytes() for p in (store / "reput-cut").iterdir()}
-    assert about.cut_bytes == sum(1 for c in kept.values() for byte in c if byte) > 0
+    assert about.cut_bytes == sum(len(c.rstrip(b"\0")) for c in kept.values()) > 0
     for name_, content in kept.items():
         at = int(name_.split(".")[0])
         start = max(s for s in before if s <= at)

@@ -20,7 +20,7 @@ from reput.jobs.verify import verify
 from reput.store_format.damage.repair import LostPositions, Stamp, fill, own
 from reput.store_format.derived.queue_files import decode_entries
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
-from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
+from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, encode, properties
 from tests.memory_storage import MemoryStorage
@@ -41,6 +41,19 @@ def repaired(
     assert report.sound, text(report)
     assert {p: c for p, c in storage.files.items() if not p.startswith(OUTPUT + "/")} == before
     return summary, storage
+
+
+def test_what_queues_name_past_the_logs_end_is_no_part_of_the_copy() -> None:
+    log = damaged()
+    storage = storage_of(log.log)
+    files = rebuild_log(log.log).files
+    storage.files |= {f"{STORE}/{p}": c for p, c in files.items() if p.startswith("consumequeue/")}
+    last = max(log.segments)
+    del storage.files[f"{STORE}/commitlog/{last:020d}"], log.segments[last]
+    summary, _ = repaired(log, storage)
+    gone = sum(place >= last for place in log.places)
+    assert summary.damage["messages_past_end"] == gone
+    assert f"queues name {gone} messages past the log's end" in summary.text()
 
 
 def segment(storage: MemoryStorage, start: int) -> bytes:

@@ -52,8 +52,10 @@ def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = Fa
     lines += [f"check: warning: {each}" for each in checked.warnings]
     lines += [f"verify: {each.text()}" for each in verified.differences]
     lines += [f"verify: warning: {each}" for each in verified.warnings]
-    if checked.sound != (not lines) or verified.same != (not verified.differences):
+    if checked.undamaged != (not lines) or verified.same != (not verified.differences):
         lines.append("the reports contradict themselves")
+    if checked.crashed != ((store / "abort").exists() and not held):
+        lines.append("check: does not know whether the store was stopped")
     lines += _fates(store)
     if held:
         return lines

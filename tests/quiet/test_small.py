@@ -210,7 +210,7 @@ def topic_deleted_by_backup(store: Path) -> None:
     (store / "config" / "topics.json").rename(store / "config" / "topics.json.bak")
 
 
-LEFT = [spare_segment, next_queue_file, behind, crash, clock_set_back, topic_deleted,
+LEFT = [spare_segment, behind, crash, clock_set_back, topic_deleted,
         topic_deleted_by_backup]  # fmt: skip
 
 
@@ -275,6 +275,22 @@ def test_a_queue_file_of_a_wrong_length_is_reported_and_goes(
     path = max((store / "consumequeue" / "T0" / "0").iterdir())
     path.write_bytes(bytes(size))
     judged_wrong(store, path, f"file length: is {size}, should be 2000")
+
+
+def test_a_queues_next_file_of_zeros_is_noted_and_goes(grown: Path, tmp_path: Path) -> None:
+    """A kill leaves it; brokers count entries in it (#9728) or do not start (#10108)."""
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    next_queue_file(store)
+    path = max((store / "consumequeue" / "T0" / "0").iterdir())
+    report = run_check(store, VERSION, SETTINGS)
+    assert report.sound
+    assert any(note.startswith(f"1 queue file of zeros only at a queue's end, from {path}")
+               for note in report.notes)  # fmt: skip
+    about = run_recover(store, VERSION, SETTINGS, dry_run=False)
+    assert about.removed == [str(path.relative_to(store))]
+    assert not path.exists()
+    quiet(store)
 
 
 def test_an_index_file_of_zeros_is_reported_and_goes(grown: Path, tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.broker.writer.recovery import first_torn
+from reput.broker.writer.recovery import first_torn, written_in_part
 from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
-from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import FIND_FIRST, Segment, Splits, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
 from reput.store_format.names import UnsafeName, check_queue_topic
@@ -99,22 +100,22 @@ def _rows(part: Runs) -> Iterator[dict[str, object]]:
 
 
 # ---
-# Finds records that lost a sector of topic or properties in a crash: no CRC covers these.
+# Finds records that lost a part of topic or properties in a crash: no CRC covers these.
 
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000
 
-# One row for each such record. sure: it certainly lost a sector. Otherwise it is the log's last
-# record and has a NUL in its text, which the producer may have sent.
-TORN = schema(offset=pa.int64(), size=pa.int64(), sure=pa.bool_())
+# One row for each such record.
+TORN = schema(offset=pa.int64(), size=pa.int64())
 
 
 @dataclass(frozen=True)
 class FindTorn:
     """Yields TORN rows of the records from `start` to `end`, where the log ends.
 
-    durable: records stored before this time (milliseconds) were durable and cannot be torn.
-    The search ends at the first fault. It yields at most a thousand rows.
+    known: the store's checkpoint; records that it vouches for cannot be torn. store: its root where
+    it was not stopped cleanly: then the last record may be written in part (LogRecovery). The
+    search ends at the first fault. It yields at most a thousand rows.
     """
 
     storage: InputStorage
@@ -122,37 +123,44 @@ class FindTorn:
     start: int
     end: int
     rules: RecordRules
-    durable: int
+    known: Checkpoint
+    store: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in ids_of(batches):
             found = list(self._torn())[:_MOST]
             yield pa.RecordBatch.from_pylist(
-                [{"offset": at, "size": size, "sure": sure} for at, size, sure in found], TORN
+                [{"offset": at, "size": size} for at, size in found], TORN
             )
 
-    def _torn(self) -> Iterator[tuple[int, int, bool]]:
-        for window, rows, is_end in self.windows():
-            yield from self._of(window, rows, is_end)
+    def _torn(self) -> Iterator[tuple[int, int]]:
+        for walk, step in self.steps():
+            for number in self._of(walk, step):
+                yield int(step.rows[number]["physicalOffset"]), int(step.rows[number]["size"])
 
-    def windows(self) -> Iterator[tuple[Bytes, Rows, bool]]:
-        """(window, sound records in it, whether it is the last), each valid until the next."""
+    def steps(self) -> Iterator[tuple[Walk, Step]]:
+        """The sound records, a window at a time; each step is valid until the next."""
         reader = self.storage.open(self.segment.path, self.segment.state)
         buffer = np.empty(min(_WINDOW_BYTES, self.end - self.start), np.uint8)
         walk = Walk(padded(reader, self.segment), self.end, self.rules, NO_CHECKS, buffer)
         for step in walk.steps(self.start, self.end):
-            yield step.window, step.rows, step.next >= self.end
+            yield walk, step
         reader.close()
 
-    def _of(self, window: Bytes, rows: Rows, is_end: bool) -> Iterator[tuple[int, int, bool]]:
-        done = 0
+    def _of(self, walk: Walk, step: Step) -> Iterator[int]:
+        rows, done, segment = step.rows, 0, self.segment
+        durable = self.known.physic_msg_timestamp
         while done < len(rows):
-            torn = done + int(first_torn(window, rows[done:], self.segment.start, self.durable))
-            if torn < len(rows):
-                yield int(rows[torn]["physicalOffset"]), int(rows[torn]["size"]), True
-            elif is_end and _has_nul(window, rows[-1]):
-                yield int(rows[-1]["physicalOffset"]), int(rows[-1]["size"]), False
-            done = torn + 1
+            done += first_torn(
+                step.window, rows[done:], segment.start, segment.end, durable, walk.read
+            )
+            if done < len(rows):
+                yield done
+            elif self.store is not None and step.next >= self.end and written_in_part(
+                self.storage, self.store, self.known, step.window, rows[-1]
+            ):  # fmt: skip
+                yield len(rows) - 1
+            done += 1
 
 
 # The greatest storeTimestamp of the records that were read; 0 for none.
@@ -171,15 +179,10 @@ class FindNewest:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in ids_of(batches):
             newest = max(
-                (int(rows["storeTimestamp"].max()) for _, rows, _ in self.look.windows()
-                 if len(rows)), default=0,
+                (int(step.rows["storeTimestamp"].max()) for _, step in self.look.steps()
+                 if len(step.rows)), default=0,
             )  # fmt: skip
             yield pa.RecordBatch.from_pylist([{"timestamp": newest}], NEWEST)
-
-
-def _has_nul(window: Bytes, row: np.void) -> bool:
-    texts = (("topicAt", "topicLength"), ("propertiesAt", "propertiesLength"))
-    return any((window[row[at] : row[at] + row[length]] == 0).any() for at, length in texts)
 
 
 # ---

@@ -1,9 +1,13 @@
 """What stands behind a log's end is cut, and kept where that is wanted; nothing before it goes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from reput.broker.writer.recovery import LogCutter, segment_path
+from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.names import COMMIT_LOG
 from tests.faults.memory_files import MemoryFiles
 
@@ -36,7 +40,7 @@ def cutter(files: MemoryFiles, starts: list[int], keep: str = "") -> LogCutter:
 
 @pytest.mark.parametrize("keep", ["", "cut"])
 def test_the_rest_is_zero_and_later_segments_go(keep: str) -> None:
-    files, starts = log_of(b"a" * SIZE, b"b" * 30, b"c" * 5)
+    files, starts = log_of(b"a" * SIZE, b"b" * 30, b"\0c\0cc")
     at = cutter(files, starts, keep)
     assert at.to_cut(SIZE + 10) == 25
     assert at.cut(SIZE + 10, False) == 25
@@ -46,7 +50,7 @@ def test_the_rest_is_zero_and_later_segments_go(keep: str) -> None:
     assert not files.exists(segment_path(2 * SIZE))
     if keep:
         assert content(files, f"{keep}/{SIZE + 10:020d}") == b"b" * 20
-        assert content(files, f"{keep}/{2 * SIZE:020d}")[:5] == b"c" * 5
+        assert content(files, f"{keep}/{2 * SIZE:020d}")[:5] == b"\0c\0cc"
     assert at.to_cut(SIZE + 10) == 0
 
 
@@ -67,3 +71,13 @@ def test_behind_a_blank_the_next_segment_stays_if_it_is_the_end() -> None:
     assert cutter(files, starts).cut(SIZE, True) == 0
     assert starts == [0, SIZE]
     assert content(files, segment_path(0)) == b"a" * SIZE
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "store" / COMMIT_LOG).mkdir(parents=True)
+    (tmp_path / "store" / segment_path(0)).write_bytes(b"a" * SIZE)
+    (tmp_path / "store" / "cut").symlink_to(tmp_path)
+    files = DiskFiles(str(tmp_path / "store"))
+    with pytest.raises(StoreError, match="is a link"):
+        LogCutter(files, [0], SIZE, np.empty(16, np.uint8), "cut").cut(20, False)
+    assert (tmp_path / "store" / segment_path(0)).read_bytes() == b"a" * SIZE

@@ -7,12 +7,13 @@ import pytest
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.index_reader import IndexHeader, encode_header
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import settings
 from tests.faults.memory_files import MemoryFiles
-from tests.logs.encoder import MAGIC_BLANK, Message, build_log
+from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode
 
 SEGMENT = 256
 SIZE = 120  # bytes of a record: two are in a segment, and a BLANK of 16 bytes
@@ -157,21 +158,46 @@ def test_after_a_crash_a_record_that_was_durable_is_damage(
         assert at.find().end == SEGMENT
 
 
-@pytest.mark.parametrize(("durable", "torn"), [(START + 1000, True), (START + 1001, False)])
-def test_a_lost_sector_ends_the_log_unless_it_was_durable(durable: int, torn: bool) -> None:
-    """Topic and properties have no CRC, but no NUL either."""
-    segments = log(2)
-    segments[0][2 * SIZE - 3] = 0  # the topic, before the two bytes of propertiesLength
-    end = found(segments, Checkpoint(durable, durable))
-    assert end.end == (SIZE if torn else 2 * SIZE)
-    assert found(segments).end == 2 * SIZE  # after a clean stop nothing is torn
+@pytest.mark.parametrize(("durable", "torn"), [(START, True), (START + 1, False)])
+@pytest.mark.parametrize("reached", ["", "index", "queue", "less"])
+def test_a_record_written_in_part_ends_the_log_unless_it_was_dispatched(
+    durable: int, torn: bool, reached: str
+) -> None:
+    """A process killed within a write leaves zeros; topic and properties have no CRC."""
+    for count in (1, 3):  # without and with a record before it in its segment
+        segments = log(count, extra_segments=1)
+        place = SEGMENT * (count // 2) + SIZE * (count % 2) - SIZE
+        last = segments[SEGMENT * (count // 2)]
+        record = bytearray(encode(Message(body=b"b" * 20, properties=b"p\x01value\0"), place))
+        record[56:64] = (START + 1000 * (count - 1)).to_bytes(8, "big")
+        last[place % SEGMENT : place % SEGMENT + SIZE] = record
+        checkpoint = Checkpoint(*[durable + 1000 * (count - 1)] * 2)
+        at, files = recovery(segments, checkpoint)
+        files.make_folder("index")
+        if reached in ("index", "less"):
+            header = IndexHeader(1, 1, 0, place - (reached == "less"), 1, 2)
+            files.create("index/20261126000000000").write_at(0, encode_header(header))
+        if reached == "queue":
+            files.make_folder("consumequeue/T/0")
+            entry = place.to_bytes(8, "big") + SIZE.to_bytes(4, "big") + bytes(8)
+            files.create(f"consumequeue/T/0/{0:020d}").write_at(0, entry)
+        cut = torn and reached in ("", "less")
+        assert at.find().end == place + SIZE * (not cut)
+        assert found(segments).end == place + SIZE  # after a clean stop nothing is torn
+
+
+def test_a_record_that_a_blank_follows_was_written_as_a_whole() -> None:
+    segments = {0: log(3)[0]}
+    segments[0][2 * SIZE - 3] = 0
+    for later in ({}, {SEGMENT: bytearray(SEGMENT)}):
+        assert found(segments | later, Checkpoint(START, START)).end == SEGMENT
 
 
 def test_what_is_behind_the_end_is_counted_cut_off_and_kept() -> None:
     segments = damaged(-1)
     at, files = recovery(segments)
     end = at.find()
-    behind = sum(byte != 0 for byte in segments[SEGMENT])
+    behind = len(segments[SEGMENT].rstrip(b"\0"))
     assert at.to_cut(end) == behind
     at.cut(end, "kept")
     assert end.cut_bytes == behind

@@ -278,8 +278,28 @@ def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
         with open_writer(root) as writer:
             assert writer.log.end == last.physical_offset, cut
             assert writer.append(Message("T", b"third")).queue_offset == 1
+        kept = b"".join(path.read_bytes() for path in root.glob("reput-cut/*"))
+        assert kept == torn[last.physical_offset :].rstrip(b"\0"), cut
         bodies = [record.body for record in stored_records(root / "commitlog")]
         assert bodies == [b"first", b"third"]
+
+
+def test_no_message_takes_the_place_of_one_that_the_log_lost(tmp_path: Path) -> None:
+    """The log's end is gone, and the queue shows that it was longer."""
+    with open_writer(tmp_path) as writer:
+        first = writer.append(Message("T", b"first"))
+        last = writer.append(Message("T", b"second"))
+    segment = tmp_path / "commitlog" / ("0" * 20)
+    raw = segment.read_bytes()
+    segment.write_bytes(raw[: last.physical_offset].ljust(len(raw), b"\0"))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(StoreError, match="1 entries of queues lie past the log's end at"):
+        open_writer(tmp_path)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    (tmp_path / "abort").touch()  # after a crash the end may not have been durable
+    with open_writer(tmp_path) as writer:
+        assert (writer.entries_cut, writer.log.end) == (1, first.size)
+        assert writer.append(Message("T", b"third")).queue_offset == 1
 
 
 GOLDEN = (

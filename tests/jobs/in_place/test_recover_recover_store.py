@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.check import check
 from reput.jobs.in_place.recover import Recovered, change, examine, staged_job
+from reput.jobs.judging.report import CheckReport, next_step
 from reput.jobs.opening.held import held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
@@ -50,6 +52,11 @@ def recovered(
     return about, decode(recovery.checkpoint)
 
 
+def checked(store: Path, log: Damaged) -> CheckReport:
+    settings = as_text(log.settings)
+    return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
+
+
 def contents(store: Path) -> dict[str, bytes]:
     return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
 
@@ -80,11 +87,50 @@ def test_bytes_behind_the_logs_end_are_cut_and_kept(tmp_path: Path) -> None:
     store = write(tmp_path, log)
     (store / "abort").touch()
     about, _ = recovered(store)
-    assert about.cut_bytes == 5  # that are not zero
+    assert about.cut_bytes == 8  # zeros too
     assert about.cut_kept == f"{store}/reput-cut"
     assert (store / f"commitlog/{SEGMENT:020d}").read_bytes() == damaged().segments[SEGMENT]
     kept = b"".join(contents(store / "reput-cut").values())
     assert b"\x7ftail" in kept
+
+
+YEAR_2100 = 4_102_444_800_000
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [{"physic_msg_timestamp": YEAR_2100}, {"logics_msg_timestamp": YEAR_2100},
+     {"confirm_phy_offset": 1 << 40}, {"logics_physical_offset": 1 << 40}],
+)  # fmt: skip
+def test_a_checkpoint_that_claims_more_than_the_log_has_is_written_anew(
+    claim: dict[str, int], tmp_path: Path
+) -> None:
+    """#6703; check says the same of it, before and afterwards."""
+    log = damaged()
+    store = write(tmp_path, log)
+    recovered(store)
+    path = store / "checkpoint"
+    path.write_bytes(encode(decode(path.read_bytes())._replace(**claim)))
+    wrong = checked(store, log)
+    assert [each.path for each in wrong.findings] == [str(path)]
+    assert "reput recover" in next_step(wrong)
+    about, _ = recovered(store)
+    assert about.checkpoint
+    assert any("checkpoint: knows of a message" in warning for warning in about.warnings)
+    assert about.lost_past_end == 0
+    assert checked(store, log).sound
+    assert not recovered(store)[0].needed
+
+
+def test_what_queues_name_past_the_logs_end_is_said_before_it_is_cut(tmp_path: Path) -> None:
+    store = write(tmp_path, log := damaged())
+    recovered(store)
+    (store / f"commitlog/{max(log.segments):020d}").unlink()
+    about, _ = recovered(store)
+    gone = sum(place >= max(log.segments) for place in log.places)
+    assert about.lost_past_end == gone
+    assert any(f"queues name {gone} messages of" in warning for warning in about.warnings)
+    assert recovered(store)[0].lost_past_end == 0
 
 
 def test_damage_with_live_records_behind_it_is_refused_or_cut(tmp_path: Path) -> None:

@@ -57,6 +57,34 @@ def test_files_of_the_release_that_is_given_are_sound(release: str) -> None:
     assert (report.sound, report.derived_files, report.looks_like) == (True, 8, "")
 
 
+class Disk(MemoryStorage):
+    """A storage that has locks, as a local disk has."""
+
+    asks_locks, holder = True, None
+
+    def lock_holder(self, store: str) -> int | None:
+        return self.holder
+
+
+def test_a_killed_broker_needs_recovery_and_a_running_one_does_not() -> None:
+    log, files = of_release("5.3.3")
+    abort, lock = {f"{STORE}/abort": b"7"}, {f"{STORE}/lock": b"lock"}
+    disk = Disk(dict(storage_of(log.log).files))
+    report = checked(log, files | lock, storage=disk)
+    assert (report.state, report.crashed, report.lock_unknown) == ("sound", False, False)
+    report = checked(log, files | lock | abort, storage=disk)
+    assert (report.state, report.crashed, report.lock_unknown) == ("needs recovery", True, False)
+    assert report.undamaged
+    disk.holder = 7
+    report = checked(log, {}, storage=disk)
+    assert (report.state, report.crashed) == ("sound", False)
+    for each in (storage_of(log.log), Disk(dict(storage_of(log.log).files))):  # no locks, no lock
+        report = checked(
+            log, files | abort | ({} if isinstance(each, Disk) else lock), storage=each
+        )
+        assert (report.state, report.lock_unknown) == ("needs recovery", True)
+
+
 def test_files_of_another_release_are_told_from_wrong_ones() -> None:
     """Up to 4.7.0 hashSlotCount grows with every put: 49 in a file, and 7 since."""
     log, files = of_release("4.7.0")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.report import CheckReport, text
+from reput.jobs.judging.report import CheckReport, details, next_step, text
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name
@@ -57,10 +57,31 @@ def test_queues_that_go_on(file_bytes: int) -> None:
     storage.files |= derived(log, "index")
     report = checked(log, storage=storage)
     ((path, reason),) = lost(report).items()
-    assert path.startswith("consumequeue/T/")
+    assert path == "consumequeue"
+    past = report.damage["past_end"]
+    gone = sum(place >= max(log.segments) + SEGMENT for place in log.places)
+    assert sum(each["count"] for each in past) == report.damage["messages_past_end"] == gone > 3
+    assert {each["topic"] for each in past} == {"T"}
+    assert f"name {gone} messages of {len(past)} queues" in reason
+    assert all(f"{each['first']} to {each['first'] + each['count'] - 1}" in "".join(details(report))
+               for each in past if each["count"] > 1)  # fmt: skip
+    assert "slave or in a backup" in next_step(report)
     assert f"the log ends at {max(log.segments) + SEGMENT:,}" in reason
     assert not report.sound
     assert reason in text(report)
+
+
+def test_light_queues_have_their_messages_twice() -> None:
+    """A message of an LMQ is in its own queue too."""
+    log = damaged()
+    files = derived(log, "consumequeue", "index")
+    storage = without_its_last_segment(log)
+    more = {p.replace("consumequeue/T/", "consumequeue/%LMQ%T/"): c for p, c in files.items()}
+    storage.files |= files | more
+    gone = sum(place >= max(log.segments) + SEGMENT for place in log.places)
+    damage = checked(log, storage=storage).damage
+    assert damage["messages_past_end"] == gone
+    assert sum(each["count"] for each in damage["past_end"]) == 2 * gone
 
 
 def test_an_index_file_that_goes_on() -> None:
@@ -97,7 +118,8 @@ def test_groups_that_have_read_more() -> None:
         each.files[f"{STORE}/config/consumerOffset.json"] = json.dumps(saved).encode()
     ((path, reason),) = lost(checked(log, storage=storage)).items()
     assert path == "config/consumerOffset.json"
-    assert "topic 'T', queue 0 was read up to 20, the log has it up to 1" in reason
+    said = "topic 'T', queue 0 was read up to 20 by group 'group', the log has it up to 1"
+    assert said in reason
     assert not lost(checked(damaged(), storage=whole))
     for wrong in (b"", b"{}", b'{"offsetTable": [1]}', b'{"offsetTable": {"T@g": {"x": 1}}}'):
         storage.files[f"{STORE}/config/consumerOffset.json"] = wrong
@@ -165,13 +187,19 @@ def test_behind_damage_in_the_same_segment() -> None:
     assert [each["offset"] for each in checked(log).damage["ranges"]] == [log.places[3], place]
 
 
-def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
-    log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))})
-    report = checked(log)
-    assert report.sound
-    assert "has a NUL in its topic or properties" in " ".join(report.warnings)
-    log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))}, {})
-    assert not any("NUL" in warning for warning in checked(log).warnings)
+@pytest.mark.parametrize("properties", [b"p\x01a\0b", b"KEYS\x01k\0", b"KEYS\x01k\x02" + bytes(20)])
+def test_nuls_are_no_damage(properties: bytes) -> None:
+    """Not in the last record either, unless the store was killed and nothing has dispatched it."""
+    one, two = ending_in({"properties": properties}), ending_in({"properties": properties}, {})
+    for log in (one, two):
+        for more in ({}, derived(log, "consumequeue"), derived(log, "index")):
+            for abort in ({}, {f"{STORE}/abort": b""}):
+                storage = storage_of(log.log)
+                storage.files |= more | abort
+                report = checked(log, storage=storage)
+                whole = log is two or more or not abort or not properties.endswith(b"\0")
+                assert not report.warnings
+                assert report.damage["range_count"] == (not whole)
 
 
 @pytest.mark.parametrize("window", [1000, 8 << 20])

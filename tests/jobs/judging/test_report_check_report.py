@@ -32,6 +32,33 @@ def test_only_faults_count(found: CheckReport, sound: bool, only_derived: bool) 
     assert found.as_json()["sound"] is sound
 
 
+def test_a_crash_is_a_state_of_its_own() -> None:
+    states = (report().state, report(1).state, report(crashed=True).state)
+    assert states == ("sound", "NOT sound", "needs recovery")
+    assert report(1, crashed=True).state == "NOT sound"
+    crashed = report(crashed=True, derived_files=3)
+    assert (crashed.sound, crashed.undamaged) == (False, True)
+    assert crashed.as_json()["state"] == "needs recovery"
+    assert crashed.as_json()["sound"] is False
+
+
+@pytest.mark.parametrize(
+    ("follows", "crashed", "torn"),
+    [
+        ((), True, True), (("nothing live", "the log's end"), True, True),
+        (("nothing live",), False, False), (("record", "nothing live"), True, False),
+    ],
+)  # fmt: skip
+def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(
+    follows: tuple[str, ...], crashed: bool, torn: bool
+) -> None:
+    found = report(len(follows), crashed=crashed)
+    found.damage["ranges"] = [{"follows": each} for each in follows]
+    assert found.ends_torn is torn
+    found.damage["range_count"] += 1  # one that is not listed
+    assert not found.ends_torn
+
+
 @pytest.mark.parametrize(
     ("releases", "assumed"), [("", False), ("5.3.3", False), ("5.3.3, assumed", True)]
 )

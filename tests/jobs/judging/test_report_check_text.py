@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.report import CheckReport, Difference, next_step, picture, rows, svg, text
+from reput.jobs.judging.report import (
+    TAIL_LOST,
+    CheckReport,
+    Difference,
+    next_step,
+    picture,
+    rows,
+    svg,
+    text,
+)
 from reput.store_format.log.segments import Finding
 
 SIZE = 6400  # 100 bytes a cell
@@ -98,6 +107,10 @@ def test_the_image_has_the_same_ranges_and_no_markup_of_the_store_s_name() -> No
     assert '<rect x="190" y="30" width="64" height="18" fill="#c0392b"><title>' in image
 
 
+TORN = {**a_range(0, 9), "follows": "nothing live"}
+GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
+
+
 @pytest.mark.parametrize(
     ("found", "command"),
     [
@@ -109,6 +122,16 @@ def test_the_image_has_the_same_ranges_and_no_markup_of_the_store_s_name() -> No
         (report(a_range(0, 9), releases="5.3.3, assumed"), "--output DIR --rocketmq VERSION"),
         (report(a_range(0, 9), of_group=True), "reput rebuild STORE --output DIR --on-damage"),
         (report(a_range(0, 9), looks_like="5.4.0"), ""),
+        (report(crashed=True), "reput recover STORE --dry-run   (or start the broker)"),
+        (report(crashed=True, lock_unknown=True), "once no broker runs, reput recover STORE "),
+        (report(crashed=True, releases="5.3.3, assumed"), "--dry-run --rocketmq VERSION "),
+        (report(crashed=True, of_group=True), "start the broker: it recovers"),
+        (report(crashed=True, in_rocksdb=["rows"]), "start the broker: it recovers"),
+        (report(TORN, crashed=True), "reput recover STORE "),
+        (report(a_range(0, 9), crashed=True), "reput repair STORE "),
+        (report(findings=[GONE]), "on a slave or in a backup; else reput recover STORE "),
+        (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
+        (report(findings=[GONE], of_group=True), "another member of the group"),
     ],
 )
 def test_the_next_command_mends_what_was_found(found: CheckReport, command: str) -> None:

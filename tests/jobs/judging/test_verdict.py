@@ -78,6 +78,9 @@ def test_of_a_store_that_was_stopped_all_files_count_but_prepared_ones(
     report = judged(files)
     found = [(each.path.removeprefix(f"{STORE}/"), each.field) for each in report.differences]
     assert found == differences
+    unused = any(queue(1000) == path and not any(raw or b"x") and len(raw or b"") == QUEUE_FILE
+                 for path, raw in change.items())  # fmt: skip
+    assert any("of zeros only at a queue's end" in note for note in report.notes) == unused
     assert (report.behind, report.expired) == ([], [])
 
 
@@ -114,6 +117,8 @@ def test_files_of_expired_messages_go_next(whole: Files) -> None:
 
 
 def test_each_remark_has_its_number() -> None:
-    verdict = Verdict([], expired=["a", "b"], deleted_topics=["T"], rocksdb=["why"])
-    assert [note.split()[0] for note in verdict.notes()] == ["why", "2", "1"]
+    verdict = Verdict(
+        [], expired=["a", "b"], unused=["q"] * 3, deleted_topics=["T"], rocksdb=["why"]
+    )
+    assert [note.split()[0] for note in verdict.notes()] == ["why", "2", "3", "1"]
     assert Verdict([]).notes() == []

@@ -83,3 +83,30 @@ def test_nothing_is_agreed_at_minus_one(tmp_path: Path) -> None:
     assert found is not None
     assert (found.end, found.noted) == (heads(store, about)[0][2]["pos"], -1)
     assert found.behind == len(heads(store, about))
+
+
+@pytest.mark.parametrize("name", ["clean", "mixed", "rejoined"])
+@pytest.mark.parametrize("lost", [1, 12])
+def test_a_log_that_ends_before_the_committed_index_lacks_entries(
+    name: str, lost: int, tmp_path: Path
+) -> None:
+    """dledger #316: the log's last entries are gone; other members have them."""
+    store, about = unpack(name, tmp_path)
+    found = heads(store, about)
+    path, at, head = found[-lost]
+    last = found[-1][2]["index"]
+    for later, place, _ in found[-lost:]:
+        raw = bytearray(later.read_bytes())
+        raw[place:] = bytes(len(raw) - place)
+        later.write_bytes(raw)
+    assert asked(store, about) == Committed(head["pos"], last, 0, lost)
+    text = Committed(head["pos"], last, 0, lost).text
+    assert f"{lost} committed" in text
+    assert "other members" in text
+    for file in (member(store) / "index").iterdir():
+        file.unlink()
+    assert asked(store, about) == Committed(head["pos"], last, 0, lost)
+    raw = bytearray(path.read_bytes())
+    raw[at : at + 4] = (7).to_bytes(4, "big")  # no entry, and not the log's end
+    path.write_bytes(raw)
+    assert asked(store, about) is None

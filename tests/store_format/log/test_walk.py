@@ -132,7 +132,7 @@ def test_a_lost_sector_of_a_long_record_is_found(start: int) -> None:
         for walk in whole:
             torn = []
             for step in walk.steps(0, SEGMENT):
-                number = int(first_torn(step.window, step.rows, 0, 0))
+                number = first_torn(step.window, step.rows, 0, SEGMENT, 0, walk.read)
                 torn += step.rows["physicalOffset"][number : number + 1].tolist()
             assert torn == ([] if lost is None else [log.at[1]])
 
@@ -145,7 +145,8 @@ def test_a_nul_that_does_not_end_a_sector_is_no_lost_sector(start: int) -> None:
         log.data[at] = at % 512 == 511
     for walk in (log.walk(window=SEGMENT), log.walk()):
         for step in walk.steps(0, SEGMENT):
-            assert int(first_torn(step.window, step.rows, 0, 0)) == len(step.rows)
+            number = first_torn(step.window, step.rows, 0, SEGMENT, 0, walk.read)
+            assert number == len(step.rows)
 
 
 def test_sizes_that_lie_do_not_have_the_same_bytes_read_again() -> None:

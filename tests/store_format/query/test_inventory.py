@@ -184,6 +184,13 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     assert [tuple(each[name] for name in names) for each in rows] == [
         ("G", row.topic, row.queue_id, 1, end, end - 1), ("G", row.topic, 7, 0, 0, 0),
     ]  # fmt: skip
+    table = f'{{"offsetTable":{{"{row.topic}@G":{{{row.queue_id}:{end + 3}}},"T@H":{{0:-3}}}}}}'
+    (small.path / "config" / "consumerOffset.json").write_text(table)
+    code, rows, said = asked(capsys, "groups", str(small.path))
+    assert [each["lag"] for each in rows] == [-3, 0]
+    assert f"group 'G', topic {row.topic!r}, queue {row.queue_id} at {end + 3}" in said
+    assert "is set back to the end" in said
+    assert "group 'H' has offset -3" in said
     (small.path / "config" / "consumerOffset.json").write_text("{no json")
     code, rows, said = asked(capsys, "groups", str(small.path))
     assert (code, rows) == (0, [])

@@ -1,7 +1,8 @@
-"""Records that lost a sector of topic or properties: NULs where a sector or the record ends."""
+"""Records that lost a sector of topic or properties, or that were written in part."""
 
 import pytest
 
+from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.log.rules import RecordRules
 from reput.udfs.damage import searches
 from reput.udfs.damage.searches import FindNewest, FindTorn
@@ -20,59 +21,60 @@ def log() -> Damaged:
     return made
 
 
-def torn(changed: Damaged, durable: int = 0, start: int = 0, end: int = 4 * SIZE) -> list[object]:
+def torn(
+    changed: Damaged, durable: int = 0, start: int = 0, end: int = 4 * SIZE, killed: bool = False
+) -> list[int]:
+    """The places of the records that are torn."""
     storage, segments = stored(changed)
-    task = FindTorn(storage, segments[0], start, end, RecordRules(True, True), durable)
-    return [tuple(row.values()) for row in rows_of(task, 0)]
+    task = FindTorn(
+        storage, segments[0], start, end, RecordRules(True, True), Checkpoint(durable),
+        "store" if killed else None,
+    )  # fmt: skip
+    rows = rows_of(task, 0)
+    assert all(row["size"] == SIZE for row in rows)
+    return [row["offset"] for row in rows]
 
 
 @pytest.mark.parametrize(
     ("place", "length", "found"),
     [
-        (1536, 464, [(1000, SIZE, True)]),
-        (1535, 1, [(1000, SIZE, True)]),  # the last byte of a sector
-        (1534, 1, []),
-        (1536, 1, []),
-        (1999, 1, [(1000, SIZE, True)]),  # of the record
-        (1998, 1, []),
-        (3100, 1, [(3000, SIZE, False)]),  # of the log's last record; it may have been sent so
-        (3583, 1, [(3000, SIZE, True)]),
+        (1536, 464, []),  # the record after it has bytes in that sector
+        (1024, 512, []),  # so has the record's head
+        (2560, 512, [2000]), (2560, 440, []),
+        (3584, 416, [3000]),  # the log's last record: nothing follows
+        (3585, 415, []), (3583, 417, []), (3584, 415, []), (3072, 512, []),
     ],
-)
-def test_zeros_up_to_where_a_sector_or_the_record_ends_are_a_lost_sector(
-    place: int, length: int, found: list[object]
-) -> None:
+)  # fmt: skip
+def test_zeros_of_a_whole_sector_are_a_lost_one(place: int, length: int, found: list[int]) -> None:
     changed = log()
     changed.put(place, bytes(length))
     assert torn(changed) == found
 
 
-def test_a_nul_in_a_text_is_named_only_in_the_log_s_last_record(
+def test_a_last_record_that_ends_in_zeros_was_written_in_part_if_the_broker_was_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(searches, "_WINDOW_BYTES", SIZE + 100)
     changed = log()
     for number in range(4):
-        changed.put(number * SIZE + 110, b"\0")
-    assert torn(changed) == [(3000, SIZE, False)]
+        changed.put(number * SIZE + SIZE - 9, bytes(9))
+    assert (torn(changed), torn(changed, killed=True)) == ([], [3000])
+    assert torn(changed, START + 4, killed=True) == []  # the checkpoint knows of it
 
 
 def test_what_was_durable_is_not_torn() -> None:
     changed = log()
-    for place in (1535, 2559):
-        changed.put(place, b"\0")
-    both = [(1000, SIZE, True), (2000, SIZE, True)]
-    found = {durable: torn(changed, durable) for durable in (START + 1, START + 2, START + 3)}
-    assert found == {START + 1: both, START + 2: both[1:], START + 3: []}
+    changed.put(3584, bytes(416))
+    found = {durable: torn(changed, durable) for durable in (START + 3, START + 4)}
+    assert found == {START + 3: [3000], START + 4: []}
 
 
 def test_only_records_from_the_start_up_to_the_first_fault_are_looked_at() -> None:
     changed = log()
-    changed.put(1535, b"\0")
-    changed.put(3583, b"\0")
-    assert torn(changed, start=2000) == [(3000, SIZE, True)]
+    changed.put(3584, bytes(416))
+    assert torn(changed, start=2000) == [3000]
     changed.flip(2, 4)
-    assert torn(changed) == [(1000, SIZE, True)]
+    assert torn(changed) == []
 
 
 @pytest.mark.parametrize(
@@ -86,5 +88,5 @@ def test_the_newest_record_need_not_be_the_last(
     for number, time in enumerate(times):
         changed.put(number * SIZE + 56, time.to_bytes(8, "big", signed=True))
     storage, (segment, *_) = stored(changed)
-    look = FindTorn(storage, segment, 0, end * SIZE, RecordRules(True, True), 0)
+    look = FindTorn(storage, segment, 0, end * SIZE, RecordRules(True, True), Checkpoint())
     assert rows_of(FindNewest(look), 0) == [{"timestamp": newest}]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from reput.store_format.derived.checkpoint import Checkpoint, vouched_for, was_durable
+from reput.store_format.derived.after_crash import vouched_for, was_durable
+from reput.store_format.derived.checkpoint import Checkpoint
 
 
 @pytest.mark.parametrize(

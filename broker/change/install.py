@@ -32,7 +32,6 @@ from reput.store_format.names import (
     ROCKSDB_QUEUES,
     STORE_DB,
     queue_paths,
-    segment_start,
 )
 
 # Queues in RocksDB have their files in CONSUME_QUEUE, or in the second folder of ROCKSDB_QUEUES.
@@ -234,8 +233,8 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
             kind, lambda path: files.names(above + path), lambda path: files.is_folder(above + path)
         ):
             if str(queue) not in wanted:
-                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")
-                         if segment_start(name) is not None]  # fmt: skip
+                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
+                paths = [path for path in paths if not files.is_folder(path)]
                 ends = (last_offset(files, path) for path in reversed(paths))
                 last = next((end for end in ends if end is not None), None)
                 if last is not None and last < log_start:

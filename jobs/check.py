@@ -16,6 +16,7 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     engine_for,
+    given_words,
     new_file,
     new_ranges,
     options_of_job,
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if picture:
         picture.write(svg(report).encode())
-    shown = text(report, arguments.verbose)
+    shown = text(report, arguments.verbose, given_words(arguments))
     show(arguments, report.as_json(), shown, details(report), report.sound)
     if report.looks_like:
         return USAGE

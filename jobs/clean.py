@@ -12,6 +12,7 @@ from reput.jobs.console.voice import add_output
 from reput.jobs.engines.folders import abandoned_session_folders, remove_session_folder
 from reput.jobs.in_place.install import finish_killed, foreign_installs
 from reput.jobs.outputs.publish import Temporary, places, staged
+from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage
@@ -197,6 +198,10 @@ def run(arguments: argparse.Namespace) -> int:
         confirm=consent(arguments.yes),
     )  # fmt: skip
     whole = {"needed": about.needed, **asdict(about)}
+    found = (about.leftovers, about.installs, about.in_use, about.unknown, about.foreign)
+    local = isinstance(storage_for(arguments.path), LocalStorage)
+    if local and not any(found) and not os.path.lexists(about.path):
+        raise StoreError(f"{about.path}: no such folder, and no run has left anything beside it")
     show(arguments, whole, about.text(), good=not about.failed)
     if about.failed:
         return FAILED

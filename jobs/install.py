@@ -36,7 +36,15 @@ from reput.jobs.in_place.install import (
 )
 from reput.jobs.opening.held import refuse_group_log
 from reput.jobs.opening.plan import ROCKSDB, refuse_foreign_store
-from reput.jobs.outputs.output import REBUILT, Input, parse_manifest, refuse_overlap
+from reput.jobs.outputs.output import (
+    CONVERTED,
+    EXPORTED_STORE,
+    REBUILT,
+    REPAIRED,
+    Input,
+    parse_manifest,
+    refuse_overlap,
+)
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import FileQueues
@@ -48,7 +56,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
-from reput.store_format.names import CONFIG, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
+from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
@@ -73,6 +81,7 @@ class Installed:
     log_end: int = 0
     cleaned: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    kept_before: bool = False  # whether a set that an earlier install kept gives way
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
 
     def text(self) -> str:
@@ -82,6 +91,9 @@ class Installed:
             f"{self.log_end:,}",
             f"  kept      {self.kept} (reput install --undo {self.store} puts it back)",
         ]
+        if self.kept_before:
+            verb = "is gone" if self.done else "goes"
+            lines.append(f"  replaced  the set that an earlier install kept there, which {verb}")
         lines += [f"  becomes   {line}" for line in self.becomes]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
@@ -107,6 +119,7 @@ def install_set(
     wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.log_end = manifest["log_end"]
+    about.kept_before = target.files.exists(kept_name(target.name))
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
     refuse_group_log(target.path)
@@ -126,8 +139,10 @@ def install_set(
             if index_in_rocksdb:
                 apart = apart._replace(paths=(*apart.paths, STORE_DB))
             if not dry_run:
+                gone = f", and remove {about.kept}" if about.kept_before else ""
                 confirm(
                     f"put {len(wanted)} files of {folder} in the place of those of {target.path}"
+                    f"{gone}"
                 )
                 install(
                     target.files, target.name, uuid.uuid4().hex, note, source, wanted,
@@ -167,12 +182,22 @@ def read_manifest(folder: str) -> dict[str, Any]:
     """The manifest of a rebuilt set. Raises StoreError if there is none, or it is wrong."""
     path = f"{folder}/{MANIFEST}"
     try:
-        manifest = parse_manifest(LocalStorage().read_bytes(path), path, REBUILT)
+        raw = LocalStorage().read_bytes(path)
+        for kind in (REPAIRED, CONVERTED, EXPORTED_STORE):
+            if f'"{kind.format}"'.encode() in raw:
+                raise StoreError(
+                    f"{folder}: is {kind.what}, log and all: start a broker on it, in place of the "
+                    f"old store; install takes a set that `reput rebuild` made"
+                )
+        manifest = parse_manifest(raw, path, REBUILT)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
     wrong = wrong_in(manifest)
     if wrong:
         raise StoreError(f"{path}: is no manifest of a rebuild: {wrong}")
+    there = {file["path"].partition("/")[0] for file in manifest["files"]}
+    if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
+        raise StoreError(f"{path}: lists no files of a whole set: nothing is installed")
     return manifest
 
 

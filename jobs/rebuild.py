@@ -158,6 +158,7 @@ def run(arguments: argparse.Namespace) -> int:
             remade=arguments.remade,
             **options,
         )
-    whole = not (summary.left_out or summary.in_no_queue)
+    unread = summary.damage and summary.damage["left_out"]
+    whole = not (summary.left_out or summary.in_no_queue or unread)
     show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
     return DONE if whole else DAMAGE

@@ -75,18 +75,20 @@ def recover(  # noqa: PLR0913 (a user's options)
 
     started = time.monotonic()
     store = LocalStorage().resolve(store)
-    _refuse(store, settings or {})
+    _refuse(store)
     with held_store(store, dry_run) as held:
         at = held.at(rocketmq, settings)
         discovered = discover(at, compares=dry_run, sweeps=True)
         discovered.refuse_contradicted()
         if discovered.torn:
             raise StoreError(discovered.torn)
+        sizes = settings_from(discovered.settings)
+        held.spread(discovered.log_folders, sizes.mapped_file_size_commit_log)
         if held.crashed:
-            complete_last(held, settings_from(discovered.settings), confirm)
+            complete_last(held, sizes, confirm)
             discovered = discovered.dispatched_from(
                 dispatched_again(
-                    held.storage, store, settings_from(discovered.settings),
+                    held.storage, store, sizes,
                     read_checkpoint(held.storage, store),
                 )
             )  # fmt: skip
@@ -102,11 +104,9 @@ def recover(  # noqa: PLR0913 (a user's options)
     return about
 
 
-def _refuse(store: str, settings: Mapping[str, str]) -> None:
+def _refuse(store: str) -> None:
     if not os.path.isdir(store):
         raise StoreError(f"{store}: no such folder")
-    if settings_from(settings).store_path_commit_log:
-        raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
     if os.path.islink(f"{store}/{CUT}"):
         raise StoreError(f"{store}/{CUT}: is a link; recover keeps there what it cuts")
     refuse_group_log(store)

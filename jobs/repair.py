@@ -87,6 +87,7 @@ def repair(  # noqa: PLR0913 (a user's options)
         restorations,
         restored,
     )
+    from reput.store_format.discover.config import config_faults
     from reput.store_format.discover.store import store_at
     from reput.store_format.log.groups import refuse_heads
 
@@ -95,6 +96,8 @@ def repair(  # noqa: PLR0913 (a user's options)
         tolerant=True, assume_names=assume_names, one_release=True, even_rocksdb=True,
     )  # fmt: skip
     plan = found.plan
+    if plan.discovered.torn:
+        raise StoreError(plan.discovered.torn)
     refuse_heads(plan.segments, "repair")
     kinds = kind_of_queues(plan, None, output, of_both=FILES), kind_of_index(plan, None, output)
     if plan.in_use:
@@ -120,6 +123,9 @@ def repair(  # noqa: PLR0913 (a user's options)
         target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
+        faults = config_faults(plan.storage, plan.store)
+        todo = next((each.todo for each in faults if each.todo), "")
+        summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
@@ -196,7 +202,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, and say what was done: 0 done; 1 where lost positions could not be kept, messages are
-    in no queue, or queues name messages past the log's end, which the copy does not have.
+    in no queue, files of the log were left out, queues name messages past the log's end, which the
+    copy does not have, or no broker starts on the configuration.
     """
     options = options_of_job(arguments)
     with engine_for(arguments, asks_store(arguments, options)) as engine:
@@ -209,7 +216,8 @@ def run(arguments: argparse.Namespace) -> int:
             restore=arguments.restore,
             **options,
         )
-    lost = summary.not_filled or summary.left_out or summary.damage["past_end"]
-    whole = not lost
+    damage = summary.damage
+    lost = summary.not_filled or summary.left_out or damage["past_end"] or damage["left_out"]
+    whole = not (lost or summary.first)
     show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
     return DONE if whole else DAMAGE

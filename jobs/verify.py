@@ -69,7 +69,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.comparing.compare import verify_queue_log
     from reput.jobs.judging.report import Report, manifest_differences
     from reput.jobs.judging.verdict import judge
-    from reput.jobs.opening.plan import check_unchanged
+    from reput.jobs.opening.plan import check_unchanged, said_of_strangers
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
     from reput.jobs.pipeline.job import find_store
@@ -107,6 +107,7 @@ def verify(  # noqa: PLR0913 (a user's options)
             verdict = judge(job, linked, there, against)
             report.files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.notes = plan.notes + verdict.notes()
+            report.warnings += said_of_strangers(verdict.strangers, plan.profile)
             report.behind, report.expired = verdict.behind, verdict.expired
             report.differences += verdict.differences
             report.differences.sort(key=lambda difference: difference.path)

@@ -88,6 +88,25 @@ def segment_start(name: str) -> int | None:
         return None
 
 
+def segments_among(names: Iterable[str]) -> list[str]:
+    """Those of these names that a segment or a queue's file can have, in order."""
+    return sorted(name for name in names if segment_start(name) is not None)
+
+
+def is_index_name(name: str) -> bool:
+    """Whether an IndexFile can have the name."""
+    try:
+        parse_index_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def index_files_among(names: Iterable[str]) -> list[str]:
+    """Those of these names that an IndexFile can have, in order."""
+    return sorted(filter(is_index_name, names))
+
+
 def tiered_name(offset: int) -> str:
     """A tiered segment's name (MessageStoreUtil.offset2FileName): eight digits of a hash first."""
     digest = hashlib.md5(str(offset).encode(), usedforsecurity=False).hexdigest()

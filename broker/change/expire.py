@@ -25,11 +25,10 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     CUT,
     INDEX,
-    LMQ_PREFIX,
     QueuePath,
-    is_queue_folder,
-    parse_segment_name,
+    index_files_among,
     queue_paths,
+    segments_among,
 )
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import ExpirySettings, Settings
@@ -122,8 +121,8 @@ def expired_segments(
 def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Going]:
     """Queue and index files without a message in a log that starts at `log_start`.
 
-    Raises StoreError where something else lies among a queue's files, or a file's length is not
-    that of the settings: its last entry cannot be found then.
+    What has no name of theirs stays. Raises StoreError where a file's length is not that of the
+    settings: its last entry cannot be found then.
     """
     for folder, batch, size in (
         (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),
@@ -141,15 +140,8 @@ def _of_queue(
 
     usual: the files' length in bytes.
     """
-    folder, names = str(queue), files.names(str(queue))
-    if queue.topic.startswith(LMQ_PREFIX):  # folders of LMQs whose names go on with a slash
-        names = [name for name in names if not is_queue_folder(name)]
-    for name in names:
-        try:
-            parse_segment_name(name)
-        except ValueError as error:
-            raise StoreError(f"{folder}: {error}; it is left as it is") from None
-    for name in names[:-1]:
+    folder = str(queue)
+    for name in segments_among(files.names(folder))[:-1]:
         path = f"{folder}/{name}"
         last = _last_place(files, path, batch, usual)
         if last >= log_start:
@@ -172,7 +164,7 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
 
 
 def _of_index(files: Files, log_start: int) -> Iterator[Going]:
-    for name in files.names(INDEX)[:-1]:
+    for name in index_files_among(files.names(INDEX))[:-1]:
         path = f"{INDEX}/{name}"
         with closing(files.open_read(path)) as file:
             length = file.length()

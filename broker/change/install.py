@@ -31,7 +31,11 @@ from reput.store_format.names import (
     INDEX,
     ROCKSDB_QUEUES,
     STORE_DB,
+    is_index_name,
+    is_queue_folder,
     queue_paths,
+    segment_start,
+    segments_among,
 )
 
 # Queues in RocksDB have their files in CONSUME_QUEUE, or in the second folder of ROCKSDB_QUEUES.
@@ -116,7 +120,35 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
         for queue in () if in_rocksdb else expired_queues(files, store, queues, log_start):
             add_folders(files, root, queue.rpartition("/")[0])
             _link_tree(files, f"{store}/{queue}", f"{root}/{queue}")
+        _keep_strangers(files, store, root)
         _swap(files, store, staging, note)
+
+
+def _keep_strangers(files: Files, store: str, root: str) -> None:
+    """Give a new root what no broker made in the folders that a set replaces."""
+    for path in _strangers(files, store):
+        if not files.exists(f"{root}/{path}"):
+            add_folders(files, root, path.rpartition("/")[0])
+            _link_tree(files, f"{store}/{path}", f"{root}/{path}")
+
+
+def _strangers(files: Files, store: str) -> Iterator[str]:
+    for name in files.names(f"{store}/{INDEX}"):
+        if not is_index_name(name):
+            yield f"{INDEX}/{name}"
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        topics = files.names(f"{store}/{kind}")
+        for topic in topics if CURRENT not in topics else ():
+            if not files.is_folder(f"{store}/{kind}/{topic}"):
+                yield f"{kind}/{topic}"
+            for queue_id in files.names(f"{store}/{kind}/{topic}"):
+                queue = f"{kind}/{topic}/{queue_id}"
+                if not is_queue_folder(queue_id):
+                    yield queue
+                    continue
+                for name in files.names(f"{store}/{queue}"):
+                    if segment_start(name) is None:
+                        yield f"{queue}/{name}"
 
 
 def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
@@ -132,6 +164,7 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
             if path in (*DERIVED, *other):
                 add_folders(files, root, path.rpartition("/")[0])
                 _link_tree(files, f"{kept}/{path}", f"{root}/{path}")
+        _keep_strangers(files, store, root)
         _swap(files, store, staging, note)
 
 
@@ -233,8 +266,8 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
             kind, lambda path: files.names(above + path), lambda path: files.is_folder(above + path)
         ):
             if str(queue) not in wanted:
-                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
-                paths = [path for path in paths if not files.is_folder(path)]
+                names = segments_among(files.names(f"{above}{queue}"))
+                paths = [f"{above}{queue}/{name}" for name in names]
                 ends = (last_offset(files, path) for path in reversed(paths))
                 last = next((end for end in ends if end is not None), None)
                 if last is not None and last < log_start:

@@ -44,7 +44,7 @@ from reput.store_format.layouts import (
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
 )
-from reput.store_format.names import INDEX, STAGED_INDEX, parse_index_name
+from reput.store_format.names import INDEX, STAGED_INDEX, index_files_among, is_index_name
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
@@ -74,11 +74,14 @@ class IndexFolder:
         if self.files.exists(INDEX) and not self.files.is_folder(INDEX):  # it raises for a link
             raise StoreError(f"{INDEX}: is not a folder")
 
+    def names(self) -> list[str]:
+        """The index files, in order. What else lies in the folder is somebody else's, and stays."""
+        return index_files_among(self.files.names(INDEX))
+
     def headers(self) -> list[Header]:
-        """The headers of all files, in order. Raises ValueError for a name of no index file."""
+        """The headers of all files, in order."""
         found: list[Header] = []
-        for name in self.files.names(INDEX):
-            parse_index_name(name)
+        for name in self.names():
             found.append(self._header(name, found[-1] if found else None))
         return found
 
@@ -150,11 +153,15 @@ class IndexFolder:
         files = self.files
         if not files.exists(INDEX):
             files.make_folder(INDEX)
-        for name in kept:
-            files.link(f"{INDEX}/{name}", f"{STAGED_INDEX}/{name}")
+        strangers = [name for name in files.names(INDEX) if not is_index_name(name)]
+        for name in (*kept, *strangers):
+            if not self._is_folder(name):
+                files.link(f"{INDEX}/{name}", f"{STAGED_INDEX}/{name}")
         files.sync_folder(STAGED_INDEX)
         before()
         try:
+            if any(map(self._is_folder, strangers)):
+                raise OSError(errno.EINVAL, "a folder has no second name, and stays where it is")
             files.exchange(STAGED_INDEX, INDEX)
         except OSError as error:
             if error.errno not in _CANNOT_EXCHANGE:
@@ -163,11 +170,18 @@ class IndexFolder:
         files.sync_folder("")
         self.remove_staged()
 
+    def _is_folder(self, name: str) -> bool:
+        """Whether a name in `index/` is a folder's, or of anything that no second name is given."""
+        try:
+            return self.files.is_folder(f"{INDEX}/{name}")
+        except StoreError:
+            return True  # a link
+
     def _one_by_one(self, kept: list[str], staged: list[str]) -> None:
         """Publish where names cannot be exchanged. A kill between two of these renames leaves the
         keys of one message twice, or the last keys before a new file missing.
         """
-        for name in [n for n in self.files.names(INDEX) if n not in kept and n not in staged]:
+        for name in [n for n in self.names() if n not in kept and n not in staged]:
             self.files.remove(f"{INDEX}/{name}")
         for name in staged:
             self.files.rename(f"{STAGED_INDEX}/{name}", f"{INDEX}/{name}")
@@ -181,10 +195,10 @@ class IndexFolder:
             raise StoreError(f"{STAGED_INDEX}: is not a folder; it is left as it is")
         names = self.files.names(STAGED_INDEX)
         for name in names:
-            try:
-                parse_index_name(name)
-            except ValueError as error:
-                raise StoreError(f"{STAGED_INDEX}: {error}; it is left as it is") from None
+            path, stays = f"{STAGED_INDEX}/{name}", f"{INDEX}/{name}"
+            second = self.files.exists(stays) and self.files.inode(stays) == self.files.inode(path)
+            if not (is_index_name(name) or second):
+                raise StoreError(f"{path}: is no index file's name; it is left as it is")
         for name in names:
             self.files.remove(f"{STAGED_INDEX}/{name}")
         self.files.remove(STAGED_INDEX)

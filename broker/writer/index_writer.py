@@ -13,7 +13,7 @@ import numpy as np
 from reput.broker.writer.index_folder import GrowingIndex, Header, IndexFolder
 from reput.store_format.derived.index_file import NO_MESSAGE, IndexedMessage
 from reput.store_format.files.protocol import Files
-from reput.store_format.names import INDEX, index_name, next_index_time, parse_index_name
+from reput.store_format.names import index_name, next_index_time, parse_index_name
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
@@ -200,7 +200,7 @@ class IndexWriter:
     def publish_changes(self) -> None:
         """Call `publish` if `index/` lacks anything."""
         if self._growing.name is None:
-            self.folder.remove(self.files.names(INDEX))  # their messages are not in the log
+            self.folder.remove(self.folder.names())  # their messages are not in the log
             self._unpublished = False
         elif self._unpublished or not self.whole:
             self.publish()

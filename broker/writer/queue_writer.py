@@ -27,13 +27,11 @@ from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
-    LMQ_PREFIX,
     QueuePath,
     check_queue_topic,
-    parse_segment_name,
     queue_paths,
     segment_name,
-    segment_start,
+    segments_among,
 )
 from reput.store_format.release.settings import OS_PAGE_BYTES, Settings
 
@@ -79,10 +77,7 @@ class QueueWriter:
 
     def _load_queue(self, key: NamedQueue, cut: int) -> None:
         path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
-        names = self.files.names(path)
-        if key.topic.startswith(LMQ_PREFIX):  # folders of LMQs whose names go on with a slash
-            names = [name for name in names if segment_start(name) is not None]
-        starts = [parse_segment_name(name) for name in names]
+        starts = [int(name) for name in segments_among(self.files.names(path))]
         kept = 0  # the number of files up to the last one with an entry before the cut
         entries = 0  # how many such entries the last of these files holds
         for number in range(len(starts) - 1, -1, -1):

@@ -17,7 +17,7 @@ from reput.store_format.kernels.jit import allocating
 from reput.store_format.layouts import CRC_PROPERTY_BYTES
 from reput.store_format.log.records import RECORD_ROW, Rows, first_bad_property_crc
 from reput.store_format.log.walk import Read, Step, Walk, most_rows
-from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+from reput.store_format.names import COMMIT_LOG, segment_name, segments_among
 
 # ---
 # Cuts off what a crash left after a log's end.
@@ -304,7 +304,7 @@ class LogRecovery:
     def _segments(self) -> list[int]:
         """The segments' offsets; after a crash the last one may still lack its length."""
         empty: list[int] = []
-        segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
+        segments = [int(name) for name in segments_among(self.files.names(COMMIT_LOG))]
         for number, segment in enumerate(segments):
             path = segment_path(segment)
             with closing(self.files.open_read(path)) as file:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import stat
 import sys
 import threading
@@ -34,6 +35,7 @@ from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import RELEASES, profile, release_named
 from reput.store_format.release.settings import (
     SettingError,
+    known_settings,
     merge_layers,
     parse_assignments,
     parse_properties,
@@ -288,8 +290,22 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """The settings of --broker-conf, then those of --set, which win. Raises SettingError."""
     layers = []
     if arguments.broker_conf:
-        layers.append(broker_conf(arguments.broker_conf))
+        known, unknown = known_settings(broker_conf(arguments.broker_conf))
+        layers.append(known)
+        if unknown:
+            from reput.jobs.console.voice import remark
+
+            remark(f"--broker-conf {arguments.broker_conf}: {unknown}")
     return [*layers, parse_assignments(arguments.assignments)]
+
+
+def given_words(arguments: argparse.Namespace) -> str:
+    """The options on a store's broker that were given, for a line that says what to run next."""
+    words = [] if arguments.rocketmq is None else ["--rocketmq", arguments.rocketmq]
+    words += ["--broker-conf", arguments.broker_conf] if arguments.broker_conf else []
+    for each in arguments.assignments:
+        words += ["--set", each]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def broker_conf(path: str) -> dict[str, str]:

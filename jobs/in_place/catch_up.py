@@ -48,7 +48,9 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
+    index_files_among,
     is_queue_folder,
+    segments_among,
 )
 from reput.store_format.notes import Done, Notes, Progress
 from reput.udfs.staging import Staging, queue_file_name
@@ -242,7 +244,8 @@ def _refuse_links(files: Files, store: str, new: New) -> None:
         if files.exists(folder) and not files.is_folder(folder):
             raise StoreError(f"{folder}: is not a folder")
     for folder in ends:
-        for name in [n for n in files.names(folder) if not is_queue_folder(n)][-1:]:
+        names = files.names(folder)
+        for name in (index_files_among(names) if folder == INDEX else segments_among(names))[-1:]:
             path = f"{folder}/{name}"
             if files.is_folder(path):
                 raise StoreError(f"{path}: is not a file")

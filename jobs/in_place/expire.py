@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,9 +18,9 @@ from reput.broker.change.expire import (
     files_below,
     occasion,
 )
-from reput.broker.change.install import check_no_links
-from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
-from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
+from reput.jobs.judging.verdict import files_there
+from reput.jobs.opening.held import HeldStore, refuse_links
+from reput.jobs.opening.plan import Plan, check_unchanged, make_plan, said_of_strangers
 from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted
@@ -32,6 +32,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Bytes, Files, Storage
+from reput.store_format.log.segments import Stranger, commit_log_folders
 from reput.store_format.names import (
     ABORT,
     COMMIT_LOG,
@@ -342,7 +343,7 @@ def plan_expiry(
     at: the store with the user's release and settings; discovered: if known already.
     Raises StoreError if files of the store must not be deleted, SettingError, UnknownRelease.
     """
-    check_no_links(held.files, "")
+    refuse_links(held.path)
     if held.crashed:
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
@@ -351,7 +352,7 @@ def plan_expiry(
     discovered.refuse_contradicted()
     # a broker's compaction removes the expired entries of a RocksDB
     plan = make_plan(at, discovered, even_rocksdb=True)
-    refuse_log_elsewhere(plan.store, plan.segments, "expire")
+    held.spread(discovered.log_folders, plan.settings.mapped_file_size_commit_log)
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 
 
@@ -407,17 +408,24 @@ def _expired(
         )
         for s in plan.segments
     ]  # fmt: skip
-    log = f"{held.path}/{COMMIT_LOG}"
+    logs = commit_log_folders(
+        held.path, replace(plan.settings, read_only_commit_log_store_paths="")
+    )
     queues = f"{held.path}/{CONSUME_QUEUE}"
     at = occasion(
         settings, plan.profile, datetime.fromtimestamp(when.now / 1000).hour,
-        (when.used(log), when.used(queues if os.path.isdir(queues) else held.path)), when.any_hour,
+        (min(map(when.used, logs)), when.used(queues if os.path.isdir(queues) else held.path)),
+        when.any_hour,
     )  # fmt: skip
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]
     expired = expired_segments(segments, settings, when.now, at)
     if expired:
         _choose(about, held, plan, even, segments, expired, progress)
+    among: list[Stranger] = []
+    for _ in files_there(held.storage, held.path, among):
+        pass
+    about.warnings += said_of_strangers(among, plan.profile)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
     return about
 

@@ -15,7 +15,7 @@ from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, files_there, judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
-from reput.jobs.opening.plan import Plan, check_unchanged
+from reput.jobs.opening.plan import Plan, check_unchanged, said_of_strangers
 from reput.jobs.outputs.publish import (
     Built,
     OfQueues,
@@ -209,8 +209,10 @@ class Recovered:
         )
 
     def text(self) -> str:
+        said = [f"  warning   {warning}" for warning in self.warnings]
         if not self.needed:
-            return f"{self.store} was stopped cleanly and is undamaged: nothing to do"
+            nothing = f"{self.store} was stopped cleanly and is undamaged: nothing to do"
+            return "\n".join([nothing, *said])
         lines = [
             f"{'recovered' if self.done else 'would recover'} {self.store} "
             f"as RocketMQ {self.releases or self.rocketmq}",
@@ -220,7 +222,7 @@ class Recovered:
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
         lines += [f"  left out  {line}" for line in self.left_out]
-        return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
+        return "\n".join(lines + said)
 
     def steps(self) -> str:
         """The changes in their order, as a text; empty if there are none."""
@@ -295,7 +297,8 @@ def examine(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
-        warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
+        warnings=plan.warnings + warnings + said_of_strangers(verdict.strangers, plan.profile),
+        notes=plan.notes + verdict.notes(),
         left_out=list(_left_out(job, verdict, renewed).left_out),
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,

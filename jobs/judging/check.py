@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from reput.jobs.judging.report import TAIL_LOST, CheckReport, report_of
 from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.open_writer import left_open, read_checkpoint
-from reput.jobs.opening.plan import check_unchanged, make_plan
+from reput.jobs.opening.plan import check_unchanged, make_plan, of_strangers
 from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
@@ -220,7 +220,9 @@ def _check(
             report.differences = verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
-            report.warnings += verdict.of_queues.left_out
+            said, in_the_way = of_strangers(verdict.strangers, plan.profile)
+            report.warnings += [*said, *verdict.of_queues.left_out]
+            report.findings = report.findings + in_the_way
         slash = slash_queue(plan.storage, plan.store)
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))

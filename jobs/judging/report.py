@@ -283,8 +283,10 @@ class MapRow(NamedTuple):
         return f"... {self.skipped:,} {what}" if self.skipped else ""
 
 
-def text(report: CheckReport, whole: bool = False) -> str:
-    """The report as text. whole: as for -v, with up to 20 lines of each kind instead of 2."""
+def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
+    """The report as text. whole: as for -v, with up to 20 lines of each kind instead of 2; given:
+    as for `next_step`.
+    """
     verdict = report.state
     if report.looks_like:
         verdict = (
@@ -304,7 +306,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
         ),
     ]  # fmt: skip
     ranges = report.damage["ranges"]
-    if ranges:
+    if damage_line(report.damage) != "none":
         lines.append(f"  damage    {damage_line(report.damage)}")
         if whole:
             lines += [f"  cause     {cause_line(each)}" for each in report.damage["causes"]]
@@ -338,7 +340,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
             [f"  differs   {each.text()}" for each in report.differences[:most]], most, count
         )
     lines += [f"  warning   {warning}" for warning in report.warnings]
-    following = next_step(report)
+    following = next_step(report, given)
     return "\n".join([*lines, *([f"  next      {following}"] if following else [])])
 
 
@@ -361,30 +363,36 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
-def _recover(report: CheckReport) -> str:
+def _recover(report: CheckReport, given: str) -> str:
     """The command that shows what a recovery would do; it needs the release as one that writes."""
-    release = " --rocketmq VERSION" if report.assumed else ""
-    return f"reput recover {report.store} --dry-run{release}"
+    release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
+    return f"reput recover {report.store} --dry-run{given}{release}"
 
 
-def next_step(report: CheckReport) -> str:
-    """The command that mends the findings; empty if no command does, or nothing is to be done."""
+def next_step(report: CheckReport, given: str = "") -> str:
+    """The command that mends the findings; empty if no command does, or nothing is to be done.
+
+    given: the options on the store's broker that were given, which that command needs too.
+    """
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
+    todo = next((each.todo for each in report.findings if each.todo), "")
+    if todo:
+        return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
     if report.tail_lost:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
             return f"{look}, or let the broker cut queues and index back to the log"
-        return f"{look}; else {_recover(report)}   (all is cut back to the log)"
+        return f"{look}; else {_recover(report, given)}   (all is cut back to the log)"
     if report.crashed and not report.findings and (report.undamaged or report.ends_torn):
         stopped = "once no broker runs, " if report.lock_unknown else ""
         if report.of_group or report.in_rocksdb:
             return f"{stopped}start the broker: it recovers"
-        return f"{stopped}{_recover(report)}   (or start the broker)"
-    made = "--output DIR"
-    if report.assumed:  # a command that writes needs the release
+        return f"{stopped}{_recover(report, given)}   (or start the broker)"
+    made = f"--output DIR{given}"
+    if report.assumed and "--rocketmq" not in given:  # a command that writes needs the release
         made += " --rocketmq VERSION"
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"

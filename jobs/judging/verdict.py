@@ -39,14 +39,18 @@ from reput.store_format.derived.index_reader import IndexHeader, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, queue_folders, read_part
+from reput.store_format.log.segments import Stranger
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     INDEX,
     LMQ_PREFIX,
+    is_index_name,
+    is_queue_folder,
     parse_queue_path,
     parse_segment_name,
+    segment_start,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import every_put_counts_up_to
@@ -124,6 +128,7 @@ class Verdict:
     deleted_topics: list[str] = field(default_factory=list)  # whose messages the log still has
     expired_index: int = 0  # index files before the first that was derived
     files: int = 0  # derived files that were compared, or that should have been there
+    strangers: list[Stranger] = field(default_factory=list)  # among queues' files
     in_rocksdb: list[str] = field(default_factory=list)  # numbers of compared rows, as texts
     rocksdb: list[str] = field(default_factory=list)  # why rows were not compared
     of_queues: OfQueues = field(default_factory=OfQueues)
@@ -177,14 +182,15 @@ class _Judging:
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:
-        files = set(files_there(self.there, self.against))
+        strangers: list[Stranger] = []
+        files = set(files_there(self.there, self.against, strangers))
         index = sorted(path for path in files if path.startswith(f"{INDEX}/"))
         self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
         expired_index, before = self._expired_index(index)
         built = self.job.build(self.linked, before)
         verdict = Verdict(name_files(built, self.job.queue_bytes, None))
         verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes)
-        verdict.expired_index = expired_index
+        verdict.expired_index, verdict.strangers = expired_index, strangers
         verdict.expired = [self._path(path) for path in index[:expired_index]]
         in_rocksdb = queues_folder(self.there, self.against) is not None
         alone = in_rocksdb and not any(path.startswith(_FILE_QUEUES) for path in files)
@@ -433,18 +439,30 @@ def _size(storage: InputStorage, path: str) -> int:
         return file.state.size
 
 
-def files_there(storage: InputStorage, root: str) -> Iterable[str]:
-    """The derived files below a folder: queue files, then index files."""
+def files_there(
+    storage: InputStorage, root: str, strangers: list[Stranger] | None = None
+) -> Iterable[str]:
+    """The derived files below a folder: queue files, then index files.
+
+    strangers: gets what lies among queues' files and is none (`strangers` has that of the index).
+    """
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic, _ in listed(storage, f"{root}/{kind}"):
             if topic.startswith(LMQ_PREFIX):
                 continue
             for queue, _ in listed(storage, f"{root}/{kind}/{topic}"):
-                for name, _ in listed(storage, f"{root}/{kind}/{topic}/{queue}"):
-                    yield f"{kind}/{topic}/{queue}/{name}"
+                folder = f"{kind}/{topic}/{queue}"
+                for name, state in listed(storage, f"{root}/{folder}"):
+                    if segment_start(name) is not None:
+                        yield f"{folder}/{name}"
+                    elif strangers is not None and is_queue_folder(queue):
+                        strangers.append(Stranger(f"{root}/{folder}/{name}", kind, state))
         for path in queue_folders(storage, root, kind, prefix=LMQ_PREFIX):
             for name, state in listed(storage, f"{root}/{path}"):
-                if state is not None:
+                if segment_start(name) is not None:
                     yield f"{path}/{name}"
+                elif state is not None and strangers is not None:
+                    strangers.append(Stranger(f"{root}/{path}/{name}", kind, state))
     for name, _ in listed(storage, f"{root}/{INDEX}"):
-        yield f"{INDEX}/{name}"
+        if is_index_name(name):
+            yield f"{INDEX}/{name}"

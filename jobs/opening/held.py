@@ -3,18 +3,18 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
-from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.disk import DiskFiles, SpreadFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse, queue_folders
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
-from reput.store_format.log.segments import Segment
+from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -24,8 +24,10 @@ from reput.store_format.names import (
     INDEX,
     LOCK,
     STAGED_INDEX,
-    parse_index_name,
+    index_files_among,
+    is_index_name,
     segment_start,
+    segments_among,
 )
 from reput.store_format.release.settings import Settings
 
@@ -46,14 +48,13 @@ def refuse_what_is_no_store(store: str) -> None:
 
     store: a local path. A folder with a segment is a store, whatever a crash left of other files.
     """
-    for name in _names(f"{store}/{INDEX}"):
-        try:
-            parse_index_name(name)
-        except ValueError as error:
-            raise StoreError(f"{store}/{INDEX}: {error}; {_STAYS}") from None
     refuse_group_log(store)
-    if _names(f"{store}/{COMMIT_LOG}"):
+    if segments_among(_names(f"{store}/{COMMIT_LOG}")):
         return
+    for folder, is_ours in ((COMMIT_LOG, segment_start), (INDEX, is_index_name)):
+        for name in _names(f"{store}/{folder}"):
+            if is_ours(name) in (None, False):
+                raise StoreError(f"{store}/{folder}/{name}: is no file of a broker's; {_STAYS}")
     for name, wanted in ((LOCK, _LOCK), (ABORT, _PROCESS_ID)):
         content = _beginning(f"{store}/{name}")
         if content is not None and not wanted.fullmatch(content):
@@ -73,7 +74,7 @@ def refuse_shared_segments(store: str) -> None:
 
     A change would also change the other file, in a backup or another store.
     """
-    for name in _names(f"{store}/{COMMIT_LOG}"):
+    for name in segments_among(_names(f"{store}/{COMMIT_LOG}")):
         refuse_second_name(f"{store}/{COMMIT_LOG}/{name}")
 
 
@@ -91,12 +92,22 @@ def refuse_shared_derived(store: str) -> None:
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for queue in queue_folders(LocalStorage(), store, kind):
             folder = f"{store}/{queue}"
-            names = [name for name in _names(folder) if segment_start(name) is not None]
-            shared += [f"{folder}/{name}" for name in names[-1:]]
+            shared += [f"{folder}/{name}" for name in segments_among(_names(folder))[-1:]]
     if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer leaves hard links there
-        shared += [f"{store}/{INDEX}/{name}" for name in _names(f"{store}/{INDEX}")[-1:]]
+        names = index_files_among(_names(f"{store}/{INDEX}"))
+        shared += [f"{store}/{INDEX}/{name}" for name in names[-1:]]
     for path in shared:
         refuse_second_name(path)
+
+
+def refuse_links(store: str) -> None:
+    """Raise StoreError where anything below a store is neither a file nor a folder."""
+    for above, folders, names in os.walk(store):
+        for name in (*folders, *names):
+            mode = os.lstat(f"{above}/{name}").st_mode
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+                raise StoreError(f"{above}/{name}: is {kind}")
 
 
 def refuse_second_name(path: str) -> None:
@@ -149,7 +160,7 @@ class HeldStore:
         """release: gets the callback that releases the lock. Raises StoreInUse."""
         about = os.lstat(path)
         self.path, self.dry_run, self._release = path, dry_run, release
-        self.files = DiskFiles.as_owned_by(about, path)
+        self.files: DiskFiles = DiskFiles.as_owned_by(about, path)
         self.storage = _Ours(self.files.file_mode, self.files.folder_mode)
         self._locked = False
         self._lock(create=False)
@@ -160,6 +171,17 @@ class HeldStore:
     def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:
         """The store with the user's release and settings."""
         return StoreAt(self.storage, self.path, rocketmq, settings or {})
+
+    def spread(self, folders: Sequence[str], segment_bytes: int) -> None:
+        """Find the segments in the folders of a broker's settings, if these are several."""
+        own = f"{self.path}/{COMMIT_LOG}"
+        if list(folders) in ([], [own]):
+            return
+        there = list_segments(self.storage, folders, segment_bytes).segments
+        self.files = files = SpreadFiles.as_owned_by(os.lstat(self.path), self.path)
+        files.segments = {os.path.basename(each.path): each.path for each in there}
+        for each in there:
+            refuse_second_name(each.path)
 
     def lock_at_last(self) -> bool:
         """Make and hold the lock before a change; False if it has been held all along."""
@@ -216,7 +238,7 @@ def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], 
     confirm: called first. Raises StoreError in a dry run, OSError.
     """
     segment_bytes = settings.mapped_file_size_commit_log
-    for name in held.files.names(COMMIT_LOG)[-1:]:
+    for name in segments_among(held.files.names(COMMIT_LOG))[-1:]:
         path = f"{COMMIT_LOG}/{name}"
         if held.files.is_folder(path):
             continue

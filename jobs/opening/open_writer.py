@@ -29,8 +29,8 @@ from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks,
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
-from reput.store_format.log.segments import Segment
-from reput.store_format.names import ABORT, CHECKPOINT, LOCK
+from reput.store_format.log.segments import Segment, strangers
+from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, LOCK
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
@@ -87,6 +87,8 @@ def open_writer(
     given = {n: t for n, t in texts if n not in (*SIZES, RELEASE, ERAS)} | given
     parsed = writer_settings_from(given, release=rules.release)
     said += setting_warnings(given, rules.release, "append")
+    found = strangers(at.storage, path, [f"{path}/{COMMIT_LOG}"])
+    said += [f"{each.path}: {each.text(rules)}" for each in found]
     return CommitLogWriter.open(
         path,
         parsed,

@@ -1,13 +1,19 @@
 """The plan of a store: its files, the rules that they follow, and the splits of its log."""
 
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed
-from reput.store_format.discover.config import not_derived, topic_attributes
+from reput.store_format.discover.config import (
+    config_faults,
+    files_are_live,
+    not_derived,
+    topic_attributes,
+)
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
 from reput.store_format.faults import Fault, StoreChanged, StoreError
@@ -28,10 +34,12 @@ from reput.store_format.log.segments import (
     Finding,
     Segment,
     Splits,
+    Stranger,
     Stretch,
     find_segments,
     list_segments,
     may_grow,
+    strangers,
 )
 from reput.store_format.log.walk import proven_names
 from reput.store_format.names import (
@@ -215,14 +223,25 @@ def make_plan(
         findings = findings + misnamed
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
+    said, in_the_way = of_strangers(strangers(storage, store, folders), rules)
+    findings += in_the_way if tolerant else []
     refuse_foreign_store(storage, store, even_rocksdb)
     warnings = [
         *discovered.warnings,
+        *said,
+        *([] if tolerant else [f"{each.path}: {each.reason}" for each in in_the_way]),
         *setting_warnings(discovered.settings, rules.release, "derive"),
     ]
     of_config = Notes()
     topics = topic_attributes(storage, store, of_config)
-    warnings += of_config.lines
+    faults = config_faults(storage, store)
+    paths = tuple(fault.path for fault in faults)
+    warnings += [line for line in of_config.lines if not line.startswith(paths or "\0")]
+    for fault in faults:
+        if tolerant and fault.todo:
+            findings.append(Finding(fault.path, fault.reason, todo=fault.todo))
+        else:
+            warnings.append(str(fault))
     notes = [
         f"topic {name!r} is compacted: what its compaction kept is not derived anew; `reput query "
         f"{COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads that of queue 0"
@@ -284,6 +303,26 @@ def make_plan(
     )
 
 
+def of_strangers(found: Iterable[Stranger], rules: Profile) -> tuple[list[str], list[Finding]]:
+    """(warnings of strangers that a broker passes over, findings of those with which it does not
+    start).
+    """
+    said, findings = [], []
+    for each in found:
+        if each.is_passed_over(rules):
+            said.append(f"{each.path}: {each.text(rules)}")
+        else:
+            todo = f"move {each.path} out of the store, while no broker runs"
+            findings.append(Finding(each.path, each.text(rules), todo=todo))
+    return said, findings
+
+
+def said_of_strangers(found: Iterable[Stranger], rules: Profile) -> list[str]:
+    """Warnings of all of them, for a command that goes on."""
+    said, in_the_way = of_strangers(found, rules)
+    return said + [f"{each.path}: {each.reason}" for each in in_the_way]
+
+
 def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:
     """Raise StoreError for queues that reput does not build. even_rocksdb: RocksDB is allowed."""
     refuse_foreign(
@@ -331,7 +370,7 @@ def kind_of_queues(
     plan: Plan, asked: str | None, output: str, of_both: str | None = None
 ) -> str:  # fmt: skip
     """FILES or ROCKSDB. asked: the user's choice, None: as in the store; output: path of the set;
-    of_both: the kind if the store has both.
+    of_both: the kind if the store has both, and neither reaches further in the log.
 
     Raises SettingError if the store has both and of_both is None, or `asked` is neither;
     RocksDBMissing.
@@ -364,6 +403,9 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
     if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
         return _STORE_TYPES[store_type]
     if FileQueues(plan.storage, plan.store, lambda batch: 0).topics():
+        in_files = files_are_live(plan.storage, plan.store)
+        if in_files is not None:
+            return FILES if in_files else ROCKSDB
         if of_both is not None:
             return of_both
         raise SettingError(

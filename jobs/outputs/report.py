@@ -140,7 +140,7 @@ class Summary:
             f"  made      {', '.join(made)}",
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
-        if self.damage and self.damage["range_count"]:
+        if self.damage and damage_line(self.damage) != "none":
             lines.append(f"  damage    {damage_line(self.damage)}")
         ranges = self.damage["ranges"] if self.damage else ()
         lines += [f"  range     {short_range(each)}" for each in ranges[:_RANGES_SHOWN]]
@@ -190,18 +190,23 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 
 
 def damage_line(damage: dict[str, Any]) -> str:
-    """A line with the amount of damage passed over."""
-    past = damage.get("messages_past_end", 0)
-    more = f"; queues name {counted(past, 'message')} past the log's end" if past else ""
+    """A line with the amount of damage passed over, and what is not read or past the log's end."""
+    left, past = len(damage.get("left_out", ())), damage.get("messages_past_end", 0)
+    more = []
+    if left:
+        more.append(f"{counted(left, 'file')} of the log not read, whose messages are lost")
+    if past:
+        more.append(f"queues name {counted(past, 'message')} past the log's end")
     if not damage["range_count"]:
-        return f"none within the log{more}" if past else "none"
+        return "; ".join(["none within the log", *more] if past else more) or "none"
     ranges = counted(damage["range_count"], "range")
-    if damage["bytes_lost"] or damage["messages_missing"]:
-        return (
-            f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost; "
-            f"{counted(damage['messages_missing'], 'message')} known to be missing{more}"
-        )
-    return f"{ranges}{more}" if past else f"{ranges}, nothing is known to be lost"
+    if not damage["bytes_lost"] and not damage["messages_missing"]:
+        return "; ".join([ranges, *more]) if more else f"{ranges}, nothing is known to be lost"
+    return "; ".join([
+        f"{ranges}, {counted(damage['bytes_lost'], 'byte')} lost",
+        f"{counted(damage['messages_missing'], 'message')} known to be missing",
+        *more,
+    ])  # fmt: skip
 
 
 def cause_line(cause: dict[str, Any]) -> str:

@@ -50,8 +50,8 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
-    parse_segment_name,
     segment_name,
+    segments_among,
 )
 from reput.store_format.notes import Progress
 
@@ -144,12 +144,8 @@ class ReplicaTarget:
     def _segments(self) -> list[int]:
         """The starts of the segments. Raises StoreError for wrong names or sizes, and holes."""
         found: list[int] = []
-        for name in self.files.names(COMMIT_LOG):
-            path = f"{COMMIT_LOG}/{name}"
-            try:
-                start = parse_segment_name(name)
-            except ValueError as error:
-                raise StoreError(f"{self.held.path}/{path}: {error}") from None
+        for name in segments_among(self.files.names(COMMIT_LOG)):
+            path, start = f"{COMMIT_LOG}/{name}", int(name)
             file = self.files.open_read(path)
             length = file.length()
             file.close()

@@ -89,6 +89,7 @@ class DamageMap:
             "messages_missing": self.messages_missing,
             "past_end": [vars(each) for each in self.past_end.queues],
             "messages_past_end": self.past_end.messages,
+            "left_out": [each.path for each in self.findings if each.left_out],
         }
 
 

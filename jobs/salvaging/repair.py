@@ -141,13 +141,14 @@ class RepairSummary:
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # messages that are in no queue
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
+    first: str = ""  # what a person does before a broker starts on the copy
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: all fields but the time, the output and `releases`."""
         whole = {"format": REPAIR_FORMAT, **asdict(self)}
-        del whole["seconds"], whole["output"], whole["releases"]
+        del whole["seconds"], whole["output"], whole["releases"], whole["first"]
         whole["repaired"] = whole.pop("damage")  # damage of the store that was read, not the copy
         return whole
 
@@ -188,7 +189,17 @@ class RepairSummary:
         ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
         lines += [f"  warning   {each}" for each in self.warnings if each not in ranges]
         lines += [f"  left out  {line}" for line in self.left_out]
-        return "\n".join([*lines, f"  next      start a broker on {self.output}"])
+        left = self.damage.get("left_out")
+        if left:
+            lines.append(
+                f"  next      {left[0]} holds messages that the copy lacks: give it its name, and "
+                "repair again"
+            )
+        elif self.first:
+            lines.append(f"  next      {self.first}")
+        else:
+            lines.append(f"  next      start a broker on {self.output}")
+        return "\n".join(lines)
 
     def details(self) -> list[str]:
         return [

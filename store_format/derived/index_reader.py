@@ -27,7 +27,7 @@ from reput.store_format.layouts import (
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
-from reput.store_format.names import INDEX, parse_index_name
+from reput.store_format.names import INDEX, is_index_name
 from reput.store_format.release.settings import Settings
 
 # ---
@@ -303,10 +303,8 @@ class IndexReader:
         self.files: list[tuple[str, FileState]] = []
         for name, state in reversed(listed(storage, folder)):
             path = f"{folder}/{name}"
-            try:
-                parse_index_name(name)
-            except ValueError as error:
-                raise BadIndex(path, 0, "name", 0, str(error)) from None
+            if not is_index_name(name):
+                continue  # RocketMQ passes it over (IndexService.load)
             if state is None:
                 raise BadIndex(path, 0, "file", 0, "is not a regular file")
             self.files.append((path, state))

@@ -19,10 +19,8 @@ from reput.store_format.layouts import (
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
-    LMQ_PREFIX,
     QueuePath,
     check_queue_topic,
-    parse_segment_name,
     segment_start,
 )
 
@@ -145,12 +143,9 @@ class QueueFiles:
         self.all: list[QueueFile] = []
         for name, state in listed(storage, folder):
             path = f"{folder}/{name}"
-            if state is None and f"/{LMQ_PREFIX}" in folder and segment_start(name) is None:
-                continue  # of an LMQ whose name goes on with a slash
-            try:
-                start = parse_segment_name(name)
-            except ValueError as error:
-                raise BadQueue(path, 0, "name", 0, str(error)) from None
+            start = segment_start(name)
+            if start is None:
+                continue  # `strangers` names it
             if state is None:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.all.append(QueueFile(path, start, state))

@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from reput.store_format.derived.extent import queue_tails
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.protocol import FileState, InputStorage, listed
 from reput.store_format.java import quoted_keys
+from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import (
     CONFIG,
     CONFIG_DBS,
@@ -17,11 +20,19 @@ from reput.store_format.names import (
     STORE_DB,
     holds_rows,
     is_queue_id,
+    segment_start,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.setting_table import BY_NAME, SettingError
-from reput.store_format.release.settings import merge_layers, parse_properties
+from reput.store_format.release.settings import (
+    Settings,
+    known_settings,
+    merge_layers,
+    parse_properties,
+    settings_from,
+)
 from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
 
 # ---
@@ -59,9 +70,10 @@ def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
         mine = not root or os.path.realpath(root) == os.path.realpath(store)
         if not path.startswith(f"{store}/") and (not root or not mine):
             continue
-        known = {name: text for name, text in raw.items() if name in BY_NAME}
+        known, unknown = known_settings(raw)
+        warnings = [f"{path}: {unknown}"] if unknown else []
+        warnings += _log_elsewhere(storage, store, path, known)
         known = {name: text for name, text in known.items() if "storepath" not in name.lower()}
-        warnings = []
         for name, text in list(known.items()):
             try:
                 BY_NAME[name].value(text, name)
@@ -73,6 +85,28 @@ def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
         except SettingError as error:
             raise SettingError(f"{path}: {error}") from None
     return None
+
+
+def _log_elsewhere(
+    storage: InputStorage, store: str, path: str, known: Mapping[str, str]
+) -> list[str]:
+    """A warning where folders that the file names have segments, which are not read."""
+    given = {name: text for name, text in known.items() if "commitlog" in name.lower()}
+    named = {name: text for name, text in given.items() if "storepath" in name.lower()}
+    own = commit_log_folders(store, Settings())
+    folders = commit_log_folders(store, settings_from(named)) if named else own
+    there = [each for each in folders if each not in own and _has_segments(storage, each)]
+    if not there:
+        return []
+    words = " ".join(f"--set {name}={text.strip()}" for name, text in named.items())
+    return [f"{path}: {', '.join(there)} has segments, which are not read; {words} reads them"]
+
+
+def _has_segments(storage: InputStorage, folder: str) -> bool:
+    try:
+        return any(segment_start(name) is not None for name, _ in listed(storage, folder))
+    except OSError:
+        return False  # a path of another machine
 
 
 def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
@@ -95,6 +129,8 @@ def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
 # ---
 # What RocksDB holds in a store beside its files.
 
+# The files of a RocksDB that change with its rows; a reader writes OPTIONS and LOG.
+_ROWS = re.compile(r"[0-9]+\.(sst|log)|MANIFEST-[0-9]+")
 _POPPED = (
     "messages that pop consumers have not acknowledged, in RocksDB (popConsumerKVServiceEnable)"
 )
@@ -117,13 +153,57 @@ def has_rows(storage: InputStorage, folder: str) -> bool:
 
 
 def config_in_rocksdb(storage: InputStorage, store: str, file: str) -> str | None:
-    """The RocksDB that a broker reads in place of a file of config/; None where there is none."""
-    there = {name for name, _ in listed(storage, f"{store}/{CONFIG}")}
+    """The RocksDB that a broker reads in place of a file of config/; None where there is none, or
+    where the file is what a broker wrote last.
+    """
+    there = dict(listed(storage, f"{store}/{CONFIG}"))
     for name in CONFIG_DBS.get(file, ()):
         folder = f"{store}/{CONFIG}/{name}"
         if name in there and has_database(storage, folder):
+            as_file = there.get(file) or there.get(f"{file}.bak")
+            if as_file is not None and files_are_live(storage, store, as_file, folder):
+                return None
             return folder
     return None
+
+
+def files_are_live(
+    storage: InputStorage, store: str, as_file: FileState | None = None, folder: str = ""
+) -> bool | None:
+    """Whether a broker wrote files last in a store that also has RocksDBs, as of one that had
+    another storeType for a time; None where nothing tells.
+
+    The queues tell that reach further in the log, as a broker dispatches all of it. Where both
+    reach as far, the times do: those of a file of config/ and of the RocksDB in `folder`. A broker
+    leaves the other kind as it was; only one that begins with RocksDB takes over a JSON file, if
+    its dataVersion is above (RocksDBConsumerOffsetManager.merge), so that versions tell less.
+    """
+    in_rocksdb, in_files = _reach_in_rocksdb(storage, store), -1
+    if in_rocksdb is not None:
+        in_files = max((each.greatest_offset for each in queue_tails(storage, store)), default=-1)
+        if in_files >= 0 and in_files != in_rocksdb:
+            return in_files > in_rocksdb
+    if as_file is None:
+        return None
+    times = [
+        state.mtime
+        for name, state in listed(storage, folder)
+        if state is not None and _ROWS.fullmatch(name)
+    ]
+    newest = max(times, default=-1)
+    return None if newest == as_file.mtime else newest < as_file.mtime
+
+
+def _reach_in_rocksdb(storage: InputStorage, store: str) -> int | None:
+    """The greatest physical offset in the store's queues in RocksDB; None without any."""
+    folder = queues_folder(storage, store)
+    if folder is None:
+        return None
+    try:
+        with closing(RocksDBQueues(storage, store, folder)) as queues:
+            return max((place for place, _ in queues.maxima.values()), default=-1)
+    except RocksDBError:
+        return None
 
 
 def not_derived(storage: InputStorage, store: str) -> list[str]:
@@ -165,6 +245,16 @@ def services_in(storage: InputStorage, folder: str) -> list[str]:
 # Whatever cannot be read is noted, and counts as missing.
 
 LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
+# What a broker's start depends on, each with what it is without it (BrokerController.initialize).
+_LOADED = {
+    "topics.json": "its topics", "consumerOffset.json": "the groups' offsets",
+    "subscriptionGroup.json": "its groups", "consumerFilter.json": "consumers' filters",
+    "consumerOrderInfo.json": "what ordered pops hold", "topicQueueMapping.json": "static topics",
+    "delayOffset.json": "how far delayed messages were delivered",
+    "timermetrics": "counts of timers",
+}  # fmt: skip
+_NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
+_SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
@@ -259,6 +349,65 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
                 if is_queue_id(queue) and isinstance(offset, int)
             }
     return found
+
+
+class ConfigFault(NamedTuple):
+    """A file of config/ that a broker cannot read as it is."""
+
+    path: str
+    reason: str  # with what a broker does then
+    todo: str  # '' where a broker reads the .bak
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def config_faults(storage: InputStorage, store: str) -> list[ConfigFault]:
+    """The files of config/ by which a broker starts without what they held, or not at all: a power
+    loss leaves NULs in them, or nothing.
+
+    ConfigManager.load: the .bak is read where the file is missing, empty or no JSON; a .bak that is
+    no JSON ends the start, and without one a broker starts as if it were new.
+    """
+    names = {name for name, state in listed(storage, f"{store}/{CONFIG}") if state is not None}
+    found = []
+    for file, what in _LOADED.items():
+        path = f"{store}/{CONFIG}/{file}"
+        if not names & {file, f"{file}.bak"} or config_in_rocksdb(storage, store, file):
+            continue
+        fault, of_bak = (
+            _fault(storage.read_bytes(f"{store}/{CONFIG}/{name}")) if name in names else _NO_FILE
+            for name in (file, f"{file}.bak")
+        )
+        if not fault or (fault == _NO_FILE and not of_bak):
+            continue  # a broker that is killed while it writes the file leaves the .bak alone
+        if not of_bak and fault != _NO_OBJECT:
+            reason, todo = f"{fault}; a broker reads {file}.bak, which is older", ""
+        elif of_bak in (_NO_FILE, _EMPTY) or fault == _NO_OBJECT:
+            reason = f"{fault}, and there is no {file}.bak to read: a broker starts without {what}"
+            todo = f"restore {path} from a backup, while no broker runs"
+        else:
+            reason = f"{fault}, and {file}.bak {of_bak}: no broker starts"
+            todo = (
+                f"restore {path} from a backup, while no broker runs; with both moved away one "
+                f"starts, without {what}"
+            )
+        found.append(ConfigFault(path, reason, todo))
+    return found
+
+
+def _fault(raw: bytes) -> str:
+    """Why a broker cannot take a file's content; '' if it can."""
+    if not raw:
+        return _EMPTY
+    if not raw.strip(b"\0"):
+        return "holds only NULs"
+    try:
+        # fastjson passes over a comma before a bracket, which somebody's edit may have left
+        whole = json.loads(_SPARE_COMMA.sub(rb"\1", quoted_keys(raw)) if raw.strip() else b"null")
+    except (ValueError, RecursionError):
+        return "is no JSON"
+    return "" if isinstance(whole, dict) else _NO_OBJECT
 
 
 def config_table(

@@ -16,12 +16,12 @@ import numpy as np
 
 from reput.store_format.derived.index_reader import decode_header, file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
+from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import (
     Bytes,
     Files,
     InputStorage,
-    Listed,
     is_back_to_back,
     listed,
     queue_folders,
@@ -33,13 +33,13 @@ from reput.store_format.layouts import (
     INDEX_SLOT_BYTES,
 )
 from reput.store_format.log.groups import log_folders
-from reput.store_format.log.segments import Segment
+from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
     CONSUME_QUEUE,
     INDEX,
-    parse_index_name,
+    is_index_name,
     segment_start,
 )
 from reput.store_format.release.settings import (
@@ -190,6 +190,7 @@ SIZES = (SEGMENT, QUEUE, BATCH_QUEUE, SLOTS, ENTRIES)
 FILE_BYTES_MOST = 0x7FFFFFFF  # a MappedFile's size is a Java int
 SEGMENT_BYTES_LEAST = 128
 _WHOLE = 1024  # a lone file that is no whole number of KiB may be a part of a file
+_LEAST_POWER, _MOST_POWER = 10, 30  # a KiB, and RocketMQ's default
 _QUEUES_MOST, _FILES_MOST, _TOPICS_LISTED, _SEARCHED_MOST = 32, 512, 256, 4
 
 
@@ -239,13 +240,23 @@ class FileSizes:
     @cached_property
     def segments(self) -> list[Segment]:
         """The segments as they are, in order; files that are no segments are left out."""
-        found = {}
-        for folder in self._folders:
-            for name, state in listed(self._storage, folder):
-                start = segment_start(name)
-                if start is not None and state is not None and state.size:
-                    found[start] = Segment(f"{folder}/{name}", start, state)
-        return [found[start] for start in sorted(found)]
+        found = [
+            Segment(f"{folder}/{name}", start, state)
+            for folder in self._folders
+            for name, state in listed(self._storage, folder)
+            if (start := segment_start(name)) is not None and state is not None and state.size
+        ]
+        return sorted(found, key=lambda each: each.start)
+
+    def log(self, segment_bytes: int) -> list[Segment]:
+        """The segments as a reader takes them that passes over faults; none where none is."""
+        starts = {each.start for each in self.segments if not each.start % segment_bytes}
+        if len(starts) == len(self.segments):
+            return self.segments
+        try:
+            return list_segments(self._storage, list(self._folders), segment_bytes).segments
+        except StoreError:
+            return []
 
     def segment(self) -> Size | None:
         """The segments' size; None where they show none, or where each has its own."""
@@ -286,7 +297,7 @@ class FileSizes:
         files = [
             (each.name, each.state.size)
             for each in listed(self._there, f"{self.derived}/{INDEX}")
-            if each.state and _is_index(each) and each.state.size >= INDEX_HEADER_BYTES
+            if each.state and is_index_name(each.name) and each.state.size >= INDEX_HEADER_BYTES
         ]
         lengths = Counter(size for _, size in files if least <= size <= FILE_BYTES_MOST)
         if not lengths:
@@ -307,18 +318,34 @@ class FileSizes:
 def segment_size(segments: Sequence[NamedFile]) -> Size | None:
     """The size of a log's segments; None where there is none that could be trusted.
 
-    A lone segment that is no whole number of KiB, or whose name is no multiple of its length, shows
-    nothing: it may be a part of a segment that was copied.
+    It is what nearly all files are long: some may have been renamed, so that their names are no
+    multiples of it. A lone segment that is no whole number of KiB, or whose name is no multiple of
+    its length, shows nothing: it may be a part of a segment that was copied.
     """
     there = sorted(each for each in segments if each.length)
     votes = Counter(each.length for each in there)
     votes.update(after.start - before.start for before, after in pairwise(there))
     size = _most(votes, SEGMENT_BYTES_LEAST)
-    if size is None or any(each.start % size for each in there if each.length == size):
+    if size is None:
+        return None
+    misnamed = [each.start % size > 0 for each in there if each.length == size]
+    if 2 * sum(misnamed) > len(misnamed):
         return None
     if len(there) == 1 and size % _WHOLE:
         return None
     return _size(size, there)
+
+
+def fitting_sizes(segments: Sequence[Segment]) -> list[int]:
+    """The sizes, powers of two, that segments which show none may have had, smallest first."""
+    longest = max(each.state.size for each in segments)
+    strides = [after.start - before.start for before, after in pairwise(segments)]
+    return [
+        size
+        for size in (1 << power for power in range(_LEAST_POWER, _MOST_POWER + 1))
+        if longest <= size <= min(strides, default=size)
+        and not any(each.start % size for each in segments)
+    ]
 
 
 def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
@@ -345,14 +372,6 @@ def _most(votes: Counter[int], least: int) -> int | None:
 def _size(size: int, there: Sequence[NamedFile]) -> Size:
     lengths = [each.length for each in there]
     return Size(size, lengths.count(size), frozenset(lengths))
-
-
-def _is_index(about: Listed) -> bool:
-    try:
-        parse_index_name(about.name)
-    except ValueError:
-        return False
-    return True
 
 
 def agreed_pair(

@@ -23,14 +23,16 @@ from reput.store_format.discover.sizes import (
     FileSizes,
     SizeDisagrees,
     agreed_pair,
+    fitting_sizes,
     rounded,
 )
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, Storage, listed
+from reput.store_format.files.protocol import InputStorage, Storage, is_back_to_back, listed
 from reput.store_format.log.groups import heads_from, log_folders
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import record_rules
+from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONFIG,
@@ -145,7 +147,7 @@ class Discovered:
     # by RocketMQ's names, and "rocketmq"
     found: dict[str, FoundValue] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    torn: str = ""  # why the log's only segment seems to be a part of a larger one
+    torn: str = ""  # why the size of segments is in doubt: the only one seems to be a part
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
@@ -253,6 +255,7 @@ class _Discovery:
         self.left: tuple[str, ...] = ()
         self.by_manifest = False
         self.delays_wrong, self.delays_known = "", True
+        self.log: list[Segment] = []
 
     def result(self) -> Discovered:
         self._of_the_conf()
@@ -307,12 +310,28 @@ class _Discovery:
         shown = self.files.segment()
         if shown is None:
             self._nobody(SEGMENT)
+            if SEGMENT in self.found and self.found[SEGMENT].by == _NOBODY:
+                self._unshown()
             return
         wanted = self.given.get(SEGMENT)
         short = shown.files < 2 and wanted is not None and shown.value < wanted
         if wanted is not None and wanted not in shown.lengths and not short:
             self._disagrees(SEGMENT, wanted, shown.value, "segments", shown.files)
         self._size(SEGMENT, shown.value)
+
+    def _unshown(self) -> None:
+        """Doubt the default where there are segments of another length, which show none."""
+        segments = self.files.segments
+        wrong = next((each for each in segments if each.state.size != _DEFAULTS[SEGMENT]), None)
+        if wrong is None or is_back_to_back(self.storage):
+            return
+        able = ", ".join(f"{size} ({size_text(size)})" for size in fitting_sizes(segments))
+        self.torn = (
+            f"{wrong.path}: has {wrong.state.size} bytes, and no file shows how long the broker "
+            f"makes its segments; its broker.conf does: --broker-conf FILE, or --set {SEGMENT}=..."
+            + (f", of which these would fit: {able}" if able else "")
+        )
+        self.warnings.append(self.torn)
 
     def _queues(self, name: str, kind: str) -> None:
         batch = name == BATCH_QUEUE
@@ -346,7 +365,9 @@ class _Discovery:
     def _doubt(self, index_end: int) -> None:
         """Warn if the log's only segment is a part: the index has messages after its end."""
         segments = self.files.segments
-        if len(segments) == 1 and SEGMENT in self.found and index_end >= segments[0].end:
+        if self.torn or SEGMENT not in self.found or len(segments) != 1:
+            return
+        if index_end >= segments[0].end:
             only = segments[0]
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
@@ -451,10 +472,11 @@ class _Discovery:
                 self._add(RELEASE, RELEASES[-1], NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
+        self.log = self.files.log(parsed.mapped_file_size_commit_log)
         clues = clues_of(
             self.storage,
             self.store,
-            self.files.segments,
+            self.log,
             parsed,
             (self.there, self.derived),
             self.sweeps,
@@ -480,13 +502,13 @@ class _Discovery:
         has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
 
         def look(has: Has) -> Has:
-            return looked_at(self.storage, self.files.segments, self.left, has, settings)
+            return looked_at(self.storage, self.log, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
         try:
             found = release_found(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
-            open_all(self.storage, self.files.segments)  # an unreadable segment is reported as that
+            open_all(self.storage, self.log)  # an unreadable segment is reported as that
             raise
         self.others, self.alike = found.others, found.alike
         self._add(RELEASE, found.release, found.by)

@@ -5,12 +5,15 @@ import errno
 import fcntl
 import mmap
 import os
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Self
 
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.protocol import Bytes, Data, Files, StoreInUse
 from reput.store_format.files.system import held_here, identity, is_ours
+from reput.store_format.names import COMMIT_LOG
 
 # ---
 # `Files` on this machine's disks: links are not followed, errors name the file.
@@ -99,7 +102,7 @@ class DiskFiles:
         self.file_mode, self.folder_mode, self.owner = file_mode, folder_mode, owner
 
     @classmethod
-    def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
+    def as_owned_by(cls, store: os.stat_result, root: str) -> Self:
         """Files in which new ones get the store's mode and owner, for its broker."""
         mode = stat.S_IMODE(store.st_mode)
         owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
@@ -339,6 +342,46 @@ class FixedFiles(DiskFiles):
 
     def open_read(self, path: str) -> DiskFile:
         return self.open_below(path)
+
+
+class SpreadFiles(DiskFiles):
+    """A store's files whose segments lie in folders of their own (storePathCommitLog=A,B). They
+    have the names that they have in one folder: `commitlog/NAME`.
+    """
+
+    segments: Mapping[str, str]  # name -> path
+
+    def _at(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        return self.segments[name] if self._is_one(folder, name) else super()._at(path)
+
+    def _is_one(self, folder: str, name: str) -> bool:
+        return folder == COMMIT_LOG and name in self.segments
+
+    def names(self, folder: str) -> list[str]:
+        if folder != COMMIT_LOG:
+            return super().names(folder)
+        return sorted(name for name, path in self.segments.items() if os.path.lexists(path))
+
+    def sync_folder(self, path: str) -> None:
+        folders = {os.path.dirname(each) for each in self.segments.values()}
+        for folder in sorted(folders) if path == COMMIT_LOG else ():
+            DiskFiles(folder).sync_folder("")
+        if path != COMMIT_LOG:
+            super().sync_folder(path)
+
+    def rename(self, path: str, to: str) -> None:
+        """From one disk to another the file is copied, durably, before its old name goes."""
+        try:
+            super().rename(path, to)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            part = f"{self._at(to)}.part"
+            shutil.copy2(self._at(path), part, follow_symlinks=False)
+            self.sync_all(to.rpartition("/")[0])
+            os.rename(part, self._at(to))
+            os.unlink(self._at(path))
 
 
 # ---

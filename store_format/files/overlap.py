@@ -9,10 +9,12 @@ item says which kind of name it is, so that names of different file systems are 
 import os
 import re
 from collections.abc import Hashable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 Name = tuple[Hashable, ...]
 
+_NAMES_MOST = 1000  # that are looked at
 _MOUNTS = "/proc/self/mountinfo"
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how the kernel writes blanks and the like in mountinfo
 
@@ -65,7 +67,7 @@ def on_this_machine(path: str) -> Whereabouts:
     """Whereabouts of a local path: device and inode, and place on its file system (bind mounts).
 
     Links are followed, also a last one that leads nowhere. Missing names are compared in lower case
-    below the nearest existing folder, because a file system may ignore case. Raises OSError.
+    below the nearest existing folder, unless that tells case apart. Raises OSError.
     """
     real = os.path.realpath(path)
     here = real
@@ -73,7 +75,9 @@ def on_this_machine(path: str) -> Whereabouts:
     while not os.path.lexists(here) and here != "/":
         here, _, name = here.rpartition("/")
         here = here or "/"
-        missing.insert(0, name.lower())
+        missing.insert(0, name)
+    if missing and not _tells_case_apart(here):
+        missing = [name.lower() for name in missing]
     found = by_parts(_inode(here), missing)
     above = set(found.above)
     folder = here
@@ -81,6 +85,21 @@ def on_this_machine(path: str) -> Whereabouts:
         folder = os.path.dirname(folder)
         above.add(_inode(folder))
     return Whereabouts(found.itself, frozenset(above)) | _on_its_file_system(here, missing)
+
+
+def _tells_case_apart(folder: str) -> bool:
+    """Whether a folder surely has other names for `rn` and `RN`, by a name that is in it."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _NAMES_MOST):
+                other = f"{folder}/{entry.name.swapcase()}"
+                if entry.name != entry.name.swapcase():
+                    return not os.path.lexists(other) or (
+                        os.lstat(other).st_ino != entry.stat(follow_symlinks=False).st_ino
+                    )
+    except OSError:
+        pass
+    return False
 
 
 def _inode(path: str) -> Name:

@@ -24,13 +24,37 @@ from reput.store_format.release.settings import Settings
 def log_folders(storage: InputStorage, store: str, settings: Settings) -> list[str]:
     """The folders that hold segments, of either kind; see `commit_log_folders`.
 
-    Raises StoreError where several members of DLedger groups have logs in the store.
+    Raises StoreError where several members of DLedger groups have logs in the store, or none of the
+    folders that a setting names is there while STORE/commitlog is.
     """
     folders = commit_log_folders(store, settings)
+    _refuse_missing(storage, store, folders)
     member = member_folder(storage, store, settings)
     if member is None:
         return folders
     return [each for each in folders if listed(storage, each)] + [f"{member}/{DLEDGER_DATA}"]
+
+
+def _refuse_missing(storage: InputStorage, store: str, folders: Sequence[str]) -> None:
+    """Raise StoreError where a broker's setting names folders of its own machine alone."""
+    if f"{store}/{COMMIT_LOG}" in folders or any(_is_there(storage, each) for each in folders):
+        return
+    own = listed(storage, f"{store}/{COMMIT_LOG}")
+    count = sum(segment_start(name) is not None for name, _ in own)
+    if count:
+        many = "1 segment" if count == 1 else f"{count:,} segments"
+        raise StoreError(
+            f"{folders[0]}: no such folder; {store}/{COMMIT_LOG} has {many}: leave "
+            f"storePathCommitLog out (--set storePathCommitLog= does, after --broker-conf)"
+        )
+
+
+def _is_there(storage: InputStorage, folder: str) -> bool:
+    try:
+        storage.list(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def member_folder(storage: InputStorage, store: str, settings: Settings) -> str | None:

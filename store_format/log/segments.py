@@ -1,8 +1,12 @@
 """Finds and checks the segments of a CommitLog, and cuts them into stretches for parallel scans."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby, pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import (
@@ -11,13 +15,25 @@ from reput.store_format.files.protocol import (
     InputStorage,
     Reader,
     is_back_to_back,
+    listed,
 )
+from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.record import Read
-from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, parse_segment_name
+from reput.store_format.names import (
+    COMMIT_LOG,
+    DLEDGER,
+    DLEDGER_DATA,
+    INDEX,
+    is_index_name,
+    segment_name,
+    segment_start,
+)
+from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
+_NO_FILE = "is not a regular file (a broker follows a link, no command here does)"
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
@@ -48,45 +64,52 @@ class Segment(NamedTuple):
 
 
 def commit_log_folders(store: str, settings: Settings) -> list[str]:
-    """The folders that hold segments: the broker's own, if its configuration names them."""
+    """The folders that hold segments: the broker's own, if its configuration names them.
+
+    STORE/commitlog has that path however it is named: relative, or through a link.
+    """
     named = ",".join((settings.store_path_commit_log, settings.read_only_commit_log_store_paths))
+    own = f"{store}/{COMMIT_LOG}"
+    really = os.path.realpath(own)
     folders = [folder.strip().rstrip("/") for folder in named.split(_PATH_SEPARATOR)]
-    folders = list(dict.fromkeys(folder for folder in folders if folder))
-    return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
+    folders = [
+        own if os.path.realpath(folder) == really else folder for folder in folders if folder
+    ]
+    return list(dict.fromkeys(folders if settings.store_path_commit_log else [own, *folders]))
 
 
 def find_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> list[Segment]:
     """The segments in one or more commitlog folders, in order, checked for name, size and holes.
 
     configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
-    deletes it). Raises StoreError, naming file and reason.
+    deletes it), and so is what has no segment's name (`strangers` names it), unless it holds what
+    the log lacks. Raises StoreError, naming file and reason.
     """
-    segments = []
-    for folder in folders:
-        try:
-            listed = storage.list(folder)
-        except FileNotFoundError:
-            raise StoreError(f"{folder}: no such folder") from None
-        except NotADirectoryError:
-            raise StoreError(f"{folder}: is not a folder") from None
-        for name, state in listed:
-            path = f"{folder}/{name}"
-            if state is None:
-                raise StoreError(f"{path}: is not a regular file; a commitlog holds only segments")
-            try:
-                start = parse_segment_name(name)
-            except ValueError as error:
-                raise StoreError(f"{path}: {error}; move it elsewhere") from None
+    segments, others = [], []
+    for path, start, state in _in_folders(storage, folders):
+        if isinstance(path, Finding):
+            raise StoreError(f"{path.path}: {path.reason}")
+        if start is None:
+            others.append((path, state))
+        elif state is None:
+            raise StoreError(f"{path}: {_NO_FILE}; put what it leads to in its place")
+        else:
             segments.append(Segment(path, start, state))
-    segments.sort(key=lambda segment: segment.start)
+    segments = _without_empty_twins(storage, segments)[0]
     if segments and segments[-1].state.size == 0:
         segments.pop()
     if not segments:
-        raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
+        raise StoreError(_no_segments(folders))
+    for finding in _hidden(storage, others, {each.start for each in segments}, configured):
+        raise StoreError(f"{finding.path}: {finding.reason}")
     if not is_back_to_back(storage):
         _check_sizes(segments, configured)
     _check_neighbours(segments, configured)
     return segments
+
+
+def _no_segments(folders: Sequence[str]) -> str:
+    return f"{', '.join(folders)}: no segments: the log is empty"
 
 
 def _missing(segments: int) -> str:
@@ -98,6 +121,8 @@ class Finding(NamedTuple):
 
     path: str
     reason: str
+    left_out: bool = False  # a file that may hold messages, none of which is read
+    todo: str = ""  # what a person does about it, where that is known
 
 
 class Listing(NamedTuple):
@@ -111,43 +136,44 @@ class Listing(NamedTuple):
 def list_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> Listing:
     """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
 
-    Raises StoreError where there is no segment at all.
+    A file whose name no segment can have is the segment that its records prove, if there is no
+    other. Raises StoreError where there is no segment at all.
     """
     findings: list[Finding] = []
-    by_start: dict[int, Segment] = {}
+    named: list[Segment] = []
+    misnamed: list[Segment] = []
+    others: list[tuple[str, FileState | None]] = []
     any_size = is_back_to_back(storage)
-    for folder in folders:
-        try:
-            listed = storage.list(folder)
-        except FileNotFoundError:
-            findings.append(Finding(folder, "no such folder"))
-            continue
-        except NotADirectoryError:
-            findings.append(Finding(folder, "is not a folder"))
-            continue
-        for name, state in listed:
-            path = f"{folder}/{name}"
-            reason = None
-            try:
-                start = parse_segment_name(name)
-            except ValueError as error:
-                findings.append(Finding(path, f"{error}; left out"))
-                continue
-            if state is None:
-                reason = "is not a regular file"
-            elif start % configured and not any_size:
-                reason = f"its name is no multiple of mappedFileSizeCommitLog {configured}"
-            elif start in by_start:
-                reason = f"is there twice, also as {by_start[start].path}"
-            if reason or state is None:
-                findings.append(Finding(path, f"{reason}; left out"))
-            else:
-                by_start[start] = Segment(path, start, state)
+    for path, start, state in _in_folders(storage, folders):
+        if isinstance(path, Finding):
+            findings.append(path)
+        elif start is None:
+            others.append((path, state))
+        elif state is None:
+            todo = f"put what {path} leads to in its place, while no broker runs"
+            findings.append(Finding(path, f"{_NO_FILE}; left out", True, todo))
+        elif start % configured and not any_size:
+            misnamed.append(Segment(path, start, state))
+        else:
+            named.append(Segment(path, start, state))
+    by_start: dict[int, Segment] = {}
+    named, empty = _without_empty_twins(storage, named)
+    findings += empty
+    for each in named:
+        if each.start in by_start:
+            reason = f"is there twice, also as {by_start[each.start].path}; left out"
+            findings.append(Finding(each.path, reason, True))
+        else:
+            by_start[each.start] = each
+    for each in misnamed:
+        findings.append(_by_its_records(storage, each, by_start, configured))
+    findings += _hidden(storage, others, by_start, configured)
     segments = [by_start[start] for start in sorted(by_start)]
     if segments and segments[-1].state.size == 0:
         segments.pop()
     if not segments:
-        raise StoreError(f"{', '.join(folders)}: no segments: the log is empty")
+        absent = [f"{each.path}: {each.reason}" for each in findings if each.path in folders]
+        raise StoreError(absent[0] if absent else _no_segments(folders))
     wrong = (i for i, each in enumerate(segments) if each.state.size != configured)
     odd = frozenset(wrong if not any_size else ())
     findings += [
@@ -167,6 +193,128 @@ def list_segments(storage: InputStorage, folders: Sequence[str], configured: int
     return Listing(segments, odd, findings)
 
 
+def _in_folders(
+    storage: InputStorage, folders: Sequence[str]
+) -> Iterator[tuple[str | Finding, int | None, FileState | None]]:
+    """(path, the offset in its name, its state) of all in these folders; the offset is None where
+    the name is no segment's. A Finding in place of the path: what is wrong with a folder.
+    """
+    for folder in folders:
+        try:
+            there = storage.list(folder)
+        except FileNotFoundError:
+            yield Finding(folder, "no such folder"), None, None
+            continue
+        except NotADirectoryError:
+            yield Finding(folder, "is not a folder"), None, None
+            continue
+        for name, state in there:
+            yield f"{folder}/{name}", segment_start(name), state
+
+
+def _without_empty_twins(
+    storage: InputStorage, segments: Iterable[Segment]
+) -> tuple[list[Segment], list[Finding]]:
+    """The segments in order, less those without a record that have a twin in another folder.
+
+    AllocateMappedFileService prepares a file in one path, and where that disk fills up before it is
+    used, MultiPathMappedFileQueue makes a file of the same name in another.
+    """
+    kept: list[Segment] = []
+    findings = []
+    for _, group in groupby(sorted(segments, key=lambda each: (each.start, each.path)), _start):
+        twins = list(group)
+        used = twins
+        if len(twins) > 1:
+            used = [each for each in twins if _is_written(storage, each)] or twins
+        kept += used
+        findings += [
+            Finding(
+                each.path,
+                f"is there twice, and holds nothing, where {used[0].path} does; left out",
+                todo=f"remove {each.path}, while no broker runs",
+            )
+            for each in twins
+            if each not in used
+        ]
+    return kept, findings
+
+
+def _start(segment: Segment) -> int:
+    return segment.start
+
+
+def _is_written(storage: InputStorage, segment: Segment) -> bool:
+    """Whether a segment begins with anything but zeros."""
+    raw = np.zeros(min(RECORD_HEAD.itemsize, segment.state.size), np.uint8)
+    with closing(storage.open(segment.path, segment.state)) as reader:
+        reader.read_into(0, raw)
+    return bool(raw.any())
+
+
+def _by_its_records(
+    storage: InputStorage, segment: Segment, by_start: dict[int, Segment], configured: int
+) -> Finding:
+    """Add a segment whose name cannot be right at the place that its records prove."""
+    reason = f"its name is no multiple of mappedFileSizeCommitLog {configured}"
+    start = begins_at(storage, segment, configured)
+    if start is None:
+        return Finding(segment.path, f"{reason}; left out", segment.state.size > 0)
+    if start in by_start:
+        reason += f"; by its records it is segment {by_start[start].path}, which is there; left out"
+        return Finding(segment.path, reason, True)
+    by_start[start] = segment._replace(start=start)
+    reason += f"; by its records it is segment {segment_name(start)}, and is read as that"
+    return Finding(segment.path, reason, todo=_rename(segment.path, start))
+
+
+def _hidden(
+    storage: InputStorage, others: Iterable[tuple[str, FileState | None]],
+    starts: Collection[int], configured: int,
+) -> Iterator[Finding]:  # fmt: skip
+    """Findings of files with other names that hold a segment which the log lacks.
+
+    starts: of the segments that it has. A copy of an expired segment is nothing that it lacks.
+    """
+    for path, state in others:
+        if state is None or is_back_to_back(storage):
+            continue
+        start = begins_at(storage, Segment(path, 0, state), configured)
+        if start is None or start in starts or start < min(starts, default=0):
+            continue
+        reason = f"is no segment's name, but by its records it is segment {segment_name(start)}"
+        left_out = f"{reason}, which the log lacks; left out"
+        yield Finding(path, left_out, True, _rename(path, start))
+
+
+def _rename(path: str, start: int) -> str:
+    return f"give {path} the name {segment_name(start)}, while no broker runs"
+
+
+_AGREED_BY = 2  # records that must agree on where a file begins
+
+
+def begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> int | None:
+    """Where a file begins by the physicalOffsets of its first two records; None where they are no
+    records, or disagree. Raises what opening and reading it raises.
+    """
+    at, said = 0, set()
+    with closing(storage.open(segment.path, segment.state)) as reader:
+        for _ in range(_AGREED_BY):
+            raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+            if at + len(raw) > segment.state.size:
+                return None
+            reader.read_into(at, raw)
+            head = np.frombuffer(raw, RECORD_HEAD)[0]
+            size = int(head["totalSize"])
+            if head["magic"] not in (MAGIC_V1, MAGIC_V2) or size < RECORD_FIXED_BYTES:
+                return None
+            said.add(int(head["physicalOffset"]) - at)
+            at += size
+    start = said.pop()
+    return start if not said and start >= 0 and start % segment_bytes == 0 else None
+
+
 def _check_sizes(segments: list[Segment], configured: int) -> None:
     for segment in segments:
         if segment.state.size != configured:
@@ -176,7 +324,8 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
             )
         if segment.start % configured:
             raise StoreError(
-                f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}"
+                f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}; "
+                f"{_REPAIR}"
             )
 
 
@@ -189,6 +338,52 @@ def _check_neighbours(segments: list[Segment], configured: int) -> None:
                 f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
                 f"{_missing(max((after.start - before.end) // configured, 1))}; {_REPAIR}"
             )
+
+
+class Stranger(NamedTuple):
+    """What lies in a folder of a broker's files and has no name of theirs: `lost+found`, `.nfs...`,
+    `.DS_Store`, somebody's copy. It is never read, moved or removed.
+    """
+
+    path: str
+    folder: str  # the kind of folder that it lies in: COMMIT_LOG, INDEX, or that of queues
+    state: FileState | None  # None for what is no regular file
+
+    def is_passed_over(self, profile: Profile) -> bool:
+        """Whether a broker of that release starts as if it were not there.
+
+        IndexService.load logs a name that is no number. MappedFileQueue.doLoad passes folders over
+        from 5.1.0 on, and ends at a file of another length, or at a name that is no number.
+        """
+        if self.folder == INDEX:
+            return not self.path.rpartition("/")[2].isdigit()
+        return self.state is None and profile.passes_folders_over
+
+    def text(self, profile: Profile) -> str:
+        """For people: what it is, and what a broker does with it."""
+        what = "is no file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
+        if self.is_passed_over(profile):
+            return f"{what}, which passes it over; it is left as it is"
+        if self.folder == INDEX:
+            return f"{what}, which takes it for an index file; it is left as it is"
+        if self.state is None:
+            return f"{what}, which before 5.1.0 does not start with it; it is left as it is"
+        return f"{what}, which does not start with it; it is left as it is"
+
+
+def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> list[Stranger]:
+    """The strangers among a log's segments, and in `index/`."""
+    found = [
+        Stranger(f"{folder}/{name}", COMMIT_LOG, state)
+        for folder in log_folders
+        for name, state in listed(storage, folder)
+        if segment_start(name) is None
+    ]
+    return found + [
+        Stranger(f"{store}/{INDEX}/{name}", INDEX, state)
+        for name, state in listed(storage, f"{store}/{INDEX}")
+        if not is_index_name(name)
+    ]
 
 
 class Stretch(NamedTuple):

@@ -18,14 +18,7 @@ import numpy.typing as npt
 
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
-from reput.store_format.layouts import (
-    CRC_PROPERTY_BYTES,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_FIXED_BYTES,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-)
+from reput.store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
 from reput.store_format.log.properties import CRC_PROPERTY_NAME, new_spans
 from reput.store_format.log.record import Read as Read
 from reput.store_format.log.record import crc_of, read_oversize
@@ -45,7 +38,7 @@ from reput.store_format.log.records import (
 )
 from reput.store_format.log.rules import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.rules import Checks as Checks
-from reput.store_format.log.segments import Finding, Segment
+from reput.store_format.log.segments import Finding, Segment, begins_at
 from reput.store_format.names import segment_name
 
 Marks = npt.NDArray[np.uint8]
@@ -275,8 +268,6 @@ def most_rows(window_bytes: int) -> int:
 # Each record holds its physicalOffset. If a file's first two records agree on where the file
 # begins, and the file has another segment's name, it was renamed or swapped with another file.
 
-_AGREED_BY = 2  # records that must agree
-
 
 class Proven(NamedTuple):
     """Segments by the names that their records prove, in order, and what was found."""
@@ -294,7 +285,7 @@ def proven_names(
     takes is left out. Otherwise all stay, and findings tell what --assume-names would do. Raises
     what opening and reading the files raises.
     """
-    starts = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
+    starts = {each.path: begins_at(storage, each, segment_bytes) for each in segments}
     wanted = Counter(start for start in starts.values() if start is not None)
     moved: dict[str, int] = {}
     for each in segments:
@@ -317,26 +308,6 @@ def proven_names(
             start = moved[each.path]
             if start in by_start:
                 taken = f"{each.path} proves to be {segment_name(start)}; left out"
-                findings.append(Finding(by_start[start].path, taken))
+                findings.append(Finding(by_start[start].path, taken, True))
             by_start[start] = each._replace(start=start)
     return Proven([by_start[start] for start in sorted(by_start)], findings)
-
-
-def _begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> int | None:
-    """Where the file begins by its first records; None where they are no records, or disagree."""
-    at, said = 0, set()
-    for _ in range(_AGREED_BY):
-        raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)
-        if at + len(raw) > segment.state.size:
-            return None
-        reader = storage.open(segment.path, segment.state)
-        reader.read_into(at, raw)
-        reader.close()
-        head = np.frombuffer(raw, RECORD_HEAD)[0]
-        size = int(head["totalSize"])
-        if head["magic"] not in (MAGIC_V1, MAGIC_V2) or size < RECORD_FIXED_BYTES:
-            return None
-        said.add(int(head["physicalOffset"]) - at)
-        at += size
-    start = said.pop()
-    return start if not said and start >= 0 and start % segment_bytes == 0 else None

@@ -56,6 +56,8 @@ class Profile:
     zero_property_crc: bool  # 5.3.2: a __CRC32# of 0 is accepted
     checkpoint_confirm_offset: bool  # 5.1.1: confirmPhyOffset in the checkpoint
     checkpoint_logics_offset: bool  # 5.5.0: logicsPhysicalOffset in the checkpoint
+    passes_folders_over: bool  # 5.1.0: a folder among segments or queue files is no reason not to
+    # start (MappedFileQueue.doLoad)
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
     property_map_capacity: int  # of the HashMap whose order a message's properties take in
     # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
@@ -147,6 +149,7 @@ def profile(version: str) -> Profile:
         zero_property_crc=since("5.3.2"),
         checkpoint_confirm_offset=since("5.1.1"),
         checkpoint_logics_offset=since("5.5.0"),
+        passes_folders_over=since("5.1.0"),
         abort_process_id=since("5.0.0"),
         property_map_capacity=128 if since("5.1.0") else 16,
         property_text_ends=not since("4.9.1") or since("5.2.0"),

@@ -3,11 +3,11 @@
 A single override (`--set`) wins over the broker's properties file, which wins over the default.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, InitVar, dataclass, field, fields, replace
+from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
 
@@ -175,7 +175,7 @@ def ignored_by(name: str, release: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    near = difflib.get_close_matches(name, BY_NAME, 1, 0.5)
+    near = get_close_matches(name, BY_NAME, 1, 0.5)
     return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them"
 
 
@@ -233,6 +233,19 @@ def _unescape(text: str) -> str:
 def _unescaped(escape: re.Match[str]) -> str:
     code = escape[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+
+def known_settings(raw: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """(what RocketMQ has of a broker's file, a text on all that it does not have, or '').
+
+    A broker passes over what it does not know (MixAll.properties2Object).
+    """
+    unknown = [name for name in raw if name not in BY_NAME]
+    known = {name: text for name, text in raw.items() if name in BY_NAME}
+    near = [get_close_matches(name, BY_NAME, 1, 0.8) for name in unknown]
+    said = [f"{n!r}{f' ({m[0]}?)' if m else ''}" for n, m in zip(unknown, near, strict=True)]
+    what = "no setting" if len(unknown) == 1 else "no settings"
+    return known, f"{', '.join(said)}: {what} of RocketMQ's, which it passes over" if said else ""
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, str]:

@@ -157,9 +157,6 @@ WRONG: list[tuple[Callable[[Path], None], str]] = [
     (empty_in_the_middle, r"00004096: has 0 bytes"),
     (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment is missing"),
     (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
-    (foreign, r"notes.txt: 'notes.txt' is not a segment's name"),
-    (other_digits, r"is not a segment's name: 20 decimal digits"),
-    (nineteen_digits, r"is not a segment's name: 20 decimal digits"),
     (linked, r"00004096: is not a regular file"),
     (fifo, r"00004096: is not a regular file"),
     (folder_for_segment, r"00004096: is not a regular file"),
@@ -170,6 +167,18 @@ WRONG: list[tuple[Callable[[Path], None], str]] = [
 def test_a_wrong_commitlog_is_named(store: Path, spoil: Callable[[Path], None], match: str) -> None:
     spoil(store)
     refused(store, StoreError, match)
+
+
+@pytest.mark.parametrize("spoil", [foreign, other_digits, nineteen_digits])
+def test_what_is_no_segment_is_named_and_left_out(
+    store: Path, spoil: Callable[[Path], None]
+) -> None:
+    before = {path.name for path in (store / "commitlog").iterdir()}
+    spoil(store)
+    (name,) = {path.name for path in (store / "commitlog").iterdir()} - before
+    summary = rebuild(store, store.parent / "set")
+    said = f"{store}/commitlog/{name}: is no file of RocketMQ's, which does not start with it"
+    assert [warning for warning in summary.warnings if warning.startswith(said)]
 
 
 def test_no_such_store(tmp_path: Path) -> None:
@@ -397,7 +406,7 @@ def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> Non
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {')
     (store / "config" / "topics.json.bak").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
-    assert "topics.json: is no JSON with topicConfigTable" in summary.warnings[0]
+    assert "topics.json: is no JSON; a broker reads topics.json.bak" in summary.warnings[0]
     assert (tmp_path / "output" / "batchconsumequeue" / "B").is_dir()
 
 
@@ -406,8 +415,8 @@ class Meddling(LocalStorage):
 
     def __init__(self, path: Path, at_look: int, change: Callable[[Path], None]) -> None:
         super().__init__()
-        # before come one for what the store tells, and the plan's
-        self.path, self.left, self.change = path, at_look + 2, change
+        # before come one for what the store tells, and the plan's two
+        self.path, self.left, self.change = path, at_look + 3, change
 
     def open(self, path: str, state: Any = None) -> LocalReader:
         if path == str(self.path):

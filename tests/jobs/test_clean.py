@@ -272,3 +272,10 @@ def test_no_command_minds_it(
     shutil.rmtree(staged_index)
     assert says() == with_it
     assert not [text for _, out, err in with_it for text in (out, err) if STAGED_INDEX in text]
+
+
+def test_a_path_that_is_nowhere_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clean", str(tmp_path / "nope")]) == 2
+    assert "nope: no such folder, and no run has left anything beside it" in capsys.readouterr().err

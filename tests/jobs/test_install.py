@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
+from reput.store_format.names import segment_name
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.killing import contents, killed_at
@@ -35,6 +37,8 @@ from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing
+
+FIRST = segment_name(0)
 
 __all__ = ["rebuilt", "store"]  # fixtures
 
@@ -163,14 +167,15 @@ def test_entries_are_read_by_the_layout_of_their_folder() -> None:
     blank = PRE_BLANK.tobytes() * 4
     queue = blank + np.array((500, 77, 1 << 60), QUEUE_ENTRY).tobytes() + bytes(20)
     put(files, "", {
-        "batchconsumequeue/B/0/0": batch.tobytes(), "batchconsumequeue/C/0/0": batch[:1].tobytes(),
-        "consumequeue/Q/0/0": queue, "consumequeue/Q/1/0": blank + bytes(40),
-        "consumequeue/Q/2/0": bytes(40),
+        f"batchconsumequeue/B/0/{FIRST}": batch.tobytes(),
+        f"batchconsumequeue/C/0/{FIRST}": batch[:1].tobytes(),
+        f"consumequeue/Q/0/{FIRST}": queue, f"consumequeue/Q/1/{FIRST}": blank + bytes(40),
+        f"consumequeue/Q/2/{FIRST}": bytes(40),
     })  # fmt: skip
-    assert last_offset(files, "batchconsumequeue/B/0/0") == 900
-    assert last_offset(files, "consumequeue/Q/0/0") == 500
-    assert last_offset(files, "consumequeue/Q/1/0") is None
-    assert last_offset(files, "consumequeue/Q/2/0") is None
+    assert last_offset(files, f"batchconsumequeue/B/0/{FIRST}") == 900
+    assert last_offset(files, f"consumequeue/Q/0/{FIRST}") == 500
+    assert last_offset(files, f"consumequeue/Q/1/{FIRST}") is None
+    assert last_offset(files, f"consumequeue/Q/2/{FIRST}") is None
     # before 600 all of Q/0 and C/0 has expired, and of B/0 not; Q/1 and Q/2 never had a message
     assert expired_queues(files, "", set(), 600) == ["consumequeue/Q/0", "batchconsumequeue/C/0"]
     assert expired_queues(files, "", {"batchconsumequeue/C/0"}, 600) == ["consumequeue/Q/0"]
@@ -216,12 +221,14 @@ def test_killed_at_any_step(store: Path, rebuilt: Path) -> None:
 
 OLD = {
     "commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
-    "consumequeue/T/0/0": b"old" * 400, "consumequeue/U/1/0": b"gone", "checkpoint": b"old",
-    "index/1": b"index" * 300,
+    f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
+    "checkpoint": b"old",
+    "index/20240101000000001": b"index" * 300,
 }  # fmt: skip
 NEW = {
-    "consumequeue/T/0/0": b"new" * 400, "consumequeue/V/0/0": b"more" * 9, "checkpoint": b"new",
-    "index/2": b"INDEX" * 300, "index/3": b"",
+    f"consumequeue/T/0/{FIRST}": b"new" * 400, f"consumequeue/V/0/{FIRST}": b"more" * 9,
+    "checkpoint": b"new",
+    "index/20240101000000002": b"INDEX" * 300, "index/20240101000000003": b"",
 }  # fmt: skip
 
 
@@ -366,3 +373,31 @@ def test_a_manifest_or_a_note_of_another_shape_is_named(
             assert said.count("\n") == 1
             assert contents(store) == before
         path.write_text(json.dumps(good))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"files": []}, "lists no files of a whole set"),
+        ({"format": "reput-repair-1"}, "start a broker on it, in place of the old store"),
+        ({"format": "reput-convert-1"}, "start a broker on it, in place of the old store"),
+    ],
+)
+def test_what_is_no_whole_set_takes_the_place_of_none(
+    store: Path, rebuilt: Path, change: dict[str, Any], said: str
+) -> None:
+    """An empty list of files took all queues and the index away."""
+    old = derived(store)
+    manifest = rebuilt / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    with pytest.raises(StoreError, match=said):
+        install_set(str(store), str(rebuilt))
+    assert derived(store) == old
+
+
+def test_a_second_install_says_that_the_set_kept_before_goes(store: Path, rebuilt: Path) -> None:
+    asked: list[str] = []
+    assert "replaced" not in install_set(str(store), str(rebuilt), confirm=asked.append).text()
+    again = install_set(str(store), str(rebuilt), confirm=asked.append)
+    assert "  replaced  the set that an earlier install kept there, which is gone" in again.text()
+    assert asked[1].endswith(f", and remove {store}.reput-old")

@@ -1,5 +1,6 @@
 """recover: RocketMQ's own files on its own crashed stores, and nothing on a sound one."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from reput.broker.change.expire import StagedFile, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
+from reput.jobs.expire import expire
 from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
@@ -432,3 +434,72 @@ def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[
         cli.main(["recover", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     assert "RocketMQ dispatches) (docs/damage.md)" in said
+
+
+def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
+    """Most templates of a broker.conf have storePathCommitLog=STORE/commitlog."""
+    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    (store / "abort").write_bytes(b"")
+    (tmp_path / "link").symlink_to(store)
+    named = {"storePathCommitLog": f"{tmp_path}/link/commitlog/"}
+    assert run(store, golden.version, {**golden.settings, **named}).done
+    with pytest.raises(
+        StoreError, match=r"/elsewhere: no such folder; .* leave storePathCommitLog"
+    ):
+        run(store, golden.version, {**golden.settings, "storePathCommitLog": "/elsewhere"})
+
+
+def spread(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A store of many segments, every other one on a second disk; what its broker's file says."""
+    store, other = tmp_path / "store", tmp_path / "disk2" / "commitlog"
+    other.mkdir(parents=True)
+    with open_writer(store, **SETTINGS) as writer:
+        for number in range(1500):
+            writer.append(Message("T", bytes(60), number % 3, keys=f"k{number}"))
+    for path in sorted((store / "commitlog").iterdir())[1::2]:
+        path.rename(other / path.name)
+    (other / "lost+found").mkdir()
+    return store, {**SETTINGS, "storePathCommitLog": f"{store}/commitlog,{other}"}
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_log_on_several_disks_is_recovered_where_it_lies(
+    apart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MultiPathMappedFileQueue. apart: whether the disks are two file systems."""
+    store, given = spread(tmp_path)
+    folders = [store / "commitlog", tmp_path / "disk2" / "commitlog"]
+    log = sorted((path for each in folders for path in each.glob("0*")), key=lambda p: p.name)
+    damaged, behind = log[2], log[3:]
+    content = bytearray(damaged.read_bytes())
+    content[30_000:] = b"\xff" * (len(content) - 30_000)
+    damaged.write_bytes(content)
+    (store / "abort").write_bytes(b"1")
+    plain = os.rename
+
+    def rename(source: str, to: str) -> None:
+        if apart and "disk2" in source and "reput-cut" in to:
+            raise OSError(errno.EXDEV, "another disk", source)
+        plain(source, to)
+
+    monkeypatch.setattr(os, "rename", rename)
+    about = run(store, settings=given, on_damage="truncate")
+    assert about.done
+    assert not any(path.exists() for path in behind)
+    assert not any(damaged.read_bytes()[about.log_end - int(damaged.name) :])
+    kept = sum(len(p.read_bytes().replace(b"\0", b"")) for p in (store / "reput-cut").iterdir())
+    assert kept == about.cut_bytes
+    assert not run(store, settings=given).needed
+
+
+def test_what_expires_goes_on_each_disk(tmp_path: Path) -> None:
+    store, given = spread(tmp_path)
+    other = tmp_path / "disk2" / "commitlog"
+    for path in [*(store / "commitlog").iterdir(), *other.glob("0*")]:
+        os.utime(path, (1e9, 1e9))
+    about = expire(str(store), rocketmq="5.3.3", settings=given, any_hour=True)
+    assert about.done
+    assert len(about.segments) > 2
+    left = [*(store / "commitlog").iterdir(), *other.glob("0*")]
+    assert [int(path.name) for path in left] == [about.log_start]
+    assert not run(store, settings=given).needed

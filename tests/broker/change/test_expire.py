@@ -195,11 +195,13 @@ def test_what_is_no_queue_file_stays_and_is_named(name: str, tmp_path: Path) -> 
         (queue / f"{2000:020}.d").mkdir()
     else:
         (queue / name).write_bytes(bytes(100))
-    before = tree(store)
-    for dry_run in (True, False):
-        with pytest.raises(StoreError, match=f"{queue.parent.name}/{queue.name}.*not a segment"):
-            run(store, dry_run=dry_run)
-    assert tree(store) == before
+    plain = run(store, dry_run=True)
+    stranger = queue / (f"{2000:020}.d" if name == "folder" else name)
+    stays = tree(stranger)
+    done = run(store)
+    assert done.files == plain.files
+    assert any(str(stranger) in warning for warning in done.warnings)
+    assert tree(stranger) == stays
 
 
 def test_a_queue_file_of_another_length_stays_and_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whatever goes wrong, a command says so in one line and ends with a code that means it."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -11,12 +12,12 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.console.endings import cause, meaning
-from reput.jobs.console.options import broker_conf
+from reput.jobs.console.options import broker_conf, setting_layers
 from reput.jobs.engines.engine import SparkFailed
 from reput.jobs.engines.java import NoJavaError, check_reachable, hosts
 from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
 from reput.store_format.message.refusals import DiskFull, WriterFailed
-from reput.store_format.release.settings import SettingError
+from reput.store_format.release.settings import SettingError, merge_layers
 from tests.jobs.console.running import ROOT, reput
 
 
@@ -289,3 +290,18 @@ def test_topics_nested_deeply_and_a_name_that_is_no_long(
     errors = capsys.readouterr().err
     assert "99999999999999991808" in errors
     assert errors.count("\n") == 1
+
+
+def test_what_rocketmq_does_not_know_in_a_brokers_file_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker passes it over; on the command line it is a mistake."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerNmae=a\nmaxIndexNum=90\nmine=1\n")
+    given = argparse.Namespace(broker_conf=str(conf), assignments=["maxHashSlotNum=7"])
+    assert setting_layers(given) == [{"maxIndexNum": "90"}, {"maxHashSlotNum": "7"}]
+    said = capsys.readouterr().err
+    assert "'brokerNmae' (brokerName?), 'mine': no settings of RocketMQ's" in said
+    given.assignments = ["mine=1"]
+    with pytest.raises(SettingError, match="'mine' is not a setting"):
+        merge_layers(*setting_layers(given))

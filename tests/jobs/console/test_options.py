@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from reput.jobs.console import voice
-from reput.jobs.console.options import add_store, consent, options_of_job, setting_layers, show
+from reput.jobs.console.options import (
+    add_store,
+    consent,
+    given_words,
+    options_of_job,
+    setting_layers,
+    show,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
@@ -121,3 +128,10 @@ def test_json_is_one_line_whatever_its_texts_hold(capsys: pytest.CaptureFixture[
     show(argparse.Namespace(format="json", json=True), {"a": "x\ny\udc80"}, "")
     out = capsys.readouterr().out
     assert (out.count("\n"), json.loads(out)) == (1, {"a": "x\ny\udc80"})
+
+
+def test_the_words_for_another_command_are_those_given() -> None:
+    given = argparse.Namespace(rocketmq=None, broker_conf=None, assignments=[])
+    assert given_words(given) == ""
+    given = argparse.Namespace(rocketmq="5.3.3", broker_conf="a b", assignments=["x=1", "y=2 3"])
+    assert given_words(given) == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"

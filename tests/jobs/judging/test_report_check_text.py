@@ -155,3 +155,13 @@ def test_of_each_kind_two_lines_are_shown_and_the_others_counted() -> None:
     ]
     assert "  missing   topic 'T', queue 2: queueOffset 7" in whole
     assert "  ... and 1,001 more (-v shows more, --json has them)" in short
+
+
+def test_the_next_command_has_the_options_that_were_given() -> None:
+    given = " --rocketmq 5.3.3 --set maxIndexNum=90"
+    step = next_step(report(a_range(0, 9), releases="5.3.3, assumed"), given)
+    assert step.startswith(f"reput repair STORE --output DIR{given} ")
+    assert "VERSION" not in step
+    assert given in text(report(a_range(0, 9)), given=given)
+    todo = Finding("commitlog/x", "odd", todo="move commitlog/x away")
+    assert next_step(report(a_range(0, 9), findings=[todo])) == "move commitlog/x away"

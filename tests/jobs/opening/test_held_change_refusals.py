@@ -41,8 +41,10 @@ def put(root: Path, files: dict[str, bytes]) -> str:
         ({"checkpoint": bytes(4095)}, "checkpoint"),
         ({"lock": b"my notes", "checkpoint": b"?", SEGMENT: b""}, None),
         ({INDEX: b""}, None),
-        ({"index/page.html": b"", SEGMENT: b""}, "index"),
-        ({"index/20241301000000000": b""}, "index"),
+        ({"index/page.html": b"", SEGMENT: b""}, None),  # a store, in which somebody left it
+        ({"index/page.html": b""}, "index/page.html"),
+        ({"index/20241301000000000": b""}, "index/20241301000000000"),
+        ({"commitlog/page.html": b""}, "commitlog/page.html"),
     ],
 )
 def test_files_with_a_store_s_names_must_be_a_broker_s(

@@ -53,15 +53,19 @@ def test_files_without_entries_at_the_end_do_not_count_but_one() -> None:
     assert QueueFiles(queue_of(), QUEUE).used() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "field"), [("1", "name"), ("x" * 20, "name"), ("0" * 18 + "20/x", "file")]
-)
-def test_a_stranger_in_the_folder_is_no_queues_file(name: str, field: str) -> None:
+@pytest.mark.parametrize("name", ["1", "x" * 20, "lost+found/x"])
+def test_a_stranger_in_the_folder_is_left_out(name: str) -> None:
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{name}"] = b""
+    assert [file.start for file in QueueFiles(storage, QUEUE).all] == [0]
+
+
+def test_a_folder_of_a_queue_files_name_is_none() -> None:
+    storage = queue_of((0, entries(0, 1)))
+    storage.files[f"{QUEUE}/{20:020d}/x"] = b""
     with pytest.raises(BadQueue) as raised:
         QueueFiles(storage, QUEUE)
-    assert (raised.value.field, raised.value.path) == (field, f"{QUEUE}/{name}".removesuffix("/x"))
+    assert (raised.value.field, raised.value.path) == ("file", f"{QUEUE}/{20:020d}")
 
 
 def test_positions_count_from_the_name_on() -> None:

@@ -182,8 +182,8 @@ def test_files_that_are_no_queues() -> None:
         assert caught.value.path.startswith(QUEUE)
         assert caught.value.reason in str(caught.value)
     storage = queue_of()
-    storage.files[f"{QUEUE}/no-name"] = b""
-    with pytest.raises(BadQueue, match="20 decimal digits"):
+    storage.files[f"{QUEUE}/{0:020d}/x"] = b""
+    with pytest.raises(BadQueue, match="is not a regular file"):
         QueueReader(storage, QUEUE)
 
 

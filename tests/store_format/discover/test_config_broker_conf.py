@@ -47,10 +47,29 @@ def test_a_file_of_more_than_a_mebibyte_is_none(more: int, found: bool) -> None:
 
 
 def test_paths_and_what_is_no_known_setting_are_left_out() -> None:
-    text = f"storePathRootDir=/there\nstorePathCommitLog=/a\nbrokerNom=b\n{OFF}"
+    text = f"storePathRootDir=/there\nstorePathCommitLog=/a\nbrokerNom=b\nx=1\n{OFF}"
     found = found_conf(in_store(**{"broker.conf": text}), "store")
     assert found is not None
-    assert (found.settings, found.warnings) == ({INDEX: "false"}, [])
+    said = "'brokerNom' (brokerName?), 'x': no settings of RocketMQ's, which it passes over"
+    assert (found.settings, found.warnings) == ({INDEX: "false"}, [f"store/broker.conf: {said}"])
+
+
+@pytest.mark.parametrize(
+    ("named", "segment", "said"),
+    [
+        ("/a", "/a", True),
+        ("store/commitlog,/a/", "/a", True),
+        ("/a", "/b", False),  # a path of the machine that the store came from
+        ("./store/commitlog/", "store/commitlog", False),
+    ],
+)
+def test_segments_where_its_paths_lead_are_named(named: str, segment: str, said: bool) -> None:
+    storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
+    storage.files[f"{segment}/{0:020d}"] = b"x"
+    found = found_conf(storage, "store")
+    assert found is not None
+    line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
+    assert [each.startswith(line) for each in found.warnings] == [True] * said
 
 
 def test_a_value_that_is_none_is_not_obeyed_and_said() -> None:

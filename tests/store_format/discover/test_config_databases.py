@@ -5,18 +5,32 @@ tests/rocketmq/test_in_rocksdb.py has what real brokers leave.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reput
-from reput.store_format.discover.config import not_derived
+from reput.jobs.in_place.install import to_convert
+from reput.jobs.opening.plan import kind_of_queues, make_plan
+from reput.store_format.discover.config import (
+    _reach_in_rocksdb,
+    config_in_rocksdb,
+    consumer_offsets,
+    files_are_live,
+    not_derived,
+)
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.layouts import QUEUE_ENTRY
+from reput.store_format.notes import Notes
 from tests import golden_stores
 from tests.broker.change.expiring import a_store
 from tests.broker.change.expiring import run as run_expire
 from tests.broker.services.stores import LEVELS, T0, Clock, delayed, disk, half, timer, writing
+from tests.store_format.rocksdb.stores import unpack
 
 # As 5.4.0, 5.5.0 and 5.5.1 leave it at each start, lengths in bytes.
 OPENED = {"000004.log": 0, "CURRENT": 16, "IDENTITY": 36, "LOCK": 0, "MANIFEST-000005": 170,
@@ -93,3 +107,49 @@ def test_timers_that_rocksdb_may_hold_are_not_delivered(tmp_path: Path) -> None:
     assert reput.deliver_delayed(str(root), until=T0 + 5000, **given).delivered == 1
     with reput.open_store(str(root)) as opened:
         assert "timerRocksDBEnable" in " ".join(opened.delayed().notes)
+
+
+def both(tmp_path: Path) -> tuple[Path, str]:
+    """A store whose broker had storeType=defaultRocksDB, with the JSON of an older or newer life;
+    the path of that.
+    """
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    offsets = store / "config" / "consumerOffset.json"
+    offsets.write_text('{"offsetTable":{"Live0@other":{0:3}}}')
+    return store, str(offsets)
+
+
+@pytest.mark.parametrize(("later", "live"), [(10, True), (-10, False)])
+def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
+    later: int, live: bool, tmp_path: Path
+) -> None:
+    """A storeType was given up again (#8600): what RocksDB has is what it was then."""
+    store, offsets = both(tmp_path)
+    rows = [path.stat().st_mtime for path in (store / "config" / "consumerOffsets").iterdir()]
+    os.utime(offsets, (max(rows) + later,) * 2)
+    there = config_in_rocksdb(LocalStorage(), str(store), "consumerOffset.json")
+    assert (there is None) == live
+    found = consumer_offsets(LocalStorage(), str(store), Notes())
+    assert {group for group, _ in found} == {"other" if live else "reading"}
+    assert ("consumerOffset.json" in to_convert(str(store), False).names) == (not live)
+
+
+@pytest.mark.parametrize(("kept", "kind"), [(1, "files"), (0, "rocksdb")])
+def test_queues_that_reach_further_in_the_log_are_live_whatever_the_times(
+    kept: int, kind: str, tmp_path: Path
+) -> None:
+    """A copy of a store has the times of its copying."""
+    store, offsets = both(tmp_path)
+    os.utime(offsets, (0, 0) if kept else None)
+    storage = LocalStorage()
+    reach = _reach_in_rocksdb(storage, str(store))
+    queue = store / "consumequeue" / "Live0" / "0"
+    queue.mkdir(parents=True)
+    entry = np.zeros(1, QUEUE_ENTRY)
+    entry["physicalOffset"], entry["size"] = (reach or 0) + (1 if kept else -1), 100
+    (queue / f"{0:020d}").write_bytes(entry.tobytes())
+    assert files_are_live(storage, str(store)) == bool(kept)
+    there = config_in_rocksdb(storage, str(store), "consumerOffset.json")
+    assert (there is None) == bool(kept)
+    plan = make_plan(store_at(str(store)), discover(store_at(str(store))), even_rocksdb=True)
+    assert kind_of_queues(plan, None, str(tmp_path / "set")) == kind

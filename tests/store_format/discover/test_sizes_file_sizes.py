@@ -13,10 +13,13 @@ from reput.store_format.discover.sizes import (
     FileSizes,
     IndexShown,
     NamedFile,
+    fitting_sizes,
     queue_size,
     rounded,
     segment_size,
 )
+from reput.store_format.files.protocol import FileState
+from reput.store_format.log.segments import Segment
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
 
@@ -54,11 +57,29 @@ def test_a_broker_makes_queue_files_of_whole_entries(name: str, size: int, made:
         ([(0, 1024)], 1024),
         ([(0, 1023)], None),
         ([(512, 1024)], None),
+        ([(0, 1024), (1025, 1024), (2048, 1024)], 1024),  # what nearly all are long
+        ([(0, 1024), (1025, 1024)], 1024),
+        ([(1, 1024), (1025, 1024), (2048, 1024)], None),
     ],
 )
 def test_segments(files: Files, size: int | None) -> None:
     found = segment_size(named(files))
     assert (None if found is None else found.value) == size
+
+
+@pytest.mark.parametrize(
+    ("files", "able"),
+    [
+        ([(0, 5000)], [1 << power for power in range(13, 31)]),
+        ([(1 << 20, 5000)], [1 << power for power in range(13, 21)]),
+        ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]),
+        ([(1025, 5000)], []),
+    ],
+)
+def test_sizes_that_would_fit(files: Files, able: list[int]) -> None:
+    state = FileState(0, 0, 0)
+    segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
+    assert fitting_sizes(segments) == able
 
 
 @pytest.mark.parametrize(

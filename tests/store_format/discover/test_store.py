@@ -15,6 +15,8 @@ from reput.jobs.cli import main
 from reput.jobs.judging.report import text
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
+from reput.jobs.recover import recover
+from reput.jobs.repair import repair
 from reput.jobs.verify import verify
 from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
 from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
@@ -251,8 +253,6 @@ def test_queue_files_tell_a_size_together() -> None:
 
 
 def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> None:
-    from reput.jobs.recover import recover
-
     store = as_left("tiny_5.3.3", tmp_path)
     os.truncate(next((store / "commitlog").iterdir()), 16384)
     found = discovered(store)
@@ -348,3 +348,19 @@ def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None
     with open_writer(str(store), rocketmq="v5.3.3") as writer:
         assert writer.profile.release == "5.3.3"
         assert writer.sizes_found[SEGMENT] == 8192
+
+
+def test_a_size_that_no_file_shows_is_refused_with_those_that_would_fit(tmp_path: Path) -> None:
+    """`repair` guessed 1 GiB for a store of 16 MiB, and said to start a broker on it."""
+    store = as_left("tiny_5.3.3", tmp_path)
+    first, *others = sorted((store / "commitlog").iterdir())
+    for other in others:
+        other.unlink()
+    os.truncate(first, 5001)
+    found = discovered(store)
+    assert "8192 (8 KiB), 16384 (16 KiB)" in found.torn
+    assert "its broker.conf does: --broker-conf FILE" in found.torn
+    for command, more in ((repair, {"output": str(tmp_path / "copy")}), (recover, {})):
+        with pytest.raises(StoreError, match="no file shows how long"):
+            run(command, str(store), rocketmq="5.3.3", **more)
+    assert not discovered(store, **{SEGMENT: "262144"}).torn

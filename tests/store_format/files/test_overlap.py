@@ -1,5 +1,6 @@
 """Whether two paths lead to one folder, or one into the other."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def root(tmp_path: Path) -> Path:
         ("c/../link", "link", "is"),
         ("a", "c", None),
         ("dangling", "a/new", "is"),  # nothing is there yet
-        ("a/new/x", "a/NEW", "lies inside"),  # a file system may ignore case
+        ("a/new/x", "a/NEW", None),  # as this disk tells case apart
         ("a/new", "a/newer", None),
         ("c/new", "a/new", None),
     ],
@@ -91,3 +92,18 @@ MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 )
 def test_a_paths_place_on_its_file_system(path: str, device: str, inside: str) -> None:
     assert where_mounted(path, MOUNTS) == (device, inside)
+
+
+def test_names_that_differ_by_case_are_two_where_the_disk_tells_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "store").mkdir()
+    names = [on_this_machine(str(tmp_path / name)) for name in ("store", "Store", "STORE/x")]
+    assert relation(names[1], names[0]) is None
+    assert relation(names[2], names[0]) is None
+    assert relation(names[2], names[1]) is None
+    monkeypatch.setattr(os.path, "lexists", lambda path: os.access(path.lower(), os.F_OK))
+    plain = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: plain(path.lower()))
+    same = [on_this_machine(str(tmp_path / name)) for name in ("store", "new", "NEW")]
+    assert relation(same[1], same[2]) == "is"

@@ -180,3 +180,15 @@ def test_another_segment_is_told_at_its_first_entry(name: str, tmp_path: Path) -
             str(store), str(tmp_path / "out"), Session(), on_damage=REFUSE, rocketmq="5.3.3",
             settings=as_text(about["sizes"]),
         )  # fmt: skip
+
+
+def test_folders_of_the_brokers_machine_alone_are_told_with_what_is_here(tmp_path: Path) -> None:
+    """Else "no segments: the log is empty", of a store that has eight."""
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(b"x")
+    elsewhere = settings_from({"storePathCommitLog": "/nowhere/commitlog,/nowhere/b"})
+    with pytest.raises(StoreError, match=r"/nowhere/commitlog: no such folder; .*has 1 segment: "):
+        log_folders(LOCAL, str(tmp_path), elsewhere)
+    (tmp_path / "b").mkdir()  # one of several: a disk that was not used yet
+    both = settings_from({"storePathCommitLog": f"/nowhere/commitlog,{tmp_path}/b"})
+    assert log_folders(LOCAL, str(tmp_path), both) == ["/nowhere/commitlog", f"{tmp_path}/b"]

@@ -1,11 +1,17 @@
 """Segments in their folders: what is refused, what is only reported, and how a log is cut."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import FileState
+from reput.store_format.layouts import MAGIC_V1, RECORD_HEAD
 from reput.store_format.log.segments import (
     FIND_FIRST,
+    Finding,
+    Listing,
     Segment,
     Splits,
     Stretch,
@@ -52,7 +58,7 @@ def test_segments_of_several_folders_are_one_log() -> None:
         ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
         ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
         ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
-        ([("abort", 0)], "20 decimal digits"), ([("9" * 20, SIZE)], "more than a long holds"),
+        ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
         ([(f"{FOLDER}/0", SIZE)], f"{FOLDER}: is not a regular file"),
     ],
 )  # fmt: skip
@@ -66,7 +72,7 @@ def test_a_folder_has_to_be_one() -> None:
     for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
         with pytest.raises(StoreError, match=f"{folder}: {reason}"):
             find_segments(made, [folder], SIZE)
-        assert list_segments(made, ["a", folder], SIZE).findings == [(folder, reason)]
+        assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +87,8 @@ def test_a_folder_has_to_be_one() -> None:
         ("150", SIZE)], [0], [], ["no multiple of mappedFileSizeCommitLog 100; left out"]),
         ([("0", SIZE),
         ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
-        ([("0", SIZE), ("x.tmp", 1)], [0], [], ["20 decimal digits; left out"]),
-        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["is not a regular file; left out"]),
+        ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # `strangers` names it
+        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["(a broker follows a link"]),
     ],
 )  # fmt: skip
 def test_a_listing_reports_and_goes_on(
@@ -94,6 +100,79 @@ def test_a_listing_reports_and_goes_on(
         assert reason in finding.reason
 
 
+def record(place: int, size: int = 200) -> bytes:
+    """A record's head at a physical offset, and no more of it than its size."""
+    head = np.zeros(1, RECORD_HEAD)
+    head["totalSize"], head["magic"], head["physicalOffset"] = size, MAGIC_V1, place
+    return head.tobytes().ljust(size, b"\1")
+
+
+def two_records(place: int) -> bytes:
+    return record(place) + record(place + 200)
+
+
+def listing(files: dict[str, bytes]) -> Listing:
+    return list_segments(MemoryStorage(files), ["a", "b"], 400)
+
+
+FIRST, SECOND, THIRD = (f"a/{segment_name(400 * n)}" for n in range(3))
+ODD = f"a/{segment_name(401)}"
+
+
+def test_a_segment_whose_name_cannot_be_right_is_the_one_that_its_records_prove() -> None:
+    found = listing({FIRST: two_records(0), ODD: two_records(400), THIRD: two_records(800),
+                     "b/x": b""})  # fmt: skip
+    assert [(each.start, each.path) for each in found.segments][1] == (400, ODD)
+    (finding,) = found.findings
+    assert "is read as that" in finding.reason
+    assert (finding.left_out, finding.todo[:5]) == (False, "give ")
+
+
+@pytest.mark.parametrize(
+    ("files", "reason", "left_out"),
+    [
+        ({SECOND: two_records(400), ODD: two_records(400)}, "which is there; left out", True),
+        ({ODD: record(400)}, "no multiple of mappedFileSizeCommitLog 400; left out", True),
+        ({ODD: record(400) + record(900)}, "400; left out", True),  # they disagree
+        ({ODD: b""}, "400; left out", False),
+        ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
+    ],
+)
+def test_a_file_with_messages_that_is_left_out_is_named(
+    files: dict[str, bytes], reason: str, left_out: bool
+) -> None:
+    found = listing({FIRST: two_records(0), "b/x": b"", **files})
+    (finding,) = found.findings
+    assert reason in finding.reason
+    assert finding.left_out == left_out
+
+
+def test_what_another_name_hides_is_refused_and_a_copy_is_not() -> None:
+    log = {SECOND: two_records(400)}
+    for name in (SECOND, FIRST):  # an expired segment's copy is nothing that the log lacks
+        files = {**log, "a/x.bak": two_records(int(name[2:]))}
+        assert starts(find_segments(MemoryStorage(files), ["a"], 400)) == [400]
+        assert not list_segments(MemoryStorage(files), ["a"], 400).findings
+    files = {**log, "a/x.bak": two_records(800)}
+    with pytest.raises(StoreError, match=f"x.bak: .* segment {segment_name(800)}, which the log"):
+        find_segments(MemoryStorage(files), ["a"], 400)
+
+
+@pytest.mark.parametrize("empty", [b"", bytes(400)])
+@pytest.mark.parametrize("first", [True, False])
+def test_of_a_segment_in_two_paths_the_one_with_records_counts(empty: bytes, first: bool) -> None:
+    """AllocateMappedFileService prepares a file in a path whose disk then fills up (#8859)."""
+    twin = f"b/{segment_name(400)}"
+    used, unused = (SECOND, twin) if first else (twin, SECOND)
+    files = {FIRST: two_records(0), used: two_records(400), unused: empty, THIRD: two_records(800)}
+    storage = MemoryStorage(files)
+    assert [each.path for each in find_segments(storage, ["a", "b"], 400)] == [FIRST, used, THIRD]
+    found = list_segments(storage, ["a", "b"], 400)
+    assert [each.path for each in found.segments] == [FIRST, used, THIRD]
+    (finding,) = found.findings
+    assert (finding.path, finding.left_out) == (unused, False)
+
+
 def test_the_folders_are_those_of_the_brokers_settings() -> None:
     def folders(**given: str) -> list[str]:
         return commit_log_folders("s", settings_from(given))
@@ -102,6 +181,19 @@ def test_the_folders_are_those_of_the_brokers_settings() -> None:
     assert folders(storePathCommitLog="/a/, /b,,/a") == ["/a", "/b"]
     assert folders(readOnlyCommitLogStorePaths="/c/") == ["s/commitlog", "/c"]
     assert folders(storePathCommitLog="/a", readOnlyCommitLogStorePaths="/c,/a") == ["/a", "/c"]
+
+
+def test_the_stores_own_folder_has_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most templates of a broker.conf name STORE/commitlog."""
+    store = tmp_path / "store"
+    (store / "commitlog").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(store)
+    monkeypatch.chdir(tmp_path)
+    own = f"{store}/commitlog"
+    for named in (own, f"{own}/", "store/commitlog", f"{tmp_path}/link/commitlog", f"{own},{own}/"):
+        assert commit_log_folders(str(store), settings_from({"storePathCommitLog": named})) == [own]
 
 
 def test_stretches_cover_each_segment_and_nothing_twice() -> None:

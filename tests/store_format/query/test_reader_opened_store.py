@@ -71,7 +71,7 @@ def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
 def test_a_store_without_a_log_is_none(store: Derived) -> None:
     store.remove("commitlog")
     for storage in (store.storage, MemoryStorage()):
-        with pytest.raises(StoreError, match="no segments: the log is empty"):
+        with pytest.raises(StoreError, match="s/commitlog: no such folder"):
             OpenedStore(storage, "s", NEWEST, {}, Notes())
 
 
@@ -81,8 +81,8 @@ def test_odd_segments_are_told_and_the_rest_is_read(store: Derived) -> None:
     with store.open() as opened:
         assert len(opened.log.segments) == 3
     assert [line.rpartition(": ")[2].split(";")[0] for line in store.notes.lines] == [
-        "20 decimal digits", "1 segment is missing",
-    ]  # fmt: skip
+        "1 segment is missing"
+    ]
 
 
 def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derived) -> None:
@@ -95,7 +95,7 @@ def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derive
 
 
 def test_a_queue_that_is_none_is_refused_when_it_is_opened(store: Derived) -> None:
-    store.storage.files["s/consumequeue/T/0/x"] = b""
+    store.storage.files[f"s/consumequeue/T/0/{99:020d}/x"] = b""
     with store.open() as opened:
         assert opened.queues.of("T") == [(0, False), (1, False)]
         with pytest.raises(BadQueue):

@@ -1,0 +1,195 @@
+"""What others leave in a store's folders is left out of everything, named, and never touched."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.catch_up import catch_up
+from reput.jobs.check import check
+from reput.jobs.expire import expire
+from reput.jobs.export import export
+from reput.jobs.install import install_set, undo_install
+from reput.jobs.opening.held import refuse_what_is_no_store
+from reput.jobs.opening.questions import open_store
+from reput.jobs.recover import recover
+from reput.jobs.repair import repair
+from reput.jobs.verify import verify
+from reput.store_format.derived.index_reader import IndexReader
+from reput.store_format.faults import StoreError
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.message.message import Message
+from reput.store_format.release.settings import settings_from
+from tests.broker.writer.stores import open_writer
+from tests.in_process import Session, run
+from tests.jobs.opening.writing import SETTINGS
+
+_HARMLESS = ("commitlog/lost+found/", "consumequeue/T/0/lost+found/", "consumequeue/.DS_Store",
+             "consumequeue/T/notes", "index/.DS_Store", "index/.nfs00000000deadbeef",
+             "index/._20230101000000000")  # fmt: skip
+_FOLDER_OF_INDEX = "index/lost+found/"  # beside it, folders cannot be exchanged
+_IN_THE_WAY = ("commitlog/.nfs01", "consumequeue/T/1/x.bak")
+
+
+def written(root: Path, count: int = 200) -> Path:
+    with open_writer(root, **SETTINGS) as writer:
+        for number in range(count):
+            writer.append(Message("T", bytes(60), number % 3, keys=f"k{number}"))
+    return root
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return written(tmp_path / "store")
+
+
+def litter(store: Path, *names: str) -> Callable[[], list[str]]:
+    """Leave something under these names, and a copy of an index file; what is missing of it."""
+    first = sorted(path for path in (store / "index").iterdir() if path.name.isdigit())[0]
+    shutil.copy(first, f"{first}.bak")
+    content = {f"index/{first.name}.bak": first.read_bytes()}
+    for name in names:
+        path = store / name
+        if name.endswith("/"):
+            path.mkdir()
+            path, name = path / "kept", f"{name}kept"
+        path.write_bytes(content.setdefault(name, name.encode()))
+
+    def gone() -> list[str]:
+        there = {name: store / name for name in content}
+        return [n for n, at in there.items() if not at.exists() or at.read_bytes() != content[n]]
+
+    return gone
+
+
+def _recover(store: Path) -> Any:
+    return recover(Session(), str(store), rocketmq="5.3.3", settings=SETTINGS)  # type: ignore[arg-type]
+
+
+def _judged(store: Path, command: Any, **more: Any) -> Any:
+    return command(Session(), str(store), rocketmq="5.3.3", settings=SETTINGS, **more)
+
+
+def test_a_recovery_leaves_them_out_and_where_they_are(store: Path) -> None:
+    """`recover` replaced ten sound index files, or removed the copy without a word."""
+    index = {p.name: p.read_bytes() for p in (store / "index").iterdir()}
+    gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
+    (store / "abort").write_bytes(b"1")
+    about = _recover(store)
+    assert (about.done, about.written, about.removed) == (True, [], [])
+    assert gone() == []
+    assert {name: (store / "index" / name).read_bytes() for name in index} == index
+    said = " ".join(about.warnings)
+    for name in ("commitlog/lost+found", "T/0/lost+found", "index/.DS_Store", ".nfs", ".bak"):
+        assert name in said
+
+
+def test_a_torn_last_segment_is_completed_beside_them(store: Path) -> None:
+    last = sorted((store / "commitlog").iterdir())[-1]
+    gone = litter(store, *_HARMLESS)
+    os.truncate(last, 40_000)
+    (store / "abort").write_bytes(b"1")
+    assert _recover(store).done
+    assert last.stat().st_size == int(SETTINGS["mappedFileSizeCommitLog"])
+    assert gone() == []
+
+
+@pytest.mark.parametrize("more", [(), (_FOLDER_OF_INDEX,)])
+def test_a_writer_goes_on_beside_them(store: Path, more: tuple[str, ...]) -> None:
+    gone = litter(store, *_HARMLESS, *more)
+    written(store, 150)
+    assert gone() == []
+    report = _judged(store, check)
+    assert report.sound, report.differences
+    assert report.messages == 350
+    files = IndexReader(LocalStorage(), str(store), settings_from(SETTINGS)).files
+    assert all(Path(path).name.isdigit() for path, _ in files)
+
+
+def test_a_catch_up_goes_on_beside_them(store: Path) -> None:
+    with open_writer(store, dispatches=False, **SETTINGS) as writer:
+        for number in range(100):
+            writer.append(Message("T", bytes(60), number % 3, keys=f"k{number}"))
+    gone = litter(store, *_HARMLESS)
+    assert catch_up(str(store), rocketmq="5.3.3", settings=SETTINGS).done
+    assert gone() == []
+    assert _judged(store, verify).same
+
+
+def test_what_expires_goes_and_they_stay(store: Path) -> None:
+    written(store, 1500)
+    gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
+    for path in (store / "commitlog").iterdir():
+        os.utime(path, (1e9, 1e9))
+    about = expire(str(store), rocketmq="5.3.3", settings=SETTINGS, any_hour=True)
+    assert about.done
+    assert len(about.segments) > 1
+    assert len(about.files) > 1
+    assert gone() == []
+    assert _judged(store, check).sound
+
+
+def test_an_installation_and_its_undoing_leave_them_where_they_are(
+    store: Path, tmp_path: Path
+) -> None:
+    run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
+    assert install_set(str(store), str(tmp_path / "set")).done
+    assert gone() == []
+    assert undo_install(str(store)).done
+    assert gone() == []
+
+
+def test_readers_leave_them_out_and_name_them(store: Path, tmp_path: Path) -> None:
+    gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
+    report = _judged(store, check)
+    assert (report.sound, report.messages) == (True, 200)
+    assert any("lost+found: is neither a file" in each for each in report.warnings)
+    assert any(".bak: is no file of RocketMQ's" in each for each in report.warnings)
+    assert _judged(store, verify).same
+    run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    done = export(Session(), str(store), str(tmp_path / "e"), rocketmq="5.3.3", settings=SETTINGS)  # type: ignore[arg-type]
+    assert done.messages == 200
+    copy = _judged(store, repair, output=str(tmp_path / "copy"))
+    assert copy.messages == 200
+    with open_store(str(store), settings=SETTINGS) as opened:
+        assert sum(row.messages for row in opened.queues()) == 200
+        assert len(list(opened.query("T", "k7"))) == 1
+    assert gone() == []
+
+
+def test_what_stops_a_broker_is_a_finding_with_what_to_do(store: Path) -> None:
+    litter(store, *_IN_THE_WAY)
+    report = _judged(store, check)
+    assert not report.sound
+    assert [each.path.removeprefix(f"{store}/") for each in report.findings] == list(_IN_THE_WAY)
+    assert report.findings[0].todo.startswith(f"move {store}/commitlog/.nfs01 out of the store")
+
+
+def test_before_5_1_0_a_folder_among_them_stops_a_broker(store: Path) -> None:
+    litter(store, "commitlog/lost+found/")
+    report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
+    assert any("before 5.1.0 does not start" in each.reason for each in report.findings)
+
+
+def test_a_folder_with_nothing_of_a_broker_is_no_store(tmp_path: Path) -> None:
+    for folder in ("commitlog", "index"):
+        (tmp_path / "x" / folder).mkdir(parents=True)
+        (tmp_path / "x" / folder / "mine").write_bytes(b"")
+        with pytest.raises(StoreError, match="no file of a broker's; the folder is taken for no"):
+            refuse_what_is_no_store(str(tmp_path / "x"))
+        (tmp_path / "x" / folder / "mine").unlink()
+
+
+def test_a_file_that_hides_a_segment_is_not_passed_over(store: Path, tmp_path: Path) -> None:
+    written(store, 1000)
+    second = sorted((store / "commitlog").iterdir())[1]
+    second.rename(f"{second}.bak")
+    with pytest.raises(StoreError, match="which the log lacks"):
+        run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    report = _judged(store, check)
+    assert any("give" in each.todo for each in report.findings)
+    assert report.damage["left_out"] == [f"{second}.bak"]

@@ -16,6 +16,7 @@ from reput.store_format.log.groups import Epoch
 # The report of a comparison, for the console and --json.
 
 SAME, BEHIND, AHEAD, PARTED, DAMAGED = "same", "behind", "ahead", "parted", "damaged"
+APART = "apart"
 
 
 @dataclass
@@ -55,11 +56,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The relation of the other log to the first: SAME, BEHIND, AHEAD, PARTED or DAMAGED.
+        """The relation of the other log to the first: SAME, BEHIND, AHEAD, PARTED, DAMAGED, APART.
 
-        DAMAGED: bytes differ, but not up to the end of either log; else PARTED.
+        DAMAGED: bytes differ, but not up to the end of either log; else PARTED. APART: the logs
+        have no physical offset in common.
         """
         parting = self.parting
+        if self.apart:
+            return APART
         if not parting.spans:
             return SAME
         if not parting.unlike:
@@ -72,9 +76,16 @@ class Comparison:
         return DAMAGED if alike_after and not lacks else PARTED
 
     @property
+    def apart(self) -> bool:
+        """Whether one log ends before the other begins, so that nothing of them is compared."""
+        ours, theirs = self.ours, self.theirs
+        share = max(ours.start, theirs.start) < min(ours.end, theirs.end)
+        return not share and ours.start != theirs.start
+
+    @property
     def same(self) -> bool:
         """Whether nothing differs in logs and config/. The starts of the logs do not count."""
-        return not (self.parting.spans or self.configs or self.epochs.differ)
+        return not (self.apart or self.parting.spans or self.configs or self.epochs.differ)
 
     def as_json(self) -> dict[str, Any]:
         """The content of --json for one pair; `ours` is the first store."""
@@ -203,6 +214,8 @@ def _label(name: str) -> str:
 
 def _verdict(pair: Comparison, theirs: str) -> str:
     verdict, first = pair.verdict, pair.at or 0
+    if verdict == APART:
+        return "they have no byte in common, and nothing was compared"
     if verdict == SAME:
         return "the same" if pair.same else "the logs are the same"
     if verdict in (BEHIND, AHEAD):
@@ -233,7 +246,7 @@ def _begins(pair: Comparison, names: Names) -> Iterator[str]:
     sides = pair.ours, pair.theirs
     first = 0 if sides[0].start < sides[1].start else 1
     missing = sides[1 - first].start - sides[first].start
-    if missing:
+    if missing and not pair.apart:
         yield (
             f"  begins    {names[first]} has {missing:,} bytes more at its beginning, which "
             f"{names[1 - first]} does not have any more: they are not compared"
@@ -258,13 +271,16 @@ def message_text(line: dict[str, Any]) -> str:
 
 def _choices(pair: Comparison, names: Names) -> Iterator[str]:
     """Lines on the messages that would be lost if only one of the two stores were kept."""
+    if pair.apart:
+        yield "  keep      both: which messages only one of them has is not known"
+        return
     if not pair.parting.spans:
         return
     for kept in (0, 1):
         other = pair.found[1 - kept]
         lost, system = other.count("only", False), other.count("only", True)
         if not (lost or system):
-            yield f"  keep      {names[kept]}: no message is lost"
+            yield f"  keep      {names[kept]}: no message is lost{_but_earlier(pair, kept)}"
             continue
         also = f", and {counted(system, 'record')} of system topics" if system else ""
         yield (
@@ -278,6 +294,13 @@ def _choices(pair: Comparison, names: Names) -> Iterator[str]:
         for name, found in zip(names, pair.found, strict=True):
             if found.count(kind):
                 yield f"  {kind:<10}{counted(found.count(kind), 'message')} of {name} {what}"
+
+
+def _but_earlier(pair: Comparison, kept: int) -> str:
+    """Words about what only the store that is not kept has at its beginning."""
+    begins = [side.start for side in (pair.ours, pair.theirs)]
+    earlier = begins[1 - kept] < begins[kept]
+    return f" but those before {begins[kept]:,}" if earlier else ""
 
 
 def _by_topic(found: Found) -> str:
@@ -368,6 +391,8 @@ def _said(offset: int | None) -> str:
 
 def _next(pair: Comparison, names: Names) -> Iterator[str]:
     lost = [found.count("only") for found in pair.found]
+    if pair.apart:
+        return
     if all(lost):
         yield "  next      --messages FILE lists what either choice loses, message by message"
         yield (
@@ -376,4 +401,7 @@ def _next(pair: Comparison, names: Names) -> Iterator[str]:
         )
     elif any(lost):
         kept = 0 if lost[0] else 1
-        yield f"  next      keep {names[kept]}: it has all that {names[1 - kept]} has"
+        yield (
+            f"  next      keep {names[kept]}: it has all that {names[1 - kept]} has"
+            f"{_but_earlier(pair, kept)}"
+        )

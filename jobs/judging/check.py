@@ -15,16 +15,18 @@ from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap, add_range, write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
+from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_reader import index_ends
+from reput.store_format.derived.index_reader import IndexHeader, decode_header, index_ends
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
+from reput.store_format.files.protocol import InputStorage, Storage, read_head, slash_queue
+from reput.store_format.layouts import INDEX_HEADER_BYTES
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE
+from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
@@ -73,14 +75,59 @@ def past_the_end(job: "Pipeline", found: DamageMap, known: Checkpoint | None) ->
     If the last segment of a log is gone, nothing in the log itself shows the loss.
     """
     storage, store = job.plan.storage, job.plan.store
+    why = index_of_older_log(storage, store, found.linked) or TAIL_LOST
     return [
-        Finding(path, f"{said}: {TAIL_LOST}")
+        Finding(path, f"{said}: {why}")
         for path, said in (
             *_derived(storage, store, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
             *_consumers(job, found.linked),
         )
     ]
+
+
+def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str:
+    """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
+    the index is of this log, or ends before it does.
+
+    Its last message was stored before this log's first one.
+    """
+    first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
+    header = _last_index(storage, store)[1]
+    if first is None or header is None or not linked.end <= header.end_offset:
+        return ""
+    return "" if header.end_timestamp >= first else (
+        "the index is of an older log, as its last message was stored before this log's first; a "
+        f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
+    )  # fmt: skip
+
+
+def _last_index(storage: InputStorage, store: str) -> tuple[str, IndexHeader | None]:
+    """(path, header) of the last index file; None where there is none that has a header."""
+    index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
+    path = f"{store}/{index[-1]}" if index else ""
+    head = read_head(storage, path, INDEX_HEADER_BYTES) if index else None
+    whole = head is not None and len(head) == INDEX_HEADER_BYTES
+    return path, decode_header(head) if head is not None and whole else None
+
+
+def fall_of_time(linked: Linked) -> str:
+    """A line about the greatest fall of storeTimestamp in a log; '' if that is a mere correction.
+
+    A broker that was restarted on a log cut at a fork, or a slave's own old records that fit after
+    those of a new master (#10666), show in nothing else: RocketMQ compares no times.
+    """
+    falls = [(0, -1)]
+    last: int | None = None
+    for row in (row for row in linked.accepted if row["records"]):
+        falls.append((row["fell_by"], row["fell_at"]))
+        falls.append((0 if last is None else last - row["first_timestamp"], row["first"]))
+        last = row["last_timestamp"]
+    by, at = max(falls)
+    return "" if by <= SURE_MS else (
+        f"storeTimestamp falls by {by / 1000:,.1f} s at physical {at:,}: a clock was set back "
+        "there, or the records from there on are of an older log"
+    )  # fmt: skip
 
 
 def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tuple[str, str]]:
@@ -211,6 +258,7 @@ def _check(
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
         report.crashed, report.lock_unknown = left_open(plan)
+        report.fall_of_time = fall_of_time(damage.linked)
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.storage, plan.store)
@@ -228,6 +276,8 @@ def _check(
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
             report.findings += past_the_end(job, damage, known)
+            older = index_of_older_log(plan.storage, plan.store, damage.linked)
+            report.index_of_older_log = bool(older)
         check_unchanged(plan)
         return report
 

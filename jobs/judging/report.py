@@ -84,6 +84,8 @@ class CheckReport:
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
+    index_of_older_log: bool = False  # the log that it is of was removed
+    fall_of_time: str = ""  # the log's greatest fall of storeTimestamp, which may be no fault
     behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
     looks_like: str = ""  # another release by whose rules the store is sound
@@ -339,6 +341,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
         lines += _first(
             [f"  differs   {each.text()}" for each in report.differences[:most]], most, count
         )
+    lines += [f"  time      {report.fall_of_time}"] if report.fall_of_time else []
     lines += [f"  warning   {warning}" for warning in report.warnings]
     following = next_step(report, given)
     return "\n".join([*lines, *([f"  next      {following}"] if following else [])])
@@ -398,7 +401,8 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
-    if report.only_derived_differ or report.derived_files is None:
+    of_log = report.only_derived_differ or report.index_of_older_log
+    if of_log or report.derived_files is None:
         return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""
 

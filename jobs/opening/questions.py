@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from reput.store_format.faults import StoreError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.files.protocol import Storage
     from reput.store_format.filter.filters import Filter
+    from reput.store_format.log.walk import Step
     from reput.store_format.query.counts import Count
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.query.pop_leftovers import InFlightRow
@@ -333,7 +335,6 @@ class Store:
         """
         from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
-        from reput.udfs.table.log_parts import live_behind
 
         notes, opened = self._new_notes(), self._opened
         batch = batch_topics(opened.storage, opened.path, notes)
@@ -346,9 +347,7 @@ class Store:
         with notes.watching():
             rows = count(
                 opened.log, by, opened.profile.split_properties, batch, watch, notes.note,
-                live_behind(
-                    opened.storage, opened.log.segments, opened.profile, opened.settings, batch
-                ),
+                opened.behind,
             )  # fmt: skip
         return Rows(rows, notes)
 
@@ -401,7 +400,20 @@ def open_store(
 
     notes = new_notes()
     opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
+    opened.behind = partial(_live_behind, opened)
     return Store(opened, notes.lines, new_notes)
+
+
+def _live_behind(opened: OpenedStore, place: int) -> "Iterable[Step]":
+    """The live records of a segment after a place where its records break off."""
+    from reput.store_format.discover.config import batch_topics
+    from reput.udfs.table.log_parts import live_behind
+
+    batch = batch_topics(opened.storage, opened.path, Notes())
+    behind = live_behind(
+        opened.storage, opened.log.segments, opened.profile, opened.settings, batch
+    )
+    return behind(place)
 
 
 def notes_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Notes:

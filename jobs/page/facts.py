@@ -128,12 +128,21 @@ def look_at(
     opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, notes, end=found.end)
     with opened:
         log = opened.log
+        if plan is not None:
+            opened.behind = live_behind(
+                plan.storage,
+                plan.segments,
+                plan.profile,
+                plan.settings,
+                plan.batch_topics,
+                plan.splits.limit,
+            )
         facts = Facts(path, now, log.start, log.end, len(log.segments))
         facts.release = "" if found.discovered is None else _release(found.discovered)
         facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
         facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
         facts.crashed = found.end is None and _has_abort(storage, path)
-        _ask(facts, opened, plan, progress)
+        _ask(facts, opened, progress)
     facts.note("store", notes.lines)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
@@ -187,7 +196,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     return _Found(at.storage, at.path, discovered, plan, StoreError(""))
 
 
-def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
+def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
     """Collect the parts that need no engine; the log is walked twice."""
 
     def telling() -> Notes:
@@ -195,7 +204,7 @@ def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progres
 
     with facts.part("put"):
         notes = telling()
-        facts.put = _put(opened, plan, notes)
+        facts.put = _put(opened, notes)
         facts.note("put", notes.lines)
     with facts.part("queues"):
         notes = telling()
@@ -212,7 +221,7 @@ def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progres
         facts.note("fates", notes.lines)
 
 
-def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
+def _put(opened: OpenedStore, notes: Notes) -> PutTimes:
     start = opened.log.start
     notes.to_scan = opened.log.end - start
 
@@ -223,10 +232,7 @@ def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
         return put_times(
             opened.log, opened.profile.split_properties,
             batch_topics(opened.storage, opened.path, notes), watch, notes.note,
-            None if plan is None else live_behind(
-                plan.storage, plan.segments, plan.profile, plan.settings, plan.batch_topics,
-                plan.splits.limit,
-            ),
+            opened.behind,
         )  # fmt: skip
 
 

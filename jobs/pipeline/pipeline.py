@@ -3,6 +3,7 @@
 Rows only tell where bytes are in staging.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -19,8 +20,10 @@ from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
 from reput.store_format.files.protocol import Listed
+from reput.store_format.log.segments import Segment
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import every_put_counts_up_to
+from reput.udfs.damage.lives import PIECES, VERDICTS, JudgeLives, ListPieces, SoundPart
 from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
@@ -269,6 +272,23 @@ class Pipeline:
         rows = self.ids(len(task.segments)).run(task, MAPPED)
         with self.stages.past_damage(len(task.segments)):
             return rows.collect()
+
+    def judge_lives(
+        self, segments: Sequence[tuple[int, Segment]], sound: Sequence[SoundPart]
+    ) -> list[Row]:
+        """VERDICTS rows: which pieces of damaged segments are live, judged by the whole log.
+
+        segments: (number, segment) of each damaged one; sound: what the others have.
+        """
+        listing = ListPieces(
+            self.plan.storage, self.staging, tuple(segments), self.plan.splits.segment_bytes,
+            self.rules,
+        )  # fmt: skip
+        with self.stages.by_tasks("looked for older lives", len(segments), "segments"):
+            rows = self.ids(len(segments)).run(listing, PIECES).collect()
+            names = tuple(row["lines"] for row in rows if row["lines"])
+            judge = JudgeLives(self.staging, names, tuple(sound))
+            return self.ids(1).run(judge, VERDICTS).collect()
 
     def search_queues(
         self, linked: Linked, most: int, lines: bool, ask_queues: bool = False

@@ -5,7 +5,9 @@ again past its damage, in a task of its own (reput.store_format.damage.tolerant)
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from reput.jobs.salvaging.damage_map import (
     read_places,
     segment_of,
 )
+from reput.store_format.damage.liveness import Given
 from reput.store_format.damage.queue_ends import NO_LOSSES, Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import (
     ENTRIES_A_BREAK,
@@ -42,6 +45,7 @@ from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
+from reput.udfs.damage.lives import SoundPart
 from reput.udfs.damage.searches import FindFalseTransactions, Missed
 from reput.udfs.damage.segments import DamagedSegment, MapSegments
 from reput.udfs.damage.witnesses import CONTRADICTED, CompareIndex
@@ -341,26 +345,14 @@ def _map_segments(
 ) -> dict[int, Scanned]:
     if not broken:
         return {}
-    segments = []
-    damaged = set(broken)
-    times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}
-    last: int | None = None  # storeTimestamp of the last record before the segment
-    for number in range(in_use):
-        if number in damaged:
-            segment = job.plan.segments[number]
-            segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
-        time = times.get(number)
-        behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
-        # a time later than that of the next segment, which agrees with the one before, has a
-        # flipped bit; stale records never begin a segment (evidence.judge_stretch)
-        if time is not None and (last is None or behind is None or not last <= behind < time):
-            last = time
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
+    asked = _damaged_segments(job, walks, in_use)
+    segments = {n: asked[n] for n in broken}
     task = MapSegments(
         job.plan.storage,
         job.staging,
-        tuple(segments),
+        tuple(segments.values()),
         splits.segment_bytes,
         splits.in_segment,
         job.rules,
@@ -368,7 +360,54 @@ def _map_segments(
         tuple(_unread(job, walks, in_use)),
         most,
     )
-    return {row["segment"]: row for row in job.map_segments(task)}
+    mapped = {row["segment"]: row for row in job.map_segments(task)}
+    again = _judged_by_all(job, walks, asked, segments)
+    if again:
+        mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
+    return mapped
+
+
+def _damaged_segments(
+    job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
+) -> list[DamagedSegment]:
+    """Each segment as one that is damaged, with when the last record before it was stored."""
+    found = []
+    times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}
+    last: int | None = None  # storeTimestamp of the last record before the segment
+    for number, segment in enumerate(job.plan.segments[:in_use]):
+        found.append(DamagedSegment(number, segment, last, number == in_use - 1))
+        time = times.get(number)
+        behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
+        # a time later than that of the next segment, which agrees with the one before, has a
+        # flipped bit; stale records never begin a segment (evidence.judge_stretch)
+        if time is not None and (last is None or behind is None or not last <= behind < time):
+            last = time
+    return found
+
+
+def _judged_by_all(
+    job: "Pipeline", walks: dict[int, SegmentWalk], asked: list[DamagedSegment],
+    damaged: dict[int, DamagedSegment],
+) -> tuple[DamagedSegment, ...]:  # fmt: skip
+    """The segments with what the whole log says of their pieces, also those without a break that
+    are of an older life; none where no piece is.
+    """
+    sound = [
+        SoundPart(
+            row["split"], row["first"], row["next"], row["records"], row["last_timestamp"],
+            row["run"],
+        )
+        for number in range(len(asked)) if number not in damaged
+        for row in walks[number].accepted if row["records"]
+    ]  # fmt: skip
+    rows = job.judge_lives([(each.number, each.segment) for each in damaged.values()], sound)
+    pieces: dict[int, list[Given]] = {}
+    for row in rows:
+        number = bisect_right(asked, row["start"], key=lambda each: each.segment.start) - 1
+        if number in damaged or not row["live"]:
+            given = Given(row["start"], row["end"], row["live"], row["value"])
+            pieces.setdefault(number, []).append(given)
+    return tuple(replace(asked[number], given=tuple(mine)) for number, mine in pieces.items())
 
 
 def _last_time(walk: SegmentWalk | None) -> int | None:

@@ -21,7 +21,7 @@ from reput.broker.wire.codes import ordinal
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
-from reput.store_format.discover.config import consumer_offsets, subscription_groups
+from reput.store_format.discover.config import Offsets, consumer_offsets, subscription_groups
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
@@ -85,17 +85,41 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     for each in booted_topics(opened.profile.release, name, cluster):
         store.make_topic(each)
     groups = subscription_groups(read, path, notes)
+    offsets = consumer_offsets(read, path, notes)
     return Broker(
         store,
         name,
         cluster,
         ordinal(opened.profile.release),
         time.time_ns() // 1_000_000,
-        GroupOffsets(consumer_offsets(read, path, notes)),
+        GroupOffsets(offsets if source.at is None else _as_of(store, offsets, notes)),
         SubscriptionGroups(groups, opened.profile),
         source.address,
         limits=_limits(source.settings),
     )
+
+
+def _as_of(store: ServedStore, offsets: Offsets, notes: Notes) -> Offsets:
+    """Groups' offsets, no further than the end that each queue had at the time that is served.
+
+    A store does not keep what they were then: so what they mean to a consumer is noted.
+    """
+    found: Offsets = {}
+    past = 0
+    for (group, topic), queues in offsets.items():
+        mine = found[group, topic] = dict(queues)
+        for queue_id, offset in queues.items():
+            queue = store.queue(topic, queue_id)
+            if queue is not None and max(queue.maximum, 0) < offset:
+                mine[queue_id] = max(queue.maximum, 0)
+                past += 1
+    if past:
+        notes.note(
+            f"the groups' offsets are those of now, and {past} of them were past the end as of "
+            "then: there they begin at that end, with nothing left to read; a group without "
+            "offsets reads all"
+        )
+    return found
 
 
 def _note_more(store: ServedStore, notes: Notes) -> None:

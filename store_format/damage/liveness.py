@@ -1,10 +1,12 @@
 """Which records after damage are live, judged by the records before and after them."""
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from reput.store_format.damage.evidence import (
     NextOffset,
@@ -126,18 +128,32 @@ _RECENT = 4  # last live records whose times are kept
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
+class Given(NamedTuple):
+    """A piece [start, end) of the log that was judged by the whole log (damage/lives).
+
+    value: the witnesses, see `packed`.
+    """
+
+    start: int
+    end: int
+    live: bool
+    value: int
+
+
 class Before(NamedTuple):
     """What the log has before a segment, so that stale records can be known in it.
 
     timestamp: the storeTimestamp of the last live record. known: (topic, queueId) -> what the queue
     goes on from, or None. is_last: all later segments are empty. Only then do stale records follow
     the log's end: RocketMQ deletes the segments after a truncation, and has overwritten all of a
-    segment when it begins the next one.
+    segment when it begins the next one. given: pieces of the segment that are judged already, in
+    order.
     """
 
     timestamp: int | None
     known: Callable[[str, int], NextOffset | None]
     is_last: bool = True
+    given: Sequence[Given] = ()
 
 
 class Live:
@@ -152,7 +168,7 @@ class Live:
         self._segment, self._before, self._followed = start, before, followed
         self._prover, self._stretches = prover, stretches
         self._lost = 0  # bytes before `end` that are no live records
-        self._stale_until = start  # records that begin before this offset are stale
+        self.stale_end = start  # records that begin before this offset are stale
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
 
     def took(self, rows: Rows) -> None:
@@ -171,14 +187,39 @@ class Live:
         """
         at = int(rows["physicalOffset"][0]) - self._prover.head
         time = int(rows["storeTimestamp"][0])
-        if at >= self._stale_until:
+        given = self._given(at)
+        if given is not None:
+            self.stale_end = at if given.live else given.end
+            self.stale_by = given.value
+        elif at >= self.stale_end:
             last = self._last_time(time)
             is_older = last is not None and time < last
             begins = at == self._segment and last is None
             if not is_older and not begins and not self._repeats(window, rows[0]):
                 return 0
             self._judge(at, last if is_older else None, last is not None and not is_older)
-        return int(np.searchsorted(rows["physicalOffset"], self._stale_until))
+        return int(np.searchsorted(rows["physicalOffset"], self.stale_end))
+
+    def _given(self, at: int) -> Given | None:
+        """The piece that is judged already and has the record at `at`."""
+        number = bisect_right(self._before.given, at, key=lambda each: each.start) - 1
+        found = self._before.given[number] if number >= 0 else None
+        return found if found is not None and at < found.end else None
+
+    def beside_stale(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether each row begins or ends where a stale piece that is judged already does."""
+        stale = [each for each in self._before.given if not each.live]
+        start = rows["physicalOffset"] - self._prover.head
+        ends = np.isin(rows["physicalOffset"] + rows["size"], [each.start for each in stale])
+        return ends | np.isin(start, [each.end for each in stale])
+
+    def undoubted(self, rows: Rows) -> int:
+        """How many rows come before the next stale piece that is judged already."""
+        number = bisect_right(
+            self._before.given, int(rows["physicalOffset"][0]), key=lambda each: each.start
+        )
+        stale = (each.start for each in self._before.given[number:] if not each.live)
+        return int(np.searchsorted(rows["physicalOffset"], next(stale, 1 << 62)))
 
     def _judge(self, at: int, newer: int | None, is_younger: bool) -> None:
         """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
@@ -205,7 +246,7 @@ class Live:
             is_younger and is_newer, at == self._segment,
         )  # fmt: skip
         verdict = judge_stretch(facts)
-        self._stale_until = at if verdict.live else found.end
+        self.stale_end = at if verdict.live else found.end
         self.stale_by = packed(verdict)
 
     def _last_offset(self, queue: Queue) -> NextOffset | None:

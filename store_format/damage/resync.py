@@ -242,6 +242,24 @@ class Prover:
         entry = fields.view(DLEDGER_HEAD)[0]
         return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
 
+    def frame(self, at: int) -> int:
+        """Where the broken record ends that surely begins at `at`, by its totalSize; -1 for none.
+
+        -1 too if by its other lengths it ends where a record surely starts: totalSize is wrong.
+        """
+        if not self.starts_surely(at) or self.is_blank(at):
+            return NOT_FOUND
+        start = at + self.head
+        head = self._peek(start, RECORD_PREFIX_MAX).tobytes()
+        size, magic, _, _, _, _, _, flags, _ = _HEAD.unpack_from(head)
+        prefix = self._prefixes[flags & _HOST_FLAGS]
+        if not RECORD_FIXED_BYTES <= size <= self._end - start or prefix > len(head):
+            return NOT_FOUND
+        after = start + prefix + max(_MIDDLE.unpack_from(head, prefix - _MIDDLE.size)[-1], 0)
+        for length in (self._topic_bytes[magic], PROPERTIES_LENGTH):
+            after += length + max(_signed(self._peek(after, length).tobytes()), 0)
+        return NOT_FOUND if after < start + size and self.starts_surely(after) else start + size
+
     def property_crc(self, at: int, parts: Parts) -> bool | None:
         """Whether a `__CRC32#` at the record's end is right; None where there is none."""
         return self._crc_of_all(at, parts)

@@ -201,7 +201,7 @@ class TolerantScan:
                 at = yield from self._blank(at)
             elif fault != Fault.NONE:
                 at = yield from self._damaged(at, fault)
-                if self._suspect and not self.walk.head:
+                if self._suspect and not self.walk.head and not self.before.given:
                     at = yield from self._strides(at)
         end.next = at
         yield from self.outputs.empty()
@@ -251,17 +251,24 @@ class TolerantScan:
         """Dispatch rows, and report those that are stale, fail a CRC or are malformed."""
         wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
         while len(rows):
-            if self._suspect:
+            if self._suspect or self.before.given:
                 stale = self.live.stale(window, rows)
                 if stale:
                     yield from self._stale_range(rows[:stale])
                     rows, wrong = rows[stale:], wrong[stale:]
                     continue
                 self._suspect = False
-            unsealed = np.flatnonzero(wrong == Fault.PROPERTY_CRC)
-            most = int(unsealed[0]) if len(unsealed) else len(rows)
-            if most == 0:  # `__CRC32#` covers the whole record: nothing in it is sure
-                yield from self._row_range(DamageKind.DAMAGED, rows[0], Fault.PROPERTY_CRC)
+            # `__CRC32#` covers the whole record: nothing in it is sure. Nor is anything beside a
+            # page of an older life: the record has fields of two lives.
+            torn = wrong == Fault.PROPERTY_CRC
+            if self.before.given:
+                torn |= (wrong != Fault.NONE) & self.live.beside_stale(rows)
+            unsure = np.flatnonzero(torn)
+            most = int(unsure[0]) if len(unsure) else len(rows)
+            if self.before.given:
+                most = min(most, self.live.undoubted(rows))
+            if most == 0:
+                yield from self._row_range(DamageKind.DAMAGED, rows[0], Fault(int(wrong[0])))
                 rows, wrong = rows[1:], wrong[1:]
                 continue
             good, fault = yield from self.outputs.dispatch(window, rows[:most])
@@ -353,7 +360,7 @@ class TolerantScan:
 
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]) - self.walk.head, rows[-1]
-        end = int(last["physicalOffset"]) + int(last["size"])
+        end = min(int(last["physicalOffset"]) + int(last["size"]), self.live.stale_end)
         yield from self.reporter.range(
             DamageKind.STALE, start, end, Fault.NONE, self._follows(end), self.live.stale_by
         )
@@ -379,6 +386,10 @@ class TolerantScan:
 
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Report the damage at `at`; returns where the scan goes on."""
+        beneath = self._beneath_stale(at)
+        if beneath < at:
+            self._suspect = True
+            return beneath
         self.prover.stand(at)
         if fault in HEAD_FAULTS and self.prover.proves(at):
             return (yield from self._with_wrong_head(at, fault))
@@ -410,6 +421,15 @@ class TolerantScan:
             self.end.fault = Fault.ZEROS
             return max(last + 1, at)
         return self.segment_end
+
+    def _beneath_stale(self, at: int) -> int:
+        """Where a record begins that the stale record before `at` reaches into; else `at`.
+
+        The last record of a page of an older life may go on in bytes of the later one.
+        """
+        end = self.live.stale_end
+        found = self.prover.next_record(end) if self.live.end < end < at else NOT_FOUND
+        return found if NOT_FOUND < found < at else at
 
     def _with_wrong_head(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Dispatch the sound record at `at`, of which only a field of the DLedger head is wrong."""

@@ -331,14 +331,28 @@ def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[i
     """The messages that a broker's recovery indexed again.
 
     After a crash it deletes the newest files and dispatches again, and skips what lies before the
-    last file's endPhyOffset, but not the message that begins there (IndexService.buildIndex).
+    last file's endPhyOffset, but not the message that begins there (IndexService.buildIndex). A
+    file that is not full stays only if its last message is no newer than the checkpoint's
+    indexMsgTimestamp, which a full file sets: so it had just begun.
     """
-    for before, file in pairwise(files):
+    begins = [_groups(file, 1, min(_ENTRIES, file.header.entries)) for file in files]
+    at_borders = dict(_again_at_borders(log, files, begins))
+    yield from at_borders.items()
+    for groups in begins:
+        for group in groups:
+            if group.place not in at_borders and len(set(group.hashes)) < len(group.hashes):
+                yield from _extra(log, group.place, group.hashes)
+
+
+def _again_at_borders(
+    log: LogReader, files: Sequence[IndexFileReader], begins: Sequence[list[_Group]]
+) -> Iterator[tuple[int, int]]:
+    """Those whose entries end one file and begin the next."""
+    for before, file, groups in zip(files, files[1:], begins[1:], strict=False):
         place = file.header.begin_offset
-        if place != before.header.end_offset:
+        if not groups or place != before.header.end_offset:
             continue
-        last = _groups(before, *_last_numbers(before))[-1]
-        first = _groups(file, 1, min(_ENTRIES, file.header.entries))[0]
+        last, first = _groups(before, *_last_numbers(before))[-1], groups[0]
         if last.place == first.place == place:
             yield from _extra(log, place, last.hashes + first.hashes)
 

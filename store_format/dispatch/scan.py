@@ -117,7 +117,10 @@ class End:
     index_puts: int = 0
     last_record: int = -1
     last_put: int = -1  # the last record that has a key
-    last_timestamp: int = 0  # milliseconds: storeTimestamp of the last record
+    first_timestamp: int = 0  # milliseconds: storeTimestamp of the first record
+    last_timestamp: int = 0  # of the last one
+    fell_at: int = -1  # the record whose storeTimestamp is furthest below that of the record before
+    fell_by: int = 0  # milliseconds
     last_dispatched_timestamp: int = -1
     sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
     warnings: list[str] = field(default_factory=list)
@@ -126,9 +129,18 @@ class End:
         """Note records that were accepted."""
         if len(rows) == 0:
             return
+        times = rows["storeTimestamp"]
+        if not self.records:
+            self.first_timestamp = self.last_timestamp = int(times[0])
+        falls = np.subtract(times[:-1], times[1:])
+        within = int(falls.argmax()) if len(falls) else -1
+        before = self.last_timestamp - int(times[0])
+        for number, fall in ((0, before), (within + 1, int(falls[within]) if len(falls) else 0)):
+            if fall > self.fell_by:
+                self.fell_at, self.fell_by = int(rows["physicalOffset"][number]), fall
         self.records += len(rows)
         self.last_record = int(rows["physicalOffset"][-1])
-        self.last_timestamp = int(rows["storeTimestamp"][-1])
+        self.last_timestamp = int(times[-1])
 
 
 class Buffers:

@@ -19,7 +19,7 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_MASK,
 )
 from reput.store_format.log.properties import find_named
-from reput.store_format.log.reader import LogReader, NoRecord
+from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import (
     CHECK_MAX_TOPIC,
@@ -277,8 +277,10 @@ class Gathered(NamedTuple):
     skipped: list[Skipped]  # the first skipped values
     skips: int  # how many were skipped
     last_timestamp: int  # the store time of the log's last record, 0 without one
-    breaks: list[NoRecord]  # where records break off: the segment is not read from there on
-    unread_to: int  # where the last such segment ends, 0 without one
+    breaks: list[NoRecord]  # where records break off
+    # where the last segment ends that lost something, or a hole; 0 without one. What stands before
+    # may have ended in what is lost.
+    unread_to: int
 
 
 class _Taken:
@@ -312,24 +314,21 @@ class _Taken:
 
 
 def gather(
-    log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None
-) -> Gathered:
+    log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None,
+    behind: LiveBehind | None = None,
+) -> Gathered:  # fmt: skip
     """Walk a log and hold the marks that `keep` chooses, 96 bytes each.
 
     split: Profile.split_properties; every: `keep` chooses among all records; seen: is called with
-    the physical offset that the walk has reached.
+    the physical offset that the walk has reached. behind: as for `steps_past_damage`.
     """
-    taken, breaks, at, unread_to = _Taken(keep, split, every), [], log.start, 0
-    while at < log.end:
-        try:
-            for step in log.steps(at):
-                taken.add(step)
-                if seen is not None:
-                    seen(step.next)
-            break
-        except NoRecord as error:
-            breaks.append(error)
-            at = unread_to = log.segment_at(error.place).end
+    taken, breaks = _Taken(keep, split, every), list[NoRecord]()
+    for step in log.steps_past_damage(breaks.append, behind):
+        if len(step.rows):
+            taken.add(step)
+        if seen is not None:
+            seen(step.next)
+    unread_to = max([log.hole_end(), *(log.next_start(each.place) for each in breaks)])
     return Gathered(
         np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
         taken.last, breaks, unread_to,

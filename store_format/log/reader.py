@@ -7,8 +7,9 @@ numba, which takes longer to load than a whole query may take; the walk is loade
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 _OPEN_FILES = 8
 _ONE_SHARE = 256  # this part of a window is read at first for one record,
 _ONE_LEAST = 1 << 12  # but no fewer bytes than this
+
+
+LiveBehind = Callable[[int], Iterable["Step"]]  # live records after a break, in its segment
 
 
 class NoRecord(StoreError):
@@ -214,6 +218,37 @@ class LogReader:
                 return
             if fault not in (Fault.NONE, Fault.BLANK):
                 raise self._no_record(segment, at, fault)
+
+    def steps_past_damage(
+        self, found: Callable[[NoRecord], None], behind: "LiveBehind | None" = None
+    ) -> Iterator["Step"]:
+        """The whole log's steps, also after a place where its records break off.
+
+        found: called with each such place; behind: gives the live records after it in its segment.
+        Without it the log is read on from the next segment.
+        """
+        at = self.start
+        while at < self.end:
+            try:
+                yield from self.steps(at)
+                return
+            except NoRecord as error:
+                found(error)
+                yield from () if behind is None else behind(error.place)
+                at = self.next_start(error.place)
+
+    def next_start(self, place: int) -> int:
+        """Where the segment after that of a physical offset starts; the log's end after the last.
+
+        It may start later than that of `place` ends: a file may be short, or missing.
+        """
+        number = bisect_right(self._starts, place)
+        return self._starts[number] if number < len(self._starts) else self.end
+
+    def hole_end(self) -> int:
+        """Where the log's last hole ends, a missing or short segment; 0 without one."""
+        pairs = pairwise(self.segments)
+        return max((later.start for each, later in pairs if each.end < later.start), default=0)
 
     def body(self, record: Record) -> bytes:
         """The record's body, as it stands in the log (it may be compressed)."""

@@ -7,7 +7,7 @@ many (CommitLog.getMessageNum). A broker loses its counts at its end; the log ke
 are not deleted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from reput.store_format.dispatch.queue_table import (
 from reput.store_format.kernels.java_text import decode, parse_integer
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.properties import find_named, new_spans
-from reput.store_format.log.reader import LogReader, NoRecord
+from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
 from reput.store_format.log.walk import Step
 from reput.store_format.names import DLQ_PREFIX
 
@@ -233,7 +233,7 @@ class CountSums:
 def add_up(
     log: LogReader, sums: Sequence[CountSums], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], note: Callable[[str], None],
-    behind: Callable[[int], Iterable[Step]] | None = None,
+    behind: LiveBehind | None = None,
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
@@ -242,33 +242,26 @@ def add_up(
     note: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
-    reading, at = _Reading(split, batch), log.start
+    reading = _Reading(split, batch)
 
-    def add(steps: Iterable[Step]) -> None:
-        for step in steps:
-            if len(step.rows):
-                counted = reading.counted(step)
-                for each in sums:
-                    each.add(step.rows, counted, reading.value)
-            seen(step.next)
+    def found(error: NoRecord) -> None:
+        then = "live records behind it are counted" if behind else (
+            "what follows in this segment is not counted: `reput check` shows it"
+        )  # fmt: skip
+        note(f"{error}; {then}")
 
-    while at < log.end:
-        try:
-            add(log.steps(at))
-            break
-        except NoRecord as error:
-            at = log.segment_at(error.place).end
-            if behind is not None:
-                note(f"{error}; live records behind it are counted")
-                add(behind(error.place))
-                continue
-            note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
+    for step in log.steps_past_damage(found, behind):
+        if len(step.rows):
+            counted = reading.counted(step)
+            for each in sums:
+                each.add(step.rows, counted, reading.value)
+        seen(step.next)
 
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], note: Callable[[str], None],
-    behind: Callable[[int], Iterable[Step]] | None = None,
+    behind: LiveBehind | None = None,
 ) -> list[Count]:  # fmt: skip
     """Counts by some of BY, in the order of their values; other arguments as for `add_up`."""
     sums = CountSums(by)
@@ -340,7 +333,7 @@ class _Spans(CountSums):
 
 def put_times(
     log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
-    note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
+    note: Callable[[str], None], behind: LiveBehind | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count messages by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), CountSums(("topic",)), CountSums(("size",))

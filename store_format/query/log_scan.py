@@ -53,7 +53,7 @@ def scan(
                 notes.note(
                     f"{error}; what follows in this segment is not read: `reput check` shows it"
                 )
-                at = store.log.segment_at(error.place).end
+                at = store.log.next_start(error.place)
             except NotInLog:
                 return
 

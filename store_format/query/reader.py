@@ -11,7 +11,7 @@ from reput.store_format.discover.sizes import FileSizes, settings_to_read
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.groups import heads_from, log_folders
-from reput.store_format.log.reader import LogReader
+from reput.store_format.log.reader import LiveBehind, LogReader
 from reput.store_format.log.record import Record
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import list_segments
@@ -201,6 +201,7 @@ class OpenedStore:
                 if agreed.behind or agreed.missing:
                     notes.note(f"{path}: {agreed.text}")
         rules = record_rules(self.profile, heads_from(listing.segments))
+        self.behind: LiveBehind | None = None  # gives live records after damage, if it is set
         self.log = LogReader(self.storage, listing.segments, rules, end=end)
         self._notes, self._given, self._all_queues = notes, given, list[Queues]()
         self._queues: dict[tuple[str, int, bool], Queue] = {}

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.damage.evidence import NextOffset, Queue
-from reput.store_format.damage.liveness import Before
+from reput.store_format.damage.liveness import Before, Given
 from reput.store_format.damage.queue_ends import last_of, last_of_batches
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
@@ -52,6 +52,7 @@ class DamagedSegment:
     segment: Segment
     last_timestamp: int | None
     is_last: bool  # all later segments are empty
+    given: tuple[Given, ...] = ()  # its pieces that are judged by the whole log
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class MapSegments:
         read = progress.reads(padded(reader, segment))
         scan = scan_past_damage(
             read, segment.start, segment.start + self.segment_bytes, self.rules,
-            Before(damaged.last_timestamp, before.last, damaged.is_last),
+            Before(damaged.last_timestamp, before.last, damaged.is_last, damaged.given),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live.end)
         scan.most_ranges = self.most_ranges

@@ -21,11 +21,12 @@ from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
 from reput.store_format.damage.tolerant import scan_past_damage
-from reput.store_format.dispatch.scan import Buffers, Runs, ScanRules, scan, scan_rules
+from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.groups import heads_from
+from reput.store_format.log.reader import LiveBehind
 from reput.store_format.log.rules import head_bytes
 from reput.store_format.log.segments import Segment, Stretch, may_grow
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
@@ -40,7 +41,7 @@ WINDOW_BYTES = 4 << 20  # rows of one window are one Arrow batch: some thousands
 logger = logging.getLogger("reput.source")
 Tell = Callable[[str], None]
 Result = TypeVar("Result")
-End = tuple[int, Fault]  # where a walk ended, and why
+Ended = tuple[int, Fault]  # where a walk ended, and why
 
 
 class LogPart(NamedTuple):
@@ -219,8 +220,8 @@ class PartReader:
             self._refuse_if_live(at, fault)
         return at
 
-    def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, End]:
-        """Walk from `known` and yield the records in [start, stop); returns the walk's End."""
+    def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, Ended]:
+        """Walk from `known` and yield the records in [start, stop); returns the walk's Ended."""
         at, fault = known, Fault.NONE
         for step in self._walk(NO_CHECKS).steps(at, start):
             at, fault = step.next, step.fault
@@ -292,7 +293,8 @@ class PartReader:
         return any(bool(window.any()) for _, window in walk.windows(at, self.segment.end))
 
     def _skip(self, at: int, fault: Fault) -> None:
-        if fault == Fault.ZEROS and not self._is_written(at):
+        ends_log = not self.log.is_written_from(self.part.segment + 1)
+        if fault == Fault.ZEROS and ends_log and not self._is_written(at):
             return
         left = self.segment.end - at
         self.tell(f"{self._where(at, fault)}; {left:,} bytes up to the segment's end are left out")
@@ -308,10 +310,20 @@ class PartReader:
         part = self.part
         if self._is_sound():
             yield from self._records(part.known, part.start, part.stop)
-            return
-        for start, stop in self._live_stretches():
-            if start < part.stop and part.start < stop:
-                yield from self._records(start, max(start, part.start), min(stop, part.stop))
+        else:
+            for start, stop in self._live_stretches():
+                if start < part.stop and part.start < stop:
+                    yield from self._records(start, max(start, part.start), min(stop, part.stop))
+        if part.stop >= self.segment.end:
+            self._tell_hole()
+
+    def _tell_hole(self) -> None:
+        """Tell what is missing between the segment's file and the next one."""
+        end, following = self.segment.end, self.part.segment + 1
+        later = next((s.start for s in self.log.segments[following : following + 1]), end)
+        if end < later and self.log.is_written_from(following):
+            missing = f"{later - end:,} bytes up to physical {later} are missing"
+            self.tell(f"{self.segment.path}: physical {end}: {missing}")
 
     def _is_sound(self) -> bool:
         """Whether the segment has nothing to salvage.
@@ -344,7 +356,8 @@ class PartReader:
             queues = log.queues_before(number) if queues is None else queues
             return queues.get((topic, queue_id))
 
-        before = Before(log.last_time(number), known, not log.is_written_from(number + 1))
+        ends_log = not log.is_written_from(number + 1)
+        before = Before(log.last_time(number), known, ends_log)
         found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
         lost: list[tuple[int, int]] = []
         for part in found.run():
@@ -353,13 +366,16 @@ class PartReader:
             elif isinstance(part, Ranges):
                 rows = part.rows[part.rows["kind"] != KINDS.index(DamageKind.CONTENT)]
                 lost += zip(rows["offset"].tolist(), rows["end"].tolist(), strict=True)
+            elif isinstance(part, End) and part.fault == Fault.ZEROS and not ends_log:
+                lost.append((part.next, self.segment.end))
         live, at = [], self.segment.start
         for start, stop in [*lost, (found.live.end, found.live.end)]:
             if start > at:
                 live.append((at, min(start, found.live.end)))
             at = max(at, stop)
+        lost_to = found.live.end if ends_log else self.segment.end  # after a log's end nothing is
         for start, stop in lost:
-            if self.part.start <= start < min(self.part.stop, found.live.end):
+            if self.part.start <= start < min(self.part.stop, lost_to):
                 self.tell(f"{self.segment.path}: physical {start}: {stop - start:,} bytes left out")
         return [(start, stop) for start, stop in live if start < stop]
 
@@ -371,7 +387,7 @@ class PartReader:
 def live_behind(
     storage: InputStorage, segments: Sequence[Segment], profile: Profile, settings: Settings,
     batch_topics: Sequence[str], limit: int | None = None,
-) -> Callable[[int], Iterator[Step]]:  # fmt: skip
+) -> LiveBehind:  # fmt: skip
     """A function that gives a segment's live records from an offset on, past damage, to `limit`.
 
     A broker may be writing to the log.

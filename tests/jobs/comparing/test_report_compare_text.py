@@ -8,7 +8,17 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.compare import compare
 from reput.jobs.comparing.report import details, text
-from tests.jobs.comparing.pairs import COMMON, MASTER, SLAVE, compared, message, pair, places, store
+from tests.jobs.comparing.pairs import (
+    COMMON,
+    MASTER,
+    SEGMENT,
+    SLAVE,
+    compared,
+    message,
+    pair,
+    places,
+    store,
+)
 from tests.logs.encoder import Message, encode
 from tests.store_format.log.epoch_files import file_of
 
@@ -81,3 +91,24 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
     ]
     assert found[0] == found[1]
     assert found[0][0]["messages"][0]["only"] == 9
+
+
+def test_of_logs_that_share_no_byte_nothing_is_claimed() -> None:
+    """The master's first segments have expired, and the slave ended within them."""
+    master = store(MASTER, COMMON[:20], first=8 * SEGMENT)
+    report = compared({**master, **store(SLAVE, COMMON)})
+    lines = text(report).split("\n")
+    assert lines[0].endswith(": they have no byte in common, and nothing was compared")
+    assert "  keep      both: which messages only one of them has is not known" in lines
+    assert not any("no message is lost" in line or "next" in line for line in lines)
+    assert (report.same, report.pairs[0].as_json()["log"]) == (False, "apart")
+
+
+def test_what_a_log_does_not_have_any_more_is_no_promise() -> None:
+    files = pair(COMMON, COMMON[:50])
+    del files[f"{MASTER}/commitlog/{0:020d}"]
+    lines = text(compared(files)).split("\n")
+    assert f"  keep      master: no message is lost but those before {SEGMENT:,}" in lines
+    assert (
+        f"  next      keep master: it has all that slave has but those before {SEGMENT:,}" in lines
+    )

@@ -237,3 +237,35 @@ def test_a_clock_that_was_set_back_is_no_lost_end() -> None:
     assert not lost(checked(log, storage=storage))
     storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9001, START + 9001))
     assert lost(checked(log, storage=storage))
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("number", [1, 30, 38, 39, 59])
+def test_a_fall_of_store_timestamp_is_said(number: int, splits: int) -> None:
+    """Anywhere in the log, also from segment to segment; a mere correction is not."""
+    for fall, wanted in ((1000, False), (5000, True)):
+        made = [
+            m if n < number else replace(m, store_timestamp=m.store_timestamp - fall - 1)
+            for n, m in enumerate(messages())
+        ]
+        log = damaged(made)
+        report = checked(log, splits)
+        assert report.sound
+        said = f"storeTimestamp falls by {fall / 1000:.1f} s at physical {log.places[number]:,}: "
+        assert (said in text(report)) is wanted
+        assert ("storeTimestamp" in text(report)) is wanted
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_an_index_of_an_older_log_is_named_with_what_a_broker_does(later: bool) -> None:
+    """The log was removed, or the store's path changed, and its index stayed (#8041)."""
+    old, new = damaged(messages(200)), damaged(
+        [replace(m, store_timestamp=m.store_timestamp + later * 86_400_000) for m in messages(40)]
+    )  # fmt: skip
+    storage = storage_of(new.log)
+    storage.files |= derived(new, "consumequeue") | derived(old, "index")
+    report = checked(new, storage=storage)
+    (finding,) = report.findings
+    indexed = f"a broker indexes no message before physical {old.places[-1]:,}"
+    assert (indexed in finding.reason, LOST in finding.reason) == (later, not later)
+    assert ("next      reput rebuild" in text(report)) is later

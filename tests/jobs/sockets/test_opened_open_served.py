@@ -110,6 +110,24 @@ def test_a_store_is_served_as_it_was(growing: Growing) -> None:
     assert bodies(growing.broker(at=1 << 42)) == list(range(0, 60, 2))
 
 
+def test_groups_offsets_end_where_their_queues_did_and_that_is_said(growing: Growing) -> None:
+    """Today's offsets would be past the end: a client would get nothing, and not know why."""
+    growing.writer.close()
+    config = growing.path / "config"
+    config.mkdir(exist_ok=True)
+    offsets = {"offsetTable": {"T@ahead": {0: 30, 1: 5}, "T@early": {0: 2}, "Gone@ahead": {0: 9}}}
+    (config / "consumerOffset.json").write_text(json.dumps(offsets))
+    said: list[str] = []
+    source = ServedSource(str(growing.path), "5.3.3", SIZES, at=BEGIN + 25 * 10_000)
+    at = open_broker(source, said.append).offsets
+    assert [at.query("ahead", "T", n) for n in (0, 1)] == [13, 5]
+    assert (at.query("early", "T", 0), at.query("ahead", "Gone", 0)) == (2, 9)
+    (line,) = said
+    assert "1 of them were past the end as of then" in line
+    now = open_broker(source._replace(at=None), lambda _: None).offsets
+    assert now.query("ahead", "T", 0) == 30
+
+
 def test_a_store_that_grows_is_seen_when_it_is_looked_at_again(growing: Growing) -> None:
     broker = growing.broker()
     assert bodies(broker) == list(range(0, 60, 2))

@@ -14,6 +14,7 @@ from typing import Any
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
+from reput.store_format.log.rules import reaches_queue
 from tests.damaged import SETTINGS, START, Damaged
 from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
 from tests.logs.damage import record_places
@@ -439,6 +440,8 @@ def judge(
         place = hurt.log.places[number]
         if number not in touched:
             judged.untouched += 1
+            if not reaches_queue(message.sys_flag):
+                continue
             mine = queues.get((str(message.topic), message.queue_id), {})
             judged.displaced += mine.get(message.queue_offset) != place
         elif place in kept and not any(start <= place < end for start, end in named):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.discover import index_eras
 from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
@@ -154,12 +155,23 @@ def test_a_message_at_two_files_border_was_indexed_again(
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_sweep_finds_such_a_message_anywhere(times: int) -> None:
+def test_such_a_message_may_be_in_a_file_that_had_just_begun_and_a_sweep_finds_it_anywhere(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = file_of(range(9)).put_all(keys(9, True) * times, PLACES[9])
     file.put_all(keys(10), PLACES[10])
-    assert shown(file.raw()).again == ()
     wanted = ((PLACES[9], 2 * times - 2),) if times > 1 else ()
+    assert shown(file.raw()).again == wanted
+    assert shown(file_of(range(9)).raw(), file.raw()).again == wanted
+    monkeypatch.setattr(index_eras, "_ENTRIES", 8)
+    assert shown(file.raw()).again == ()
     assert shown(file.raw(), sweeps=True).again == wanted
+
+
+def test_a_key_that_a_message_has_twice_was_not_indexed_again() -> None:
+    log = build_log([Message(properties=properties(("KEYS", "k k")))], 1 << 14)
+    file = IndexFile(SLOTS, MOST).put_all(["T#k", "T#k"], 0)
+    assert shown(file.raw(), log=log[0]).again == ()
 
 
 @pytest.mark.parametrize(("noted", "start"), [(-1, 0), (0, 0), (99, 0), (100, 5), (200, NEVER)])

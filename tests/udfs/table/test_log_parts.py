@@ -128,3 +128,43 @@ def test_what_is_known_before_a_segment() -> None:
     assert found.queues_before(0) == {}
     last = {("T", n % 3): n // 3 for n in range(before)}
     assert {key: each.last for key, each in found.queues_before(1).items()} == last
+
+
+def told(log: LogParts) -> list[str]:
+    """What all parts of a log tell, each of half a segment."""
+    lines: list[str] = []
+    for number, segment in enumerate(log.segments):
+        half = segment.start + SEGMENT // 2
+        for start, stop in ((segment.start, half), (half, segment.end)):
+            for _ in log.steps(LogPart(number, segment.start, start, stop), lines.append):
+                pass
+    return lines
+
+
+def test_salvage_tells_of_each_hole_in_the_log() -> None:
+    log = damaged(messages(150))
+    assert len(log.segments) == 5
+    assert told(parts(log, "salvage")) == []
+    del log.segments[2 * SEGMENT]
+    assert told(parts(log, "salvage")) == [
+        f"log/{SEGMENT}: physical {2 * SEGMENT}: {SEGMENT:,} bytes up to physical {3 * SEGMENT} "
+        "are missing"
+    ]
+    end = log.places[60]  # where a record begins
+    del log.segments[SEGMENT][end - SEGMENT :]
+    assert told(parts(log, "salvage")) == [
+        f"log/{SEGMENT}: physical {end}: {3 * SEGMENT - end:,} bytes up to physical {3 * SEGMENT} "
+        "are missing"
+    ]
+
+
+@pytest.mark.parametrize("on_damage", ["skip", "salvage"])
+@pytest.mark.parametrize("fill", [b"\0", b"x"], ids=["zeros", "garbage"])
+def test_a_lost_end_of_a_segment_is_told_where_the_log_goes_on(on_damage: str, fill: bytes) -> None:
+    log = damaged(messages(100))
+    at = log.places[30] - log.places[30] // SEGMENT * SEGMENT
+    for start in (0, 2 * SEGMENT):
+        log.segments[start][at:] = fill * (SEGMENT - at)
+    found = told(parts(log, on_damage))
+    assert f"{SEGMENT - at:,} bytes" in found[0]
+    assert len(found) == (2 if fill == b"x" and on_damage == "skip" else 1)  # the log's end is none

@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from reput.jobs.opening.questions import open_store
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.udfs.table.log_parts import live_behind
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, as_text, storage_of
+from tests.memory_storage import MemoryStorage
+from tests.store_format.fate.logs import SEGMENT as LARGE
+from tests.store_format.fate.logs import SmallLog
 
 
 def behind(
@@ -75,3 +79,57 @@ def test_an_offset_outside_of_the_log_is_no_segments() -> None:
     log = damaged()
     with pytest.raises(StopIteration):
         behind(log, (max(log.segments) // SEGMENT + 1) * SEGMENT)
+
+
+def _two_segments() -> tuple[SmallLog, dict[str, bytes]]:
+    """Two half messages; the first is committed in the same segment after a message, the second,
+    and a delayed one delivered, in the next.
+    """
+    log, later = SmallLog(), SmallLog(start=LARGE)
+    first, second = log.half("a"), log.half("b")
+    log.put("Orders")
+    log.commit(first, "a")
+    log.delay("d", 1)
+    later.positions, later.now = log.positions, log.now
+    later.commit(second, "b")
+    later.deliver("d")
+    later.put("Orders")
+    offsets = {"store/config/delayOffset.json": b'{"offsetTable":{1:1}}'}
+    return log, {**log.files(), **later.files(), **offsets}
+
+
+def _asked(files: dict[str, bytes]) -> tuple[list[str], list[str]]:
+    """The states of transactions and delayed messages, and what was noted."""
+    settings = {"mappedFileSizeCommitLog": str(LARGE), "messageDelayLevel": "1s 5s 1m"}
+    with open_store("store", settings=settings, storage=MemoryStorage(files)) as store:
+        fates = store.transactions(everything=True), store.delayed(everything=True)
+        assert "Orders" in [count.topic for count in store.stats(["topic"])]
+    return [row.state for rows in fates for row in rows], [n for rows in fates for n in rows.notes]
+
+
+def test_transactions_and_delayed_messages_are_read_past_damage() -> None:
+    log, files = _two_segments()
+    wanted = ["committed", "committed", "delivered"]
+    assert _asked(files)[0] == wanted
+    name = f"store/commitlog/{0:020d}"
+    raw = bytearray(files[name])
+    magic = [at for at in range(len(log.raw)) if raw[at : at + 4] == b"\xda\xa3\x20\xa7"]
+    raw[magic[2]] = 0
+    states, notes = _asked({**files, name: bytes(raw)})
+    assert states == wanted
+    assert any("live records behind it are read" in line for line in notes)
+
+
+@pytest.mark.parametrize("short", [True, False], ids=["short", "gone"])
+def test_a_short_or_missing_segment_in_the_middle_ends_no_answer(short: bool) -> None:
+    """What it may have held is said."""
+    log, files = _two_segments()
+    last = SmallLog(start=2 * LARGE, positions=log.positions, now=log.now + 9000)
+    last.put("Orders")
+    middle = f"store/commitlog/{LARGE:020d}"
+    files = {**files, **last.files(), middle: files[middle][:100]}
+    if not short:
+        del files[middle]
+    states, notes = _asked(files)
+    assert states == ["committed", "pending", "not delivered in this log"]
+    assert any(f"before physical {2 * LARGE} the log has lost records" in line for line in notes)

@@ -1,0 +1,199 @@
+"""Which life of a log each piece of its damaged segments is of: tasks that list pieces, and judge.
+
+A piece is a line of JSON in staging, as `Piece` of store_format/damage/lives has it.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from reput.store_format.damage.evidence import Queue, packed
+from reput.store_format.damage.lives import Claim, Piece, judge_lives
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derived.queue_files import decode_entries, entry_bytes
+from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
+from reput.store_format.faults import Fault
+from reput.store_format.files.protocol import InputStorage
+from reput.store_format.layouts import RECORD_AT, TIMESTAMP_BYTES
+from reput.store_format.log.segments import Segment, Stretch
+from reput.udfs.damage.segments import padded
+from reput.udfs.staging import RUNS, LineFile, Staging, ids_of, pieces_of, schema
+
+_MOST_PIECES = 2048  # in a segment; one with more is judged by the records around each stretch
+_BUFFERED_BYTES = 1 << 16
+_WITNESSES = 3  # records that are asked when a piece begins or ends
+
+# One row for each segment: the name of the file in staging with its pieces, '' for none.
+PIECES = schema(segment=pa.int64(), lines=pa.string())
+# One row for each piece: [start, end) of the log; value: its witnesses (witnesses.packed).
+VERDICTS = schema(start=pa.int64(), end=pa.int64(), live=pa.bool_(), value=pa.int64())
+
+
+@dataclass(frozen=True)
+class ListPieces:
+    """Lists the pieces of those of `segments` whose indices arrive in the column `id`."""
+
+    storage: InputStorage
+    staging: Staging
+    segments: tuple[tuple[int, Segment], ...]
+    segment_bytes: int
+    rules: ScanRules
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for place in ids_of(batches):
+            number, segment = self.segments[place]
+            lines = LineFile(self.staging)
+            pieces = list(self._pieces(segment))
+            for piece in pieces if len(pieces) <= _MOST_PIECES else ():
+                lines.add(_as_line(piece))
+            rows = [{"segment": number, "lines": lines.finish()}]
+            yield pa.RecordBatch.from_pylist(rows, PIECES)
+
+    def _pieces(self, segment: Segment) -> Iterator[Piece]:
+        rules = replace(self.rules, times=True)
+        end = segment.start + self.segment_bytes
+        with closing(self.storage.open(segment.path, segment.state)) as reader:
+            read = padded(reader, segment)
+            prover = Prover(read, segment.start, end, rules.records)
+            buffers = Buffers(_BUFFERED_BYTES)
+            at, count = prover.next_record(segment.start), 0
+            while at != NOT_FOUND and count <= _MOST_PIECES:
+                around = Stretch(segment.start, end, at, end, at)
+                seen, stopped = _Seen(), End()
+                for part in scan(read, around, rules, buffers):
+                    if isinstance(part, Runs):
+                        seen.add(part)
+                    elif isinstance(part, End):
+                        stopped = part
+                if stopped.records:
+                    count += 1
+                    yield seen.piece(at, stopped, prover)
+                if stopped.fault in (Fault.NONE, Fault.BLANK):
+                    break
+                at = prover.next_record(max(stopped.last_record, at) + 1)
+
+
+class _Seen:
+    """The queues and times of one piece, whose runs come in the log's order."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Queue, Claim] = {}
+        self._begin: list[_Stored] = []
+        self._end: list[_Stored] = []
+
+    def add(self, part: Runs) -> None:
+        runs = part.runs
+        ends = np.cumsum(runs.count)
+        places = []
+        for number, queue in enumerate(part.queues):
+            count, at = int(runs.count[number]), int(runs.entries_at[number])
+            if not count:
+                continue
+            length = count * entry_bytes(queue.batch)
+            entries = decode_entries(runs.entries[at : at + length], queue.batch)
+            places.append(entries["physicalOffset"].astype(np.int64))
+            if queue.batch:
+                continue  # a record may have many positions
+            offsets = int(runs.offsets_at[number])
+            first = int(runs.first[number])
+            last = first + count - 1 if offsets < 0 else int(runs.offsets[offsets + count - 1])
+            claim = Claim(first, last, int(runs.times[ends[number] - 1]))
+            key = queue.topic, queue.queue_id
+            had = self._claims.get(key)
+            self._claims[key] = claim._replace(first=had.first) if had else claim
+        in_order = sorted(zip(np.concatenate(places).tolist(), runs.times.tolist(), strict=True))
+        self._begin += in_order[: _WITNESSES - len(self._begin)]
+        self._end = [*self._end, *in_order][-_WITNESSES:]
+
+    def piece(self, start: int, stopped: End, prover: Prover) -> Piece:
+        at = stopped.last_record
+        last = at, stopped.last_timestamp  # it may be of no queue
+        begin = _credible(self._begin or [last], 0, prover)
+        end = _credible(sorted({*self._end, last})[-_WITNESSES:], -1, prover)
+        parts = prover.lengths(at)
+        after = at + parts.size if parts else at
+        return Piece(start, after, stopped.records, begin, end, prover.frame(after), self._claims)
+
+
+_Stored = tuple[int, int]  # a record's physical offset and storeTimestamp
+
+
+def _credible(records: list[_Stored], number: int, prover: Prover) -> int:
+    """The storeTimestamp of one of a few records; the middle one of all where its own bornTimestamp
+    speaks for that.
+    """
+    place, stored = records[number]
+    middle = sorted(time for _, time in records)[len(records) // 2]
+    raw = prover.bytes_at(place + prover.head + RECORD_AT.bornTimestamp, TIMESTAMP_BYTES)
+    born = int.from_bytes(raw, "big", signed=True)
+    return stored if abs(stored - born) <= abs(middle - born) else middle
+
+
+class SoundPart(NamedTuple):
+    """A split that was walked without a fault. run: the name of its run files in staging."""
+
+    split: int
+    start: int
+    end: int
+    records: int
+    last_time: int
+    run: str
+
+
+@dataclass(frozen=True)
+class JudgeLives:
+    """One task: yields VERDICTS rows of the log's pieces.
+
+    pieces: the names of the files that ListPieces wrote. sound: the parts of the other segments.
+    """
+
+    staging: Staging
+    pieces: tuple[str, ...]
+    sound: tuple[SoundPart, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in ids_of(batches):
+            pieces = [piece for name in self.pieces for piece in self._read(name)]
+            asked = {queue for each in pieces for queue in each.claims}
+            pieces += [self._sound(part, asked) for part in self.sound]
+            pieces.sort(key=lambda each: each.start)
+            verdicts = judge_lives(pieces)
+            # A piece's last record may reach over its page's end, into the bytes of another record.
+            limits = [*(each.start for each in pieces[1:]), 1 << 62]
+            rows = [
+                {
+                    "start": each.start, "end": min(each.end, limit), "live": verdict.live,
+                    "value": packed(verdict),
+                }
+                for each, limit in zip(pieces, limits, strict=False)
+                if (verdict := verdicts.get(each.start)) is not None
+            ]  # fmt: skip
+            yield pa.RecordBatch.from_pylist(rows, VERDICTS)
+
+    def _read(self, name: str) -> Iterator[Piece]:
+        for line in b"".join(pieces_of(self.staging, name)).splitlines():
+            fields = json.loads(line)
+            claims = {(topic, queue): Claim(*said) for topic, queue, *said in fields.pop("claims")}
+            yield Piece(**fields, claims=claims)
+
+    def _sound(self, part: SoundPart, asked: set[Queue]) -> Piece:
+        claims: dict[Queue, Claim] = {}
+        raw = self.staging.storage.read_bytes(self.staging.path(part.run + RUNS))
+        with pa.ipc.open_stream(raw) as stream:
+            for row in (row for rows in stream for row in rows.to_pylist()):
+                key = row["topic"], row["queue_id"]
+                if key in asked and not row["batch"]:
+                    first = claims[key].first if key in claims else row["first"]
+                    claims[key] = Claim(first, row["greatest"], part.last_time)
+        time = part.last_time
+        return Piece(part.start, part.end, part.records, time, time, -1, claims, True)
+
+
+def _as_line(piece: Piece) -> dict[str, Any]:
+    claims = [[*queue, *claim] for queue, claim in piece.claims.items()]
+    return {**piece._asdict(), "claims": claims}

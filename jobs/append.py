@@ -3,12 +3,13 @@
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from reput.broker.services.files import add_topics
 from reput.broker.writer.copies import Copied, CopyChoice, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.endings import room_of
@@ -20,6 +21,9 @@ from reput.jobs.console.options import (
     USAGE,
     WRITES_AS,
     add_broker,
+    add_consent,
+    add_timezone,
+    consent,
     host_port,
     milliseconds,
     progress_of,
@@ -36,22 +40,32 @@ from reput.jobs.exporting.append import (
     segments_of,
     source_of,
 )
+from reput.jobs.exporting.files import export_manifest
+from reput.jobs.exporting.read_back import exported_row, is_exported
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
-from reput.jobs.opening.open_writer import local_store, open_writer
+from reput.jobs.opening.open_writer import (
+    discover_to_write,
+    local_store,
+    local_store_at,
+    open_writer,
+)
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.report import counted as plain_count
-from reput.jobs.outputs.report import era_lines, found_lines
+from reput.jobs.outputs.report import era_lines, found_lines, guessed_lines
 from reput.jobs.replicating.master import for_the_writer, slaves_of
+from reput.store_format.discover.config import config_in_rocksdb, configured_topics
+from reput.store_format.discover.sizes import SEGMENT
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
-from reput.store_format.names import CUT
-from reput.store_format.notes import Done
+from reput.store_format.names import COMMIT_LOG, CONFIG, CUT
+from reput.store_format.notes import Done, Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
+from reput.udfs.table.export import BODY_BASE64
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 
 
@@ -102,15 +116,22 @@ examples:
         "--skip", type=_count, default=0, metavar="N",
         help="leave out the first N messages of the source: those that an earlier run appended",
     )  # fmt: skip
-    parser.add_argument("--topic", default="", help="with --from-store: only this topic")
+    parser.add_argument(
+        "--topic", default="", help="of another store or an export: only this topic"
+    )
     parser.add_argument(
         "--since", type=milliseconds, metavar="TIME",
-        help=f"with --from-store: stored then or later: {TIME_FORMS}",
+        help=f"of another store or an export: stored then or later: {TIME_FORMS}",
     )  # fmt: skip
     parser.add_argument(
-        "--until", type=milliseconds, metavar="TIME", help="with --from-store: stored before that"
+        "--until",
+        type=milliseconds,
+        metavar="TIME",
+        help="of another store or an export: stored before that",
     )
     add_broker(parser, WRITES_AS)
+    add_timezone(parser)
+    add_consent(parser)
     parser.add_argument(
         "--no-dispatch",
         action="store_true",
@@ -148,6 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
     store = local_store(arguments.store)
+    is_new = not os.path.isdir(f"{store}/{COMMIT_LOG}") or not os.listdir(f"{store}/{COMMIT_LOG}")
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     refuse_what_is_no_store(store)
     refuse_shared_files(store)
@@ -160,6 +182,12 @@ def run(arguments: argparse.Namespace) -> int:
     # opened before the store, which must not be made if the file is missing
     copied_from = arguments.from_store
     source = _opened(arguments)
+    if is_new:
+        settings = merge_layers(_sizes_of_source(arguments, source), settings)
+    if arguments.dry_run:
+        return _would_append(arguments, store, settings, source, is_new)
+    if not is_new:
+        consent(arguments.yes)(f"append to the log of {store}, in place")
     writer = open_writer(
         arguments.store,
         rocketmq=arguments.rocketmq,
@@ -170,7 +198,7 @@ def run(arguments: argparse.Namespace) -> int:
         discovered=discovered,
     )
     start = writer.log.end
-    code, said = DONE, ""
+    code, said, topics = DONE, "", list[str]()
     progress = progress_of(arguments)
     # until the writer is closed, no signal may end the process
     counted: Counted | None = None
@@ -209,6 +237,7 @@ def run(arguments: argparse.Namespace) -> int:
                 code, said = error.exit_code, str(error)
             writer.flush()
             end = writer.log.end
+            topics = _add_topics(arguments, writer, warnings)
     except (StoreError, OSError):  # also from the last write, and from closing the writer
         # the caller reports the error, but only this function knows the count
         _say(_progress_of(arguments, counted.messages if counted else 0))
@@ -218,7 +247,7 @@ def run(arguments: argparse.Namespace) -> int:
     discovered |= {
         n: {"value": v, "by": "by the store's files"} for n, v in writer.sizes_found.items()
     }
-    _report(arguments, done, writer, warnings, discovered)
+    _report(arguments, done, writer, warnings, discovered, topics)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
@@ -229,11 +258,65 @@ def _opened(arguments: argparse.Namespace) -> Any:
     try:
         if arguments.from_store:
             return segments_of(arguments.from_store)
-        return source_of(arguments.source, arguments.skip)
+        return source_of(arguments.source, arguments.skip, _wanted(arguments))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         option = "--from-store" if arguments.from_store else "--from"
         name, why = arguments.from_store or arguments.source, os.strerror(error.errno or 0)
         raise SettingError(f"{option} {name}: {why}") from None
+
+
+def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, str]:
+    """The size of segments where the messages come from, which a new store gets too."""
+    if arguments.from_store:
+        size = max((each.end - each.start for each in source), default=0)
+    elif arguments.source != "-" and ("://" in arguments.source or os.path.isdir(arguments.source)):
+        storage = storage_for(arguments.source)
+        manifest = export_manifest(storage, storage.resolve(arguments.source))
+        size = manifest.get("segment_bytes")
+    else:
+        return {}
+    return {SEGMENT: str(size)} if isinstance(size, int) and size > 0 else {}
+
+
+def _would_append(
+    arguments: argparse.Namespace, store: str, settings: dict[str, str], source: Any, is_new: bool
+) -> int:
+    """--dry-run: count the messages, and say to what they would be appended."""
+    rules = profile(discover_to_write(local_store_at(store, arguments.rocketmq, settings)).release)
+    code, said, messages = DONE, "", 0
+    if arguments.from_store:
+        wanted, skip = _wanted(arguments), arguments.skip
+        copied = copy_messages(None, source, record_rules(rules), wanted, skip)
+        messages = copied.copied
+        code, said = _source_damage(arguments.from_store, copied)
+    else:
+        for item in source:
+            messages += len(item.batch) if isinstance(item, NumberedRows) else 1
+    whole = {"messages": messages, "store": store, "new": is_new, "dry_run": True}
+    what = "which would be made" if is_new else "whose log goes on"
+    show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
+    if said:
+        _say(said)
+    return code
+
+
+def _add_topics(
+    arguments: argparse.Namespace, writer: CommitLogWriter, warnings: list[str]
+) -> list[str]:
+    """Add the topics of what was appended to config/topics.json; those that were not there."""
+    grown, store = writer.appender.queues_grown(), local_store(arguments.store)
+    if config_in_rocksdb(LocalStorage(), store, "topics.json") is not None:
+        return []
+    like: Mapping[str, Any] = {}
+    if arguments.from_store:
+        storage = storage_for(arguments.from_store)
+        there = configured_topics(storage, storage.resolve(arguments.from_store), Notes())
+        like = there or {}
+    try:
+        return add_topics(writer.store.files, grown, like, writer.profile, writer.clock())
+    except StoreError as error:
+        warnings.append(f"{error}; a broker may have no route to {', '.join(sorted(grown))}")
+        return []
 
 
 def _nothing() -> None:
@@ -302,7 +385,12 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
         fields = json.loads(line.text)
         if not isinstance(fields, dict):
             raise BadRow("a JSON object is wanted")
-        writer.append(message_from(fields))
+        if not is_exported(fields):
+            writer.append(message_from(fields))
+        elif BODY_BASE64 in fields:
+            append_exported(writer, "of an export", exported_row(fields))
+        else:
+            raise BadRow("was exported with --no-bodies")
     except Refused as error:
         raise type(error)(f"line {line.number}: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -311,7 +399,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
 
 def _report(
     arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str],
-    discovered: dict[str, Any],
+    discovered: dict[str, Any], topics: list[str],
 ) -> None:  # fmt: skip
     recovered = writer.recovered
     whole = {
@@ -321,6 +409,7 @@ def _report(
         "cut_bytes": recovered.cut_bytes if recovered else 0,
         "entries_cut": writer.entries_cut,
         "discovered": discovered,
+        "topics": topics,
         "warnings": warnings,
     }
     many = plain_count(done.messages, "message")
@@ -337,5 +426,8 @@ def _report(
     if writer.entries_cut:
         entries = plain_count(writer.entries_cut, "queue entry")
         lines.append(f"  lost      {entries} of messages that the log no longer had: cut")
+    if topics:
+        lines.append(f"  topics    {', '.join(topics)}: added to {CONFIG}/topics.json")
+    lines += guessed_lines(discovered) if done.messages else []
     lines += [f"  warning   {warning}" for warning in warnings]
     show(arguments, whole, "\n".join(lines), found_lines(discovered))

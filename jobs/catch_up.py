@@ -12,6 +12,7 @@ from reput.jobs.console.options import (
     DONE,
     add_consent,
     add_store,
+    add_timezone,
     consent,
     options_of_job,
     show,
@@ -161,6 +162,7 @@ def follow(  # noqa: PLR0913 (a user's options)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser, on_damage=())
+    add_timezone(parser)
     add_consent(parser)
     parser.add_argument(
         "--output", metavar="DIR", help="write all derived files there, path or URL, as a new set"

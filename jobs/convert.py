@@ -11,6 +11,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_remade,
     add_store,
+    add_timezone,
     asks_store,
     engine_for,
     options_of_job,
@@ -137,6 +138,7 @@ def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser, on_damage=())
+    add_timezone(parser)
     parser.add_argument("--output", metavar="DIR", help="absent or empty folder, or its URL")
     parser.add_argument(
         "--replace", action="store_true", help="replace the store in DIR, if it is a converted one"

@@ -18,6 +18,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.notes import Progress
+from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.exporting.files import ComparedExport, Exported
@@ -35,6 +36,7 @@ in it into another store; --verify compares it with the log.
   reput export /data/store --output /data/messages --topic Orders --no-bodies
   reput export /data/store --output s3://bucket/messages --as jsonl --since 2026-11-21T07:00:00Z
   reput export /data/store --output /data/messages --verify
+  reput export --output /data/messages --verify      as it was written? no store is needed
   reput append /data/other --from /data/messages
 
 --as rocketmq makes a store of the chosen messages, on which a broker starts.
@@ -106,7 +108,6 @@ def export(  # noqa: PLR0913 (a user's options)
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at
-    from reput.store_format.release.settings import SettingError
 
     if format not in _FORMATS:
         raise SettingError(f"format {format!r}: one of {', '.join(_FORMATS)} is wanted")
@@ -148,7 +149,7 @@ def export(  # noqa: PLR0913 (a user's options)
 @on_engine
 def verify_export(  # noqa: PLR0913 (a user's options)
     engine: Engine,
-    store: str,
+    store: str | None,
     to: str,
     *,
     delta_by: str = LOCAL,
@@ -160,21 +161,27 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 ) -> "ComparedExport":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    The options are read from the export. to: the export; delta_by: as for `export`.
+    The files must be as the export's manifest says, too: length, SHA-256, messages. store: None to
+    compare with the manifest alone. The options are read from the export. to: the export; delta_by:
+    as for `export`.
     Raises StoreError, SettingError, UnknownRelease.
     """
-    from reput.jobs.exporting.files import chosen_of, compare_set, export_manifest
+    from reput.jobs.exporting.files import check_set, chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at
     from reput.store_format.files.by_url import storage_for
 
     if is_delta(to):
+        if store is None:
+            raise SettingError("--verify of Delta tables needs STORE, whose log it compares")
         from reput.jobs.exporting.delta import compare_delta, writer_of
 
         return compare_delta(writer_of(delta_by, engine), store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
     folder = there.resolve(to)
+    if store is None:
+        return check_set(there, folder)
     salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
     at = store_at(store, rocketmq, settings, storage)
     found = find_store(
@@ -187,7 +194,7 @@ def verify_export(  # noqa: PLR0913 (a user's options)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_store(parser, on_damage=())
+    add_store(parser, on_damage=(), optional=True)
     parser.add_argument(
         "--output",
         dest="to",
@@ -235,7 +242,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="write nothing: compare the export in DIR with the log",
+        help="write nothing: compare the export in DIR with its manifest, and with the log where "
+        "STORE is given",
     )
 
 
@@ -249,11 +257,15 @@ def _settings(delta: bool) -> Mapping[str, str] | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export, or compare: 0 done; 1 where something was left out, or differs."""
+    """Export, or compare: 0 done; 1 where something was left out, differs, or no message is of the
+    topics that were named.
+    """
+    if arguments.store is None and not arguments.verify:
+        raise SettingError("STORE is wanted: only --verify needs none")
     options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
     delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta
-    alone = delta_by != SPARK if delta else arguments.kind == _STORE
+    alone = delta_by != SPARK if delta else arguments.kind == _STORE or arguments.store is None
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if arguments.verify:
             compared = verify_export(
@@ -270,5 +282,5 @@ def run(arguments: argparse.Namespace) -> int:
             system_topics=arguments.system_topics, delta_by=delta_by,
             replace=arguments.replace, **options,
         )  # fmt: skip
-    show(arguments, done.as_json(), done.text(), good=not done.left_out)
-    return DAMAGE if done.left_out else DONE
+    show(arguments, done.as_json(), done.text(), good=done.complete)
+    return DONE if done.complete else DAMAGE

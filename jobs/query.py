@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.options import DONE, before, milliseconds, new_file, number
+from reput.jobs.console.options import DONE, at_least_one, before, milliseconds, new_file, number
 from reput.jobs.console.rows import (
     RowWriter,
     add_asked_store,
@@ -160,7 +160,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", dest="end", type=before, metavar="TIME", help="stored before that"
     )
     parser.add_argument(
-        "--max", dest="most", type=number, metavar="N",
+        "--max", dest="most", type=at_least_one, metavar="N",
         help="N messages at most, of a key the newest; it is said where there are more",
     )  # fmt: skip
     parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")

@@ -12,6 +12,7 @@ from reput.jobs.console.options import (
     add_ranges,
     add_remade,
     add_store,
+    add_timezone,
     asks_store,
     engine_for,
     new_ranges,
@@ -113,6 +114,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser)
+    add_timezone(parser)
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="absent or empty folder, or its URL"
     )
@@ -122,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--index-start-name",
         metavar="yyyyMMddHHmmssSSS",
-        help="name of the first index file (default: its first message's store time, in UTC)",
+        help="name of the first index file (default: its first message's store time)",
     )
     parser.add_argument(
         "--queues", choices=("files", "rocksdb"),

@@ -14,6 +14,7 @@ from reput.jobs.console.options import (
     add_consent,
     add_remade,
     add_store,
+    add_timezone,
     asks_store,
     consent,
     engine_for,
@@ -117,6 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser, on_damage=("refuse", "truncate"))
     add_remade(parser)
+    add_timezone(parser)
     add_consent(parser)
 
 

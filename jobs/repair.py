@@ -11,6 +11,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_assume_names,
     add_store,
+    add_timezone,
     asks_store,
     engine_for,
     options_of_job,
@@ -158,6 +159,7 @@ def _derive(
     derived = staging.path("derived")
     known = found.plan.discovered.settings  # the copy has only a log, which does not show them
     settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
+    settings |= found.plan.index_zone.as_settings()
     repaired = find_store(
         found.engine,
         StoreAt(storage, target, found.plan.profile.release, settings),
@@ -188,6 +190,7 @@ def _derive(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_store(parser, on_damage=())
+    add_timezone(parser)
     parser.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
     parser.add_argument(
         "--replace", action="store_true", help="replace the store in DIR, if it is a repaired one"

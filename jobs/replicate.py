@@ -10,6 +10,7 @@ from reput.jobs.console.options import (
     TIME_FORMS,
     add_broker,
     add_consent,
+    add_timezone,
     before,
     consent,
     host_port,
@@ -177,6 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("target", metavar="TARGET", help="a local folder: new, or a replica")
     add_broker(parser, "the source's release; without it, as its files show")
+    add_timezone(parser)
     add_consent(parser)
     parser.add_argument(
         "--master", metavar="HOST:PORT",

@@ -64,7 +64,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     the store's own queues have.
 
     Unused tails of files and a segment of zeros only do not count. Index files are compared in the
-    order of their names. A queue's own log (compacted:, tiered:) is compared with its queue file.
+    order of the log. A queue's own log (compacted:, tiered:) is compared with its queue file.
     """
     from reput.jobs.comparing.compare import verify_queue_log
     from reput.jobs.judging.report import Report, manifest_differences

@@ -219,10 +219,11 @@ def check_topic(topic: str) -> str:
 
 
 def index_name(timestamp: int) -> str:
-    """An IndexFile's name for a time in milliseconds: yyyyMMddHHmmssSSS, here always in UTC.
+    """An IndexFile's name for a local time in milliseconds: yyyyMMddHHmmssSSS.
 
-    RocketMQ uses local time (UtilAll.timeMillisToHumanString). A time outside the years 1970 to
-    9999 becomes the nearest one within.
+    Local time is the time since 1970 plus the zone's offset (`NameZone.local`), as RocketMQ names
+    by local time (UtilAll.timeMillisToHumanString). A time outside the years 1970 to 9999 becomes
+    the nearest one within.
     """
     within = min(max(timestamp, 0), LAST_INDEX_TIME)
     moment = _EPOCH + timedelta(milliseconds=within)
@@ -230,7 +231,7 @@ def index_name(timestamp: int) -> str:
 
 
 def parse_index_name(name: str) -> int:
-    """The milliseconds in an IndexFile's name, read as UTC. Raises ValueError."""
+    """The local time in an IndexFile's name, in milliseconds. Raises ValueError."""
     if len(name) != 17 or not (name.isascii() and name.isdigit()):
         raise ValueError(f"{name!r} is not an index file's name: yyyyMMddHHmmssSSS")
     moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -238,8 +239,8 @@ def parse_index_name(name: str) -> int:
 
 
 def next_index_time(wanted: int, previous: int | None) -> int:
-    """The time (milliseconds) in the next IndexFile's name: the wanted time, or a later one if the
-    previous file already has that name.
+    """The local time (milliseconds) in the next IndexFile's name: the wanted time, or a later one
+    if the previous file already has that name, or a later one.
     """
     within = min(max(wanted, 0), LAST_INDEX_TIME)
     return within if previous is None else max(within, previous + 1)

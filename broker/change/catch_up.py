@@ -43,7 +43,7 @@ class CatchUp:
         rules: Rules,
         clock: Callable[[], int],
     ) -> None:
-        """recovery: knows the log's segments. clock: milliseconds, for the names of index files."""
+        """recovery: knows the log's segments. clock: local milliseconds, which name index files."""
         self.files, self.log, self.recovery, self.rules = files, log, recovery, rules
         self.checkpoint = read_checkpoint(files)
         settings = rules.settings
@@ -56,6 +56,7 @@ class CatchUp:
     def continue_set(self, new: New) -> None:
         """Write what is new to a set of files that nobody uses yet."""
         if self._indexes:
+            self.index.sort_names()
             self.index.load(None, new.ahead.end)
         self._take_up_queues(new)
         self._dispatch(new)
@@ -81,6 +82,7 @@ class CatchUp:
         """
         self._remove_prepared()
         if self._indexes:
+            self.index.sort_names()
             self.index.load(None, new.ahead.end)
         self._sync_log(new)
         if self._indexes:

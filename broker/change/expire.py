@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
-from reput.store_format.derived.index_reader import decode_header
+from reput.store_format.derived.index_names import in_log_order
+from reput.store_format.derived.index_reader import IndexHeader, decode_header
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Files, add_folders, replace_small, write_small
@@ -164,18 +165,22 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
 
 
 def _of_index(files: Files, log_start: int) -> Iterator[Going]:
-    for name in index_files_among(files.names(INDEX))[:-1]:
-        path = f"{INDEX}/{name}"
-        with closing(files.open_read(path)) as file:
-            length = file.length()
-            if length < INDEX_HEADER_BYTES:
-                return
-            raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
-            file.read_at(0, raw)
-        end = decode_header(raw).end_offset
-        if end >= log_start:
+    found = {
+        name: _head(files, f"{INDEX}/{name}") for name in index_files_among(files.names(INDEX))
+    }
+    for name in in_log_order([(name, head) for name, (head, _) in found.items()])[:-1]:
+        head, length = found[name]
+        if length < INDEX_HEADER_BYTES or head.end_offset >= log_start:
             return
-        yield Going(path, length, f"its last message, at {end:,}, is gone")
+        yield Going(f"{INDEX}/{name}", length, f"its last message, at {head.end_offset:,}, is gone")
+
+
+def _head(files: Files, path: str) -> tuple[IndexHeader, int]:
+    """An index file's header, and its length."""
+    with closing(files.open_read(path)) as file:
+        raw = np.empty(min(file.length(), INDEX_HEADER_BYTES), np.uint8)
+        file.read_at(0, raw)
+        return decode_header(raw), file.length()
 
 
 def delete(files: Files, going: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -22,7 +22,14 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
-from reput.store_format.names import CONFIG, parse_segment_name, segment_name
+from reput.store_format.names import (
+    CONFIG,
+    LMQ_PREFIX,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+    parse_segment_name,
+    segment_name,
+)
 from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 from reput.store_format.release.profiles import Profile
 
@@ -205,6 +212,9 @@ def remove_folder(files: Files, folder: str) -> None:
 #
 # MixAll.string2File keeps the old content as .bak. Here either file appears whole or not at all.
 
+TOPICS = f"{CONFIG}/topics.json"
+
+_READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _BYTES_MAX = 256 << 20
 _MARK = "#"  # put before a key that had no quotes; no topic or group name begins with it
 _NEW, _BACKUP = ".tmp", ".bak"  # as in MixAll.string2File
@@ -244,6 +254,54 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
     if not isinstance(table, dict):
         raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
     return whole, table
+
+
+def add_topics(
+    files: Files, queues: Mapping[str, int], like: Mapping[str, Any], profile: Profile, now: int
+) -> list[str]:
+    """Add topics that config/topics.json lacks, so that a broker has a route to them.
+
+    A broker makes a topic of its own only for a producer, if autoCreateTopicEnable is on
+    (TopicConfigManager.createTopicInSendMessageMethod). queues: topic -> least number of queues;
+    like: another store's topicConfigTable, whose entries are taken over; now: milliseconds.
+    Returns the topics that were added. Raises StoreError where the file is none of a broker's.
+    """
+    whole = read_json(files, TOPICS)
+    table = whole.setdefault("topicConfigTable", {})
+    if not isinstance(table, dict):
+        raise StoreError(f"{TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+    added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
+    for name in added:
+        about = like.get(name)
+        table[name] = _topic(name, queues[name], about if isinstance(about, dict) else {}, profile)
+    if added:
+        version = whole.get("dataVersion")
+        counter = version.get("counter") if isinstance(version, dict) else None
+        whole["dataVersion"] = {
+            "counter": counter + 1 if isinstance(counter, int) else 1,
+            **({"stateVersion": 0} if profile.abort_process_id else {}),  # both since 5.0.0
+            "timestamp": now,
+        }
+        write_json(files, TOPICS, dict(sorted(whole.items())), profile)
+    return added
+
+
+def _is_own(topic: str) -> bool:
+    """Whether a broker makes the topic by itself, or has none for the queue."""
+    return topic in SYSTEM_TOPICS or topic.startswith((SYSTEM_PREFIX, LMQ_PREFIX))
+
+
+def _topic(name: str, queues: int, about: dict[str, Any], profile: Profile) -> dict[str, Any]:
+    """A TopicConfig."""
+    made = {
+        **({"attributes": {}} if profile.abort_process_id else {}), "order": False,
+        "perm": _READ_AND_WRITE, "topicFilterType": "SINGLE_TAG", "topicName": name,
+        "topicSysFlag": 0, **about,
+    }  # fmt: skip
+    for count in ("readQueueNums", "writeQueueNums"):
+        known = about.get(count)
+        made[count] = max(queues, known if isinstance(known, int) else 0)
+    return dict(sorted(made.items()))
 
 
 def integer_key(number: int | str) -> str:

@@ -252,6 +252,11 @@ class Frames:
         """The number of bytes held of a frame that is not complete."""
         return len(self._held) - self._at
 
+    @property
+    def is_half_way(self) -> bool:
+        """Whether a frame has come in part."""
+        return self.waiting > 0 or self._to_pass > 0
+
     def next(self) -> Command | None:
         """The next command, or None if it is not complete. Raises BadFrame."""
         if self._passed_over is not None:

@@ -66,6 +66,7 @@ class Appender:
         self._batch_topics = batch_topics
         self._check_usable = check_usable
         self._next = store.positions()
+        self._begun = dict(self._next)
 
     def append(self, requests: Sequence[Request], check: Callable[[], None] | None = None) -> None:
         """Write the records of all requests, those for one segment in one write.
@@ -160,7 +161,16 @@ class Appender:
         self._store.learn_queues()
         for known, position in self._store.positions().items():
             self._next.setdefault(known, position)
+            self._begun.setdefault(known, position)
         return self._next.get(key, 0)
+
+    def queues_grown(self) -> dict[str, int]:
+        """Topic -> the number of queues that it needs, of what was appended."""
+        found: dict[str, int] = {}
+        for (topic, queue_id), offset in self._next.items():
+            if offset != self._begun.get((topic, queue_id), 0):
+                found[topic] = max(found.get(topic, 1), queue_id + 1)
+        return found
 
     def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
         """Set a queue's next queueOffset. Called under the lock."""

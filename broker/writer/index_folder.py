@@ -34,7 +34,8 @@ from reput.store_format.derived.index_file import (
     fill_entries,
     header,
 )
-from reput.store_format.derived.index_reader import decode_header
+from reput.store_format.derived.index_names import in_log_order
+from reput.store_format.derived.index_reader import IndexHeader, decode_header
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import (
@@ -79,18 +80,22 @@ class IndexFolder:
         return index_files_among(self.files.names(INDEX))
 
     def headers(self) -> list[Header]:
-        """The headers of all files, in order."""
+        """The headers of all files, in the order of the log."""
         found: list[Header] = []
-        for name in self.names():
+        for name in in_log_order([(name, self._raw(name)) for name in self.names()]):
             found.append(self._header(name, found[-1] if found else None))
         return found
 
-    def _header(self, name: str, previous: Header | None) -> Header:
+    def _raw(self, name: str) -> IndexHeader:
         with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
             if file.length() >= INDEX_HEADER_BYTES:
                 file.read_at(0, raw)
-            head = decode_header(raw)
+            return decode_header(raw)
+
+    def _header(self, name: str, previous: Header | None) -> Header:
+        head = self._raw(name)
+        with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             last = head.entries
             ends = previous.end.physical_offset if previous else -1
             if last and self.entry_at(last) + INDEX_ENTRY_BYTES <= file.length():

@@ -12,6 +12,7 @@ import numpy as np
 
 from reput.broker.writer.index_folder import GrowingIndex, Header, IndexFolder
 from reput.store_format.derived.index_file import NO_MESSAGE, IndexedMessage
+from reput.store_format.derived.index_names import names_in_order
 from reput.store_format.files.protocol import Files
 from reput.store_format.names import index_name, next_index_time, parse_index_name
 from reput.store_format.release.profiles import Profile
@@ -29,7 +30,10 @@ class IndexWriter:
         self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
         vouch: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """vouch: makes indexed messages durable, then raises indexMsgTimestamp to its argument."""
+        """clock: local time in milliseconds, which names the files (`NameZone.local`).
+
+        vouch: makes indexed messages durable, then raises indexMsgTimestamp to its argument.
+        """
         self.files, self.clock, self._vouch = files, clock, vouch
         self.folder = IndexFolder(files, settings.max_hash_slot_num)
         self._growing = GrowingIndex(self.folder, profile, settings)
@@ -42,6 +46,7 @@ class IndexWriter:
         self._unpublished = False  # there are entries, or a file, that `index/` lacks
         self._kept: list[str] = []  # full files in `index/`, before the one that grows
         self._full: list[str] = []  # full files that are not in `index/` yet
+        self._names: list[str] = []  # of all files in `index/` when it was loaded
         self._doomed: list[str] = []  # files in `index/` that RocketMQ would delete on load
 
     # --- as the store is opened -----------------------------------------------------------
@@ -56,7 +61,7 @@ class IndexWriter:
         """
         self.folder.refuse_link()
         headers = self.folder.headers()
-        before = len(headers)
+        self._names, before = [each.name for each in headers], len(headers)
         while headers and (
             headers[-1].end.physical_offset >= log_end > 0
             or (
@@ -84,6 +89,21 @@ class IndexWriter:
             self.indexed_to = self._covered.physical_offset
         self.whole = last.marked and not self._unpublished
         self._held = None if last.marked else self.folder.count_held(headers, self.indexed_to)
+
+    def sort_names(self) -> None:
+        """Rename files of another time zone that sort after later ones; called before `load`.
+
+        A broker orders the files by name as it starts, and puts keys to the last one: its recovery
+        indexes again what that file does not have. Each rename makes the order better.
+        """
+        self.folder.refuse_link()
+        names = [each.name for each in self.folder.headers()]
+        moved = names_in_order(names)
+        for name, wanted in zip(reversed(names), reversed(moved), strict=True):
+            if name != wanted:
+                self.files.rename(f"{INDEX}/{name}", f"{INDEX}/{wanted}")
+        if moved != names:
+            self.files.sync_folder(INDEX)
 
     def protect(self) -> None:
         """Put the mark on the last file; called before `abort` is written.
@@ -162,15 +182,17 @@ class IndexWriter:
         self.indexed_to, self._held = last.physical_offset, None
 
     def _open_next(self) -> None:
-        name, previous = self._growing.name, None
+        name = self._growing.name
+        there = [parse_index_name(each) for each in (*self._names, *self._full)]
         if name is not None:
-            previous = parse_index_name(name)
+            there.append(parse_index_name(name))
             if self._growing.is_staged:
                 self._growing.finish(marked=False)
                 self._full.append(name)
             else:
                 self._kept.append(name)
-        self._growing.begin(index_name(next_index_time(self.clock(), previous)))
+        # above all others, also those that a broker of another zone named: it goes on with the last
+        self._growing.begin(index_name(next_index_time(self.clock(), max(there, default=None))))
         self._unpublished = True
 
     # --- publishing ------------------------------------------------------------------------

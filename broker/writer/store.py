@@ -128,6 +128,11 @@ _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 Spawn = Callable[[Callable[[], None]], Callable[[], None]]
 
 
+def in_utc(timestamp: int) -> int:
+    """A time in milliseconds as the local time in UTC."""
+    return timestamp
+
+
 class OpenStore:
     """What a writer appends to. Its own lock guards dispatch, queues, index and checkpoint."""
 
@@ -138,8 +143,10 @@ class OpenStore:
 
     def __init__(
         self, files: Files, settings: WriterSettings, profile: Profile, clock: Clock,
-        batch_topics: Iterable[str], dispatches: bool,
+        batch_topics: Iterable[str], dispatches: bool, local: Callable[[int], int] = in_utc,
     ) -> None:  # fmt: skip
+        """local: a time as the local time by which index files are named (`NameZone.local`)."""
+        self._local = local
         self.files, self.settings, self.profile, self.clock = files, settings, profile, clock
         self.dispatches = dispatches
         self.scan_rules = scan_rules(profile, settings, batch_topics)
@@ -188,7 +195,10 @@ class OpenStore:
                 ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
             ),
         )  # fmt: skip
-        self.index = IndexWriter(files, self.profile, settings, self.clock, self._vouch_for_index)
+        self.index = IndexWriter(
+            files, self.profile, settings, lambda: self._local(self.clock()), self._vouch_for_index
+        )
+        self.index.sort_names()
         self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
         if crashed:
             self.index.folder.remove_staged()

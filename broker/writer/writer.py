@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.commit_log import in_background
 from reput.broker.writer.flush import LOOK_SECONDS, DispatchPace, Durability, Service
-from reput.broker.writer.store import OpenStore
+from reput.broker.writer.store import OpenStore, in_utc
 from reput.store_format.discover.sizes import settings_to_continue
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -109,6 +109,7 @@ class CommitLogWriter:
         background: bool = True,
         prepare_ahead: bool = False,
         unique_ids: UniqueIds | None = None,
+        local: Callable[[int], int] = in_utc,
     ) -> "CommitLogWriter":
         """Open a store, or make one. Takes its lock; recovers first if it was not closed.
 
@@ -118,6 +119,8 @@ class CommitLogWriter:
         ConsumeQueue and Index; else they are left to a rebuild. background: flush and dispatch
         in threads; without them only when `flush`, `dispatch` and `close` are called (and for
         SYNC_FLUSH with each append).
+
+        local: a time as the local time by which index files are named.
 
         Sizes that were not given are those of the store's files (`sizes_found` says which).
 
@@ -141,7 +144,7 @@ class CommitLogWriter:
         try:
             settings, found = settings_to_continue(settings, files)
             encoder = Encoder(settings, rules, clock, ids, host)
-            store = OpenStore(files, settings, rules, clock, batch_topics, dispatches)
+            store = OpenStore(files, settings, rules, clock, batch_topics, dispatches, local)
             store.sizes_found = found
             ahead = prepare_ahead or settings.warm_mapped_file_enable
             store.open(ahead, in_background if background else None)

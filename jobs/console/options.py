@@ -204,9 +204,13 @@ they can. `reput help releases` says what differs.
 """
 
 
-def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
+def add_store(
+    parser: argparse.ArgumentParser,
+    on_damage: tuple[str, ...] = _ANY_DAMAGE,
+    optional: bool = False,
+) -> None:
     """Add STORE and its options. on_damage: choices, () for no option."""
-    add_store_path(parser)
+    add_store_path(parser, optional)
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
@@ -244,10 +248,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_path(parser: argparse.ArgumentParser) -> None:
+def add_store_path(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument(
-        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
-    )
+        "store", metavar="STORE", nargs="?" if optional else None,
+        help="a store's root, path or URL: it holds commitlog/",
+    )  # fmt: skip
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
@@ -257,6 +262,15 @@ def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _O
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
         help=setting,
+    )  # fmt: skip
+
+
+def add_timezone(parser: argparse.ArgumentParser) -> None:
+    """Add --timezone, for a command that names index files."""
+    parser.add_argument(
+        "--timezone", metavar="NAME",
+        help="the broker's time zone, in which it names index files: America/New_York, -05:00 "
+        "(default: as the store's files show it, else that of this process)",
     )  # fmt: skip
 
 
@@ -296,6 +310,8 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
             from reput.jobs.console.voice import remark
 
             remark(f"--broker-conf {arguments.broker_conf}: {unknown}")
+    if getattr(arguments, "timezone", None):
+        layers.append({"user.timezone": arguments.timezone})
     return [*layers, parse_assignments(arguments.assignments)]
 
 
@@ -344,7 +360,8 @@ def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.rocketmq:
         release_named(arguments.rocketmq)
     settings = _settings(arguments)
-    check_store(arguments.store, settings)
+    if arguments.store is not None:
+        check_store(arguments.store, settings)
     return {
         "rocketmq": arguments.rocketmq,
         "settings": settings,
@@ -423,6 +440,14 @@ def number(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
+
+
+def at_least_one(text: str) -> int:
+    """A whole number, 1 or more: with 0 nothing could be found."""
+    value = number(text)
+    if not value:
+        raise argparse.ArgumentTypeError("0 is nothing: 1 or more is wanted")
     return value
 
 

@@ -142,13 +142,17 @@ def _csv_help(rows: bool) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV (RFC 4180); lists and objects become JSON text."""
+    """Rows as CSV (RFC 4180); lists and objects become JSON text. For a terminal, which obeys
+    control characters, these are escaped.
+    """
     import csv
 
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
+    shown = safe if sys.stdout.isatty() else str
     for row in rows:
-        writer.writerow([_cell(value) for value in row])
+        cells = (_cell(value) for value in row)
+        writer.writerow([shown(each) if isinstance(each, str) else each for each in cells])
     # Java's text may hold half of a surrogate pair, which no encoding has
     return sink.getvalue().encode("utf-8", "backslashreplace").decode()
 

@@ -54,6 +54,7 @@ from reput.store_format.files.protocol import Storage
 from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
+from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
 from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
 from reput.udfs.convert.write import PlacedRecords
@@ -62,6 +63,8 @@ from reput.udfs.staging import Staging
 # Path settings are not carried over: all files of the new store are below its root.
 _PLACES = "storepath"
 _DLEDGER = "enableDLegerCommitLog"  # the new log is a plain one
+# Settings that say how a log is read, which the new one is not yet.
+_OF_THE_OLD = ("dLegerSelfId", "readUnCommitted", "checkCRCOnRecover", "forceVerifyPropCRC")
 
 
 class Kinds(NamedTuple):
@@ -96,9 +99,23 @@ def wanted(
         for name, value in found.plan.discovered.settings.items()
         if _PLACES not in name.lower() and name != _DLEDGER
     }
-    known = merge_layers(known, settings)
+    for name in settings:
+        _refuse_unobeyed(name)
+    known = merge_layers(known | found.plan.index_zone.as_settings(), settings)
     settings_from(known, release=release)
     return Wanted(release, known, changes)
+
+
+def _refuse_unobeyed(name: str) -> None:
+    """Raise SettingError for a setting that changes nothing in the files of a new store."""
+    known = BY_NAME.get(name)
+    if known is None:
+        return  # `merge_layers` names what is near
+    if known.derive is not Status.OBEYED or known.name in _OF_THE_OLD or _PLACES in name.lower():
+        raise SettingError(
+            f"--to-set {name}: changes nothing in the files that convert writes; it belongs into "
+            "the new broker's configuration"
+        )
 
 
 def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:

@@ -94,7 +94,10 @@ def derive_files(
             job.plan, job.staging, _live(built), job.queue_bytes, summary.warnings
         )
     check_unchanged(job.plan)
-    named = name_files(built, job.queue_bytes, index_start_name)
+    zone = job.plan.index_zone
+    named = name_files(built, job.queue_bytes, index_start_name, zone)
+    if index_start_name is None and any(row["folder"] == INDEX for row in named):
+        summary.discovered |= zone.as_discovered()
     if queues == ROCKSDB:
         named += _in_rocksdb(job, tables, expired, summary.warnings)
     if indexed is not None:

@@ -1,7 +1,7 @@
 """What is appended: exports, rows, lines, segments."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from reput.broker.writer.copies import SourceSegment, append_stored
+from reput.broker.writer.copies import CopyChoice, SourceSegment, append_stored
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.exporting.files import export_manifest
-from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.jobs.exporting.files import whole_export
+from reput.jobs.exporting.read_back import UNREADABLE, batches_in, exported_parquet, is_exported
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.record import Record
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
@@ -28,6 +29,8 @@ from reput.udfs.table.message_rows import BadRow
 # Body, properties, flags, hosts and bornTimestamp are kept. queueOffset, physical offset and store
 # time are new, as for messages copied from another store.
 
+ALL = CopyChoice()
+
 
 class FromExport(NamedTuple):
     """A message of an export. where: its file and number; row: its columns."""
@@ -36,35 +39,46 @@ class FromExport(NamedTuple):
     row: dict[str, Any]
 
 
-def exported_rows(folder: str, skip: int) -> Iterator[FromExport]:
-    """The messages of an export after the first `skip`.
+def exported_rows(folder: str, skip: int, wanted: CopyChoice = ALL) -> Iterator[FromExport]:
+    """The wanted messages of an export after the first `skip` of them.
 
-    Raises StoreError if the folder is no export, SettingError if it has no bodies.
+    The files are compared with the manifest first: length, SHA-256. Raises StoreError if the folder
+    is no export, DamageFound if it is not whole, SettingError if it has no bodies.
     """
     storage = storage_for(folder)
     folder = storage.resolve(folder)
-    manifest = export_manifest(storage, folder)
+    manifest = whole_export(storage, folder)
     if not manifest["chosen"].get("bodies"):
         raise SettingError(f"--from {folder}: was exported with --no-bodies")
-    return _exported_rows(batches_in(storage, folder, manifest), skip)
+    return rows_of(batches_in(storage, folder, manifest), skip, wanted)
 
 
-def _exported_rows(
-    files: Iterator[tuple[str, Iterator[pa.RecordBatch]]], skip: int
+def rows_of(
+    files: Iterable[tuple[str, Iterator[pa.RecordBatch]]], skip: int, wanted: CopyChoice = ALL
 ) -> Iterator[FromExport]:
+    """The wanted messages in exported files, after the first `skip` of them."""
     for path, batches in files:
         number = 0
         try:
             for batch in batches:
-                left_out = min(skip, len(batch))
-                skip -= left_out
-                number += left_out
-                for row in batch.slice(left_out).to_pylist():
+                for row in batch.to_pylist():
                     number += 1
+                    if not _is_wanted(row, wanted):
+                        continue
+                    if skip > 0:
+                        skip -= 1
+                        continue
                     yield FromExport(f"{path}: message {number}", row)
         except UNREADABLE as error:
             what = type(error).__name__  # its text may contain parts of a message
             raise BadRow(f"{path}: behind message {number}: cannot be read ({what})") from None
+
+
+def _is_wanted(row: dict[str, Any], wanted: CopyChoice) -> bool:
+    if wanted == ALL:
+        return True
+    in_time = wanted.since <= row["storeTimestampMillis"] < wanted.until
+    return in_time and wanted.topic in ("", row["topic"])
 
 
 def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) -> None:
@@ -125,17 +139,26 @@ class NumberedRows(NamedTuple):
     batch: pa.RecordBatch
 
 
-def source_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
+def source_of(
+    name: str,
+    skip: int,
+    wanted: CopyChoice = CopyChoice(),  # noqa: B008
+) -> "Iterator[Line | NumberedRows | FromExport]":
     """The messages of a file, of standard input, or of an export's folder.
 
     Raises OSError; SettingError or StoreError for what cannot be read.
     """
     if name != "-" and ("://" in name or Path(name).is_dir()):
-        return exported_rows(name, skip)
+        return exported_rows(name, skip, wanted)
+    if wanted != CopyChoice():
+        raise SettingError(
+            f"--from {name}: --topic, --since and --until choose messages of --from-store, or of a "
+            "folder that `reput export` wrote"
+        )
     return messages_of(name, skip)
 
 
-def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
+def messages_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
     """The messages of a file, or of standard input for `-`, after the first `skip`.
 
     The file is opened at once. Raises OSError; SettingError if it has not the format of its suffix.
@@ -145,7 +168,10 @@ def messages_of(name: str, skip: int) -> Iterator[Line | NumberedRows]:
     lower = name.lower()
     try:
         if lower.endswith(".parquet"):
-            return _rows(pyarrow.parquet.ParquetFile(name).iter_batches(_BATCH_ROWS), skip)
+            file = pyarrow.parquet.ParquetFile(name)
+            if is_exported(file.schema_arrow.names):
+                return rows_of([(name, exported_parquet(LocalStorage(), name))], skip)
+            return _rows(file.iter_batches(_BATCH_ROWS), skip)
         if lower.endswith(_ARROW_SUFFIXES):
             return _rows(iter(_arrow_batches(name)), skip)
     except pa.ArrowInvalid as error:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from reput.jobs.engines.spark import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, LastMessage, Range
 from reput.jobs.sources.opened_log import cut
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
 from reput.udfs.table.columns import SCHEMA
@@ -77,10 +77,11 @@ class DeltaRs:
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
         """As in DeltaTables; delta-rs cannot cluster."""
-        self._tables[path] = DeltaTable.create(
-            path, columns, name=name, description=about,
-            configuration={"delta.appendOnly": "true"}, storage_options=_storage(),
-        )  # fmt: skip
+        with _alone(path):
+            self._tables[path] = DeltaTable.create(
+                path, columns, name=name, description=about,
+                configuration={"delta.appendOnly": "true"}, storage_options=_storage(),
+            )  # fmt: skip
 
     def committed(self, path: str, app: str) -> int | None:
         return self._open(path).transaction_version(app)
@@ -115,17 +116,18 @@ class DeltaRs:
         features = table.protocol().writer_features or []
         if "clustering" in features:
             raise StoreError(f"{path}: is clustered, so that only --engine spark adds to it")
-        write_deltalake(
-            table, pa.RecordBatchReader.from_batches(columns, batches), mode="append",
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(*commit)],
-                custom_metadata={"userMetadata": commit.text},
-            ),
-            writer_properties=WriterProperties(
-                max_row_group_size=_ROWS_A_GROUP, compression="SNAPPY"
-            ),
-            target_file_size=_FILE_BYTES,
-        )  # fmt: skip
+        with _alone(path):
+            write_deltalake(
+                table, pa.RecordBatchReader.from_batches(columns, batches), mode="append",
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(*commit)],
+                    custom_metadata={"userMetadata": commit.text},
+                ),
+                writer_properties=WriterProperties(
+                    max_row_group_size=_ROWS_A_GROUP, compression="SNAPPY"
+                ),
+                target_file_size=_FILE_BYTES,
+            )  # fmt: skip
         table.update_incremental()
 
     def rows(self, path: str) -> list[dict[str, Any]]:
@@ -156,6 +158,21 @@ class DeltaRs:
         within = (place >= start) & (place < end)
         there = self._open(path).to_pyarrow_dataset()
         yield from there.to_batches(columns=names, filter=within, batch_size=1 << 16)
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Raise StoreChanged where another export has written to a table at the same time."""
+    try:
+        yield
+    except DeltaError as error:
+        meanwhile = isinstance(error, CommitFailedError) or "already exists" in str(error)
+        if not meanwhile:
+            raise
+        raise StoreChanged(
+            f"{path}: another process has written to the table meanwhile; what this run began is "
+            "not in it: run it again, it adds what is new once"
+        ) from None
 
 
 def _storage() -> dict[str, str]:

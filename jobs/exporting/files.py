@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.jobs.exporting.read_back import UNREADABLE, batches_in, file_digest
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import EXPORT_FORMAT, Output, parse_manifest
 from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
@@ -18,8 +18,8 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
-from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST
@@ -28,7 +28,9 @@ from reput.udfs.staging import Staging
 from reput.udfs.table.columns import LESS, SCHEMA, Choice, Condition
 from reput.udfs.table.export import (
     EXPORTED,
+    JSONL,
     NOTES_MOST,
+    PARQUET,
     ChosenMessages,
     ExportParts,
     MessageSums,
@@ -107,6 +109,7 @@ class Exported:
     log_end: int  # offset up to which the log was read
     chosen: dict[str, Any]  # the options that choose messages and columns
     sums: MessageSums
+    segment_bytes: int = 0  # of the log; `append` gives a new store the same
     files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
     left_out: int = 0
     system: int | None = 0  # messages of system topics left out; None: not counted
@@ -119,6 +122,15 @@ class Exported:
     def messages(self) -> int:
         """The number of exported messages."""
         return self.sums.messages
+
+    @property
+    def complete(self) -> bool:
+        """Whether what was asked for is there: nothing was left out, and named topics have some."""
+        return not self.left_out and not self._nothing
+
+    @property
+    def _nothing(self) -> bool:
+        return bool(self.chosen["topics"]) and not self.messages
 
     def manifest(self) -> dict[str, Any]:
         """The content of the set's manifest."""
@@ -141,6 +153,9 @@ class Exported:
         if self.system != 0:
             many = "not counted" if self.system is None else counted(self.system, "message")
             lines.append(f"  system    {many} of system topics left out: --system-topics")
+        if self._nothing:
+            named = ", ".join(map(repr, self.chosen["topics"]))
+            lines.append(f"  nothing   the log has no such message of topic {named}")
         if self.left_out:
             lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]
@@ -149,9 +164,12 @@ class Exported:
 
 @dataclass
 class ComparedExport:
-    """An export compared with its log. differences: empty if both have the same messages."""
+    """An export compared with its log, or with its own manifest where `store` is None.
 
-    store: str
+    differences: empty if both have the same messages.
+    """
+
+    store: str | None
     output: str
     messages: int
     differences: list[str]
@@ -165,10 +183,11 @@ class ComparedExport:
         return {**asdict(self), "same": self.same}
 
     def text(self) -> str:
+        judge = "its manifest" if self.store is None else f"the log of {self.store}"
         if self.same:
             many = counted(self.messages, "message")
-            return f"{self.output}: {many}, as the log of {self.store} has them"
-        return "\n".join([f"{self.output}: differs from the log of {self.store}", *(
+            return f"{self.output}: {many}, as {judge} has them"
+        return "\n".join([f"{self.output}: differs from {judge}", *(
             f"  {each}" for each in self.differences)])  # fmt: skip
 
 
@@ -272,6 +291,7 @@ def export_set(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
             log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
             chosen=chosen.as_json(), sums=_added(rows), warnings=warnings, cleaned=cleaned,
+            segment_bytes=plan.settings.mapped_file_size_commit_log,
             system=sum(row["system"] for row in rows),
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
@@ -290,15 +310,7 @@ def export_set(
 def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
     """Compare counts, sums and CRCs of an export with its log. Raises StoreError for no export."""
     manifest = export_manifest(storage, folder)
-    there = MessageSums()
-    differences: list[str] = []
-    for path, batches in batches_in(storage, folder, manifest):
-        try:
-            for batch in batches:
-                there.add(batch)
-                differences += wrong_bodies(path, batch)
-        except (*UNREADABLE, OSError) as error:
-            differences.append(f"{path}: cannot be read ({type(error).__name__})")
+    there, differences = _read_back(storage, folder, manifest)
     chosen = chosen_of(manifest, folder)
     plan = found.plan
     log, parts = _parts(plan, replace(chosen, decompress=False), found.engine.cores, None)
@@ -312,6 +324,63 @@ def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> Compar
         if stored != value and not (name == "crcs" and chosen.other_crcs):
             differences.append(f"{name}: {stored:,}, the log has {value:,}")
     return ComparedExport(plan.store, folder, there.messages, differences)
+
+
+def check_set(storage: InputStorage, folder: str) -> ComparedExport:
+    """Compare an export with its own manifest. Raises StoreError for no export."""
+    manifest = export_manifest(storage, folder)
+    there, differences = _read_back(storage, folder, manifest)
+    for name, value in (manifest.get("sums") or {}).items():
+        if (stored := getattr(there, name, value)) != value:
+            differences.append(f"{name}: {stored:,}, its manifest says {value:,}")
+    return ComparedExport(None, folder, there.messages, differences)
+
+
+def _read_back(
+    storage: InputStorage, folder: str, manifest: dict[str, Any]
+) -> tuple[MessageSums, list[str]]:
+    """(sums over an export's messages, what its files are not that its manifest says)."""
+    there, differences = MessageSums(), wrong_files(storage, folder, manifest)
+    files = zip(manifest["files"], batches_in(storage, folder, manifest), strict=True)
+    for said, (path, batches) in files:
+        before = there.messages
+        try:
+            for batch in batches:
+                there.add(batch)
+                differences += wrong_bodies(path, batch)
+        except (*UNREADABLE, OSError) as error:
+            differences.append(f"{path}: cannot be read ({type(error).__name__})")
+            continue
+        if (many := there.messages - before) != said.get("messages", many):
+            noted = f"its manifest says {said['messages']:,}"
+            differences.append(f"{path}: has {many:,} messages, {noted}")
+    return there, differences
+
+
+def wrong_files(storage: InputStorage, folder: str, manifest: dict[str, Any]) -> list[str]:
+    """Lines on the files of an export that are not as its manifest says: whole, and no others."""
+    wrong, there = list[str](), dict(listed(storage, folder))
+    for each in manifest["files"]:
+        path, state = f"{folder}/{each['path']}", there.pop(each["path"], None)
+        if state is None:
+            wrong.append(f"{path}: is missing")
+        elif state.size != each["length"]:
+            said = f"its manifest says {each['length']:,}"
+            wrong.append(f"{path}: has {state.size:,} bytes, {said}")
+        elif (digest := file_digest(storage, path)) != each["sha256"]:
+            wrong.append(f"{path}: has the SHA-256 {digest}, its manifest says {each['sha256']}")
+    more = sorted(name for name in there if name.endswith((PARQUET, JSONL)))
+    return wrong + [f"{folder}/{name}: is not in the manifest" for name in more]
+
+
+def whole_export(storage: InputStorage, folder: str) -> dict[str, Any]:
+    """The manifest of an export whose files are as it says. Raises StoreError, DamageFound."""
+    manifest = export_manifest(storage, folder)
+    wrong = wrong_files(storage, folder, manifest)
+    if wrong:
+        more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
+        raise DamageFound(f"{wrong[0]}{more}: the export is not as it was written")
+    return manifest
 
 
 def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Reads the files of an export, batch by batch, with the columns of a table."""
 
 import base64
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -58,6 +59,15 @@ class _File:
         self._reader.close()
 
 
+def file_digest(storage: InputStorage, path: str) -> str:
+    """The SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with closing(_File(storage.open(path))) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
 def batches_in(
     storage: InputStorage, folder: str, manifest: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
@@ -67,12 +77,13 @@ def batches_in(
     """
     for listed in manifest["files"]:
         path = f"{folder}/{listed['path']}"
-        read = _parquet if path.endswith(PARQUET) else _lines
+        read = exported_parquet if path.endswith(PARQUET) else _lines
         assert path.endswith((PARQUET, JSONL))
         yield path, read(storage, path)
 
 
-def _parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
+def exported_parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
+    """The batches of an exported Parquet file, without the columns that only people read."""
     with closing(_File(storage.open(path))) as file:
         there = pq.ParquetFile(pa.PythonFile(file, mode="r"))
         names = [name for name in there.schema_arrow.names if name in _COLUMNS]
@@ -102,6 +113,16 @@ def _row(line: bytes) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict):
         raise ValueError("a line is no JSON object")
+    return exported_row(row)
+
+
+def is_exported(columns: Collection[str]) -> bool:
+    """Whether a row has columns that only an export writes: no message to be appended has them."""
+    return {"physicalOffset", "queueOffset", "bodyCRC"} <= set(columns)
+
+
+def exported_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the JSON object of an exported message. Raises UNREADABLE."""
     for column, name in MILLISECONDS.items():
         if name in row:  # older exports have the columns' names
             row[column] = row.pop(name)

@@ -25,7 +25,8 @@ from reput.jobs.outputs.publish import (
     staging_folder,
     temporary_folder,
 )
-from reput.jobs.outputs.report import Summary, counted, found_lines, summary_of
+from reput.jobs.outputs.report import Summary, counted, found_lines, guessed_lines, summary_of
+from reput.store_format.derived.index_names import NameZone, listed_index
 from reput.store_format.derived.index_reader import decode_header
 from reput.store_format.derived.queue_files import (
     decode_entries,
@@ -48,7 +49,6 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
-    index_files_among,
     is_queue_folder,
     segments_among,
 )
@@ -103,6 +103,7 @@ class CaughtUp:
         ]
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
+        lines += guessed_lines(self.discovered) if self.index_keys else []
         lines += [f"  lacks     {line}" for line in self.lacking]
         lines += [f"  left out  {line}" for line in self.left_out]
         lines += [f"  warning   {line}" for line in self.warnings]
@@ -129,9 +130,9 @@ def topics_of(plan: Plan) -> Collection[str] | None:
     return configured_topics(plan.storage, plan.store, Notes())
 
 
-def clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+def clock_in(zone: NameZone) -> Callable[[], int]:
+    """The local time in milliseconds, by which index files are named."""
+    return lambda: zone.local(time.time_ns() // 1_000_000)
 
 
 def catch_up_in_place(
@@ -150,7 +151,7 @@ def catch_up_in_place(
     end = plan.segments[-1].end
     log = DispatchedLog(source.read, plan.segments[0].start, end, size, end)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
-    catching = CatchUp(files, log, recovery, rules, clock)
+    catching = CatchUp(files, log, recovery, rules, clock_in(plan.index_zone))
     try:
         resumed = held.crashed and not held.dry_run
         if held.crashed:
@@ -227,7 +228,8 @@ def report(plan: Plan, new: New) -> CaughtUp:
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
-        warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
+        warnings=[*plan.notes, *plan.warnings],
+        discovered=plan.discovered.as_json() | plan.index_zone.as_discovered(),
         releases=plan.discovered.releases,
     )  # fmt: skip
 
@@ -245,7 +247,9 @@ def _refuse_links(files: Files, store: str, new: New) -> None:
             raise StoreError(f"{folder}: is not a folder")
     for folder in ends:
         names = files.names(folder)
-        for name in (index_files_among(names) if folder == INDEX else segments_among(names))[-1:]:
+        if folder == INDEX:
+            names = [each.name for each in listed_index(LocalStorage(), store)]
+        for name in (names if folder == INDEX else segments_among(names))[-1:]:
             path = f"{folder}/{name}"
             if files.is_folder(path):
                 raise StoreError(f"{path}: is not a file")
@@ -284,7 +288,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
                 log, recovery, position, rules, growing=plan.splits.limit is not None,
                 topics=topics_of(plan),
             )  # fmt: skip
-            catching = CatchUp(DiskFiles(work), log, recovery, rules, clock)
+            catching = CatchUp(DiskFiles(work), log, recovery, rules, clock_in(plan.index_zone))
             with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
                 catching.continue_set(new)
             check_unchanged(plan)

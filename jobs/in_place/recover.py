@@ -147,13 +147,13 @@ def _index(compared: _Compared) -> Renewal:
     """
     verdict = compared.verdict
     rows = [row for row in verdict.named if row["folder"] == INDEX]
-    index = sorted(path for path in compared.there if path.startswith(f"{INDEX}/"))
+    index = [path for path in verdict.index if path in compared.there]
     expired, old = index[: verdict.expired_index], index[verdict.expired_index :]
     sound = 0
     while sound < min(len(old), len(rows)) and old[sound] not in compared.wrong:
         sound += 1
     names = _names_after(
-        [path.rpartition("/")[2] for path in (*expired, *old[:sound])],
+        sorted(path.rpartition("/")[2] for path in (*expired, *old[:sound])),
         [row["path"].rpartition("/")[2] for row in rows[sound:]],
     )
     paths = [f"{INDEX}/{name}" for name in names]

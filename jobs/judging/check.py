@@ -18,13 +18,13 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_reader import IndexHeader, decode_header, index_ends
+from reput.store_format.derived.index_names import index_files
+from reput.store_format.derived.index_reader import NO_HEADER
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import InputStorage, Storage, read_head, slash_queue
-from reput.store_format.layouts import INDEX_HEADER_BYTES
+from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
@@ -93,22 +93,13 @@ def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str
     Its last message was stored before this log's first one.
     """
     first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
-    header = _last_index(storage, store)[1]
-    if first is None or header is None or not linked.end <= header.end_offset:
+    header = next((head for _, head in index_files(storage, store)[-1:]), NO_HEADER)
+    if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
         return ""
     return "" if header.end_timestamp >= first else (
         "the index is of an older log, as its last message was stored before this log's first; a "
         f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
     )  # fmt: skip
-
-
-def _last_index(storage: InputStorage, store: str) -> tuple[str, IndexHeader | None]:
-    """(path, header) of the last index file; None where there is none that has a header."""
-    index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
-    path = f"{store}/{index[-1]}" if index else ""
-    head = read_head(storage, path, INDEX_HEADER_BYTES) if index else None
-    whole = head is not None and len(head) == INDEX_HEADER_BYTES
-    return path, decode_header(head) if head is not None and whole else None
 
 
 def fall_of_time(linked: Linked) -> str:
@@ -136,9 +127,9 @@ def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tu
     if found.past_end.queue_count:
         text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
         yield f"{store}/{CONSUME_QUEUE}", text
-    for path, at in list(index_ends(storage, store))[-1:]:
-        if at >= end:
-            yield path, f"points to {at:,}, the log ends at {end:,}"
+    for about, head in index_files(storage, store)[-1:]:
+        if head != NO_HEADER and (at := head.end_offset) >= end:
+            yield f"{store}/{INDEX}/{about.name}", f"points to {at:,}, the log ends at {end:,}"
 
 
 def knows_more(job: "Pipeline", linked: Linked, known: Checkpoint | None) -> Iterator[str]:

@@ -35,6 +35,7 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
+from reput.store_format.derived.index_names import listed_index
 from reput.store_format.derived.index_reader import IndexHeader, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
@@ -126,7 +127,8 @@ class Verdict:
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
     unused: list[str] = field(default_factory=list)  # queues' next files, made but not written to
     deleted_topics: list[str] = field(default_factory=list)  # whose messages the log still has
-    expired_index: int = 0  # index files before the first that was derived
+    index: list[str] = field(default_factory=list)  # index files there, in the log's order
+    expired_index: int = 0  # how many of them are before the first that was derived
     files: int = 0  # derived files that were compared, or that should have been there
     strangers: list[Stranger] = field(default_factory=list)  # among queues' files
     in_rocksdb: list[str] = field(default_factory=list)  # numbers of compared rows, as texts
@@ -184,12 +186,14 @@ class _Judging:
     def verdict(self) -> Verdict:
         strangers: list[Stranger] = []
         files = set(files_there(self.there, self.against, strangers))
-        index = sorted(path for path in files if path.startswith(f"{INDEX}/"))
+        index = [f"{INDEX}/{each.name}" for each in listed_index(self.there, self.against)]
         self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
         expired_index, before = self._expired_index(index)
         built = self.job.build(self.linked, before)
-        verdict = Verdict(name_files(built, self.job.queue_bytes, None))
+        zone = self.job.plan.index_zone
+        verdict = Verdict(name_files(built, self.job.queue_bytes, None, zone))
         verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes)
+        verdict.index = index
         verdict.expired_index, verdict.strangers = expired_index, strangers
         verdict.expired = [self._path(path) for path in index[:expired_index]]
         in_rocksdb = queues_folder(self.there, self.against) is not None

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from reput.store_format.derived.index_names import listed_index
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles, SpreadFiles
@@ -24,7 +25,6 @@ from reput.store_format.names import (
     INDEX,
     LOCK,
     STAGED_INDEX,
-    index_files_among,
     is_index_name,
     segment_start,
     segments_among,
@@ -94,8 +94,8 @@ def refuse_shared_derived(store: str) -> None:
             folder = f"{store}/{queue}"
             shared += [f"{folder}/{name}" for name in segments_among(_names(folder))[-1:]]
     if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer leaves hard links there
-        names = index_files_among(_names(f"{store}/{INDEX}"))
-        shared += [f"{store}/{INDEX}/{name}" for name in names[-1:]]
+        last = listed_index(LocalStorage(), store)[-1:]
+        shared += [f"{store}/{INDEX}/{each.name}" for each in last]
     for path in shared:
         refuse_second_name(path)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.plan import Plan, index_zone
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config import batch_topics
@@ -86,6 +86,9 @@ def open_writer(
     texts = ((name, setting_text(of_store.found[name].value)) for name in of_store.found)
     given = {n: t for n, t in texts if n not in (*SIZES, RELEASE, ERAS)} | given
     parsed = writer_settings_from(given, release=rules.release)
+    zone = index_zone(at.storage, path, parsed)
+    if discovered is not None:
+        discovered |= zone.as_discovered()
     said += setting_warnings(given, rules.release, "append")
     found = strangers(at.storage, path, [f"{path}/{COMMIT_LOG}"])
     said += [f"{each.path}: {each.text(rules)}" for each in found]
@@ -98,6 +101,7 @@ def open_writer(
         batch_topics=_batch_topics(path, said),
         dispatches=dispatches,
         prepare_ahead=prepare_ahead,
+        local=zone.local,
     )
 
 

@@ -4,8 +4,16 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
+from reput.store_format.derived.index_names import (
+    BY_PROCESS,
+    NameZone,
+    index_files,
+    name_zone,
+    offset_text,
+)
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed
 from reput.store_format.discover.config import (
@@ -174,6 +182,11 @@ class Plan:
         """Whether the store has index files, and no broker is writing to them."""
         return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
 
+    @cached_property
+    def index_zone(self) -> NameZone:
+        """The time zone in which index files are named that are made for the store."""
+        return index_zone(self.storage, self.store, self.settings)
+
     @property
     def heads_from(self) -> int:
         """The physical offset from which records have DLedger's heads (RecordRules.heads_from)."""
@@ -187,6 +200,20 @@ class Plan:
     @property
     def log_bytes(self) -> int:
         return self.segments[-1].end - self.segments[0].start
+
+
+def index_zone(storage: InputStorage, store: str, settings: Settings) -> NameZone:
+    """The time zone in which index files are named: as given, or as the store's files show it, or
+    that of this process.
+    """
+    named = [(about.name, head) for about, head in index_files(storage, store)]
+    own = _offset_here(time.time_ns() // 1_000_000)
+    here = NameZone(offset_text(own), BY_PROCESS, _offset_here)
+    return name_zone(named, settings.time_zone, here)
+
+
+def _offset_here(at: int) -> int:
+    return time.localtime(at // 1000).tm_gmtoff * 1000
 
 
 def make_plan(

@@ -399,7 +399,7 @@ def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
         manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{folder}/{MANIFEST}: cannot be read: {error}") from None
     return manifest if isinstance(manifest, dict) else {}
 

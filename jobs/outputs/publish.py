@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
 from reput.jobs.outputs.report import OutputFile, Summary, counted
+from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.manifest_last import ManifestLast
@@ -32,16 +33,18 @@ _SET = "set"
 _UNNAMED_SHOWN = 20
 
 
-def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
+def name_files(
+    built: Iterable[Built], queue_bytes: Any, start_name: str | None, zone: NameZone
+) -> list[Built]:
     """The BUILT rows in the order of folder and number, each with its `path` below the output.
 
     queue_bytes: folder -> bytes of a file of that queue. Index files are named by the store time
-    of their first message, or upward from `start_name`; names are unique and ascend. Files that
-    cannot be named (see `unnamed`) are left out.
+    of their first message, in `zone`, or upward from `start_name`; names are unique and ascend.
+    Files that cannot be named (see `unnamed`) are left out.
     """
     whole = (row for row in built if row["name"])
     rows = sorted(whole, key=lambda row: (row["folder"], row["number"]))
-    begins = [row["begin"] for row in rows if row["folder"] == INDEX]
+    begins = [zone.local(row["begin"]) for row in rows if row["folder"] == INDEX]
     index_names = iter(_index_names(begins, start_name))
     named = []
     for row in rows:
@@ -153,7 +156,7 @@ def _few(lines: list[str]) -> list[str]:
 
 
 def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
-    """Names of index files by begin times, which may be any numbers, as clocks may be wrong."""
+    """Names of index files by local begin times: any numbers, as clocks may be wrong."""
     times: list[int] = []
     for begin in begins:
         if start_name is not None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from reput.store_format.derived.index_names import BY_PROCESS, INDEX_NAMES
 from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.names import INDEX, STORE_DB
@@ -140,6 +141,7 @@ class Summary:
             f"  made      {', '.join(made)}",
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
+        lines += guessed_lines(self.discovered)
         if self.damage and damage_line(self.damage) != "none":
             lines.append(f"  damage    {damage_line(self.damage)}")
         ranges = self.damage["ranges"] if self.damage else ()
@@ -169,6 +171,12 @@ def _of_what(kind: str) -> str:
 def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Lines for -v about what the store's files show."""
     return [f"  found     {line}" for line in discovered_lines(discovered)]
+
+
+def guessed_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line on what neither the user nor the store says: in which zone index files are named."""
+    named = discovered.get(INDEX_NAMES)
+    return found_lines({INDEX_NAMES: named}) if named and named["by"] == BY_PROCESS else []
 
 
 def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:

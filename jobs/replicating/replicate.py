@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from reput.broker.change.new_messages import Rules
 from reput.broker.change.replica import NOTE
 from reput.broker.wire.replication import ProtocolError
 from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.held import held_store
-from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.plan import index_zone, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.replicating.from_folder import (
     ALL_WANTED,
@@ -20,6 +21,7 @@ from reput.jobs.replicating.from_folder import (
 )
 from reput.jobs.replicating.from_master import Asking, Master, MasterSays, WireReplication
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, check_target, held_target
+from reput.store_format.derived.index_names import listed_index
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError
@@ -40,6 +42,9 @@ def from_store(
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
     discovered = discover(at)
+    if not listed_index(LocalStorage(), target):  # its first names are of the source's zone
+        zone = index_zone(storage, store, settings_from(discovered.settings)).as_settings()
+        discovered = replace(discovered, settings={**discovered.settings, **zone})
     plan = make_plan(at, discovered, tolerant=True, even_rocksdb=True)
     refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)

@@ -23,7 +23,7 @@ from reput.broker.change.replica import (
 )
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.deriving.kept import expired_file, last_entries
-from reput.jobs.in_place.catch_up import catch_up_in_place, clock
+from reput.jobs.in_place.catch_up import catch_up_in_place, clock_in
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.held import (
     HeldStore,
@@ -31,6 +31,7 @@ from reput.jobs.opening.held import (
     refuse_shared_segments,
     refuse_what_is_no_store,
 )
+from reput.jobs.opening.plan import index_zone
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted, time_text
 from reput.store_format.derived.checkpoint import read_checkpoint
@@ -327,7 +328,8 @@ class ReplicaTarget:
             recovery = LogRecovery(self.files, size, self.rules.scan, None)
             position = Position({}, start, start, False, True, 0)
             source = None
-        catching = CatchUp(self.files, log, recovery, self.rules, clock)
+        zone = index_zone(self.held.storage, self.name, self.rules.settings)
+        catching = CatchUp(self.files, log, recovery, self.rules, clock_in(zone))
         try:
             catching.guard(New(position, LogRest(position.first, position.first)))
         finally:

@@ -34,6 +34,7 @@ from reput.store_format.faults import StoreError
 # `Tls` has no socket: received bytes go in, bytes to be sent come out.
 
 _HANDSHAKE = 0x16  # first byte of a TLS record with a handshake; frames begin with 0 or 1
+_HEAD_BYTES = 5  # type, version, length of what follows
 _READ_BYTES = 1 << 16
 
 
@@ -46,11 +47,13 @@ class Tls:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._head, self._left = b"", 0  # of the record that comes: its first bytes, and the rest
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     def received(self, data: bytes) -> bytes:
         """The plain text of received bytes; b"" if no record is complete. Raises ssl.SSLError."""
         self._incoming.write(data)
+        self._count(data)
         plain = bytearray()
         try:
             while some := self._tls.read(_READ_BYTES):
@@ -58,6 +61,27 @@ class Tls:
         except ssl.SSLWantReadError:
             pass
         return bytes(plain)
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether the handshake is not done, or a record has been received in part."""
+        return bool(self._head or self._left) or self._tls.version() is None
+
+    def _count(self, data: bytes) -> None:
+        """Follow the records by their heads: OpenSSL does not tell that it has a part of one."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                passed = min(self._left, len(data) - at)
+                self._left -= passed
+                at += passed
+                continue
+            part = data[at : at + _HEAD_BYTES - len(self._head)]
+            self._head += part
+            at += len(part)
+            if len(self._head) == _HEAD_BYTES:
+                self._left = int.from_bytes(self._head[_HEAD_BYTES - 2 :], "big")
+                self._head = b""
 
     def encrypt(self, data: bytes) -> None:
         """Encrypt data to be sent, for `outgoing`. Raises ssl.SSLError."""
@@ -86,6 +110,7 @@ class TlsMode:
 
 def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
     """TLS with a certificate, its chain and its key, as PEM. Raises StoreError, OSError."""
+    os.stat(certificate)  # OpenSSL's error would name no file
     refuse_readable_by_others(key, os.stat(key).st_mode)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -143,7 +168,10 @@ class Connection:
         self._next: Command | None = None  # a received command that waits for its turn
         self._turn_due = False
         self.open = True
-        self.heard = self.moved = self._now()  # when bytes were last received, and last sent
+        self.since = self._now()  # when it was accepted
+        self.heard = self.moved = self.since  # when bytes were last received, and last sent
+        self.proven = False  # whether it has ever sent a whole command
+        self.half_since: float | None = None  # when the first byte came of what is half way
         self._read()
 
     # --- in --------------------------------------------------------------------------------------
@@ -200,15 +228,21 @@ class Connection:
         if self.is_full():
             self._pause()
             return
+        command = None
         try:
             command = self._next or self._frames.next()
             self._next = None
             if command is not None:
+                self.proven = True
                 self._came(self, command)
                 self._next = self._frames.next()
         except BadFrame:
             self.foreign = protocol_of(self._first)
             self.close()
+        if not self.is_half_way:
+            self.half_since = None
+        elif self.half_since is None or command is not None:
+            self.half_since = self._now()
         if self.open and self._next is None:
             self._read()
         elif self.open:
@@ -229,8 +263,10 @@ class Connection:
 
     @property
     def is_half_way(self) -> bool:
-        """Whether a frame has been received in part."""
-        return self._frames.waiting > 0
+        """Whether a frame, or the TLS that brings it, has been received in part."""
+        if self._next is not None:
+            return False  # it waits for its turn, or for answers
+        return self._frames.is_half_way or (self._tls is not None and self._tls.is_half_way)
 
     # --- out -------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ import resource
 import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from reput.broker.serving.broker import Answer, Broker, Caller, Question, refused
@@ -181,10 +183,16 @@ _GROW_SHARE = 10  # looking at many queues takes long too: it gets a tenth of th
 class Limits:
     """Limits to connections; times in seconds."""
 
-    connections: int = 4096
+    connections: int = 4096  # seven eighths of them at most for one address
     idle: float = 120.0  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
     stuck: float = 30.0  # while a client takes nothing of its answers
-    half_frame: float = 30.0
+    half_frame: float = 30.0  # from a frame's, or a handshake's, first byte to its last
+    unproven: float = 1.0  # without a request, before it may have to make room for another
+
+    @property
+    def of_an_address(self) -> int:
+        """The most connections that one address may have: the others are kept for others."""
+        return self.connections - self.connections // 8
 
 
 class Server:
@@ -200,6 +208,8 @@ class Server:
         self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
         self._tls = tls
         self._connections: dict[int, Connection] = {}
+        self._address_of: dict[int, str] = {}
+        self._addresses = Counter[str]()  # how many connections each address has
         self._numbers = 0
         self._held = HeldPulls(self._send, self._asked)
         broker.waiting = self._held.count
@@ -241,21 +251,44 @@ class Server:
                 sock, peer = listening.accept()
             except OSError:  # BlockingIOError: no connection waits; or no descriptor is free
                 return
-            if len(self._connections) >= self.limits.connections:
+            address = _network(peer)
+            if not self._has_room(address):
                 sock.close()
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._numbers += 1
+            self._addresses[address] += 1
+            self._address_of[self._numbers] = address
             self._connections[self._numbers] = Connection(
                 sock, self._numbers, _text(peer), _text(sock.getsockname()), self._came,
                 self._closed, time.monotonic, self._tls,
             )  # fmt: skip
 
+    def _has_room(self, address: str) -> bool:
+        """Whether a further connection of an address is taken. Where there is no room, the oldest
+        connection that has sent no whole request yet has to make room.
+        """
+        of_address = self._addresses[address] >= self.limits.of_an_address
+        if not of_address and len(self._connections) < self.limits.connections:
+            return True
+        limit = time.monotonic() - self.limits.unproven
+        for each in self._connections.values():  # the oldest first
+            if each.since > limit:
+                return False
+            if not each.proven and (not of_address or self._address_of[each.number] == address):
+                each.close()
+                return True
+        return False
+
     def _closed(self, connection: Connection) -> None:
         if connection.foreign is not None:
             self._tell_foreign(connection.peer, connection.foreign)
         self._connections.pop(connection.number, None)
+        address = self._address_of.pop(connection.number)
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
         self._held.forget(connection)
         self._questions.forget(connection)
         for each in self.broker.closed:
@@ -277,10 +310,10 @@ class Server:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             for connection in list(self._connections.values()):
-                silent = now - connection.heard
+                silent, half = now - connection.heard, connection.half_since
                 if (
                     (connection.is_stuck and now - connection.moved > self.limits.stuck)
-                    or (connection.is_half_way and silent > self.limits.half_frame)
+                    or (half is not None and now - half > self.limits.half_frame)
                     or (silent > self.limits.idle and not self._held.has(connection))
                 ):
                     connection.close()
@@ -457,6 +490,14 @@ def _raise_open_files() -> None:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _network(address: tuple[object, ...]) -> str:
+    """The address of a peer; of IPv6 the network, in which one machine may have any address."""
+    host = ip_address(str(address[0]).partition("%")[0])
+    if isinstance(host, IPv6Address) and host.ipv4_mapped is None:
+        return host.packed[:8].hex()
+    return str(address[0])
 
 
 def _text(address: tuple[object, ...]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.index_names import listed_index
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import (
     Bytes,
@@ -293,7 +294,7 @@ class IndexFileReader:
 
 
 class IndexReader:
-    """All index files of a store, newest first, listed once when the reader is made."""
+    """All index files of a store, newest first by the log, listed once when the reader is made."""
 
     def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
         """settings: for maxHashSlotNum and maxIndexNum. A store need not have index files."""
@@ -301,7 +302,7 @@ class IndexReader:
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         folder = f"{store}/{INDEX}"
         self.files: list[tuple[str, FileState]] = []
-        for name, state in reversed(listed(storage, folder)):
+        for name, state in reversed(listed_index(storage, store)):
             path = f"{folder}/{name}"
             if not is_index_name(name):
                 continue  # RocketMQ passes it over (IndexService.load)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.index_names import listed_index
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
-from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.message import parse_properties
@@ -84,6 +85,8 @@ def of_the_index(
             list(_counts(files)), list(_tags(log, files, stopped)), end,
             [record for record in last if record is not None], tuple(again),
         )  # fmt: skip
+    except StoreChanged:
+        raise
     except StoreError:
         return OfIndex([], [], -1, [], ())
     finally:
@@ -94,7 +97,7 @@ def of_the_index(
 def _files(storage: InputStorage, folder: str, settings: Settings) -> Iterator[IndexFileReader]:
     """The index files that have entries, oldest first."""
     slots, most = settings.max_hash_slot_num, settings.max_index_num
-    for name, state in listed(storage, f"{folder}/{INDEX}"):
+    for name, state in listed_index(storage, folder):
         if state is None:
             continue
         try:
@@ -302,6 +305,8 @@ def _shown(log: LogReader, groups: Iterable[_Group]) -> Iterator[_Shown]:
 def _record(log: LogReader, place: int) -> Record | None:
     try:
         return log.record_at(place)
+    except StoreChanged:
+        raise  # each further record would be asked for in vain
     except StoreError:
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import LMQ_OFFSETS, FoundConf, found_conf
@@ -92,6 +93,7 @@ _PHRASES = {
     ENTRIES: "{} entries",  # said after the slots
     RELEASE: "RocketMQ {}",
     ERAS: "releases {}",
+    INDEX_NAMES: "index files named in {}",
 }
 
 

@@ -57,7 +57,11 @@ def _client(process: int) -> Any:
     region = os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
     with _in_words("s3://"):
         session = botocore.session.get_session()
-        return session.create_client("s3", region_name=region, config=config)
+        try:
+            return session.create_client("s3", region_name=region, config=config)
+        except ValueError as error:
+            where = "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url"
+            raise StoreError(f"s3://: {error}: {where} is wanted as a URL") from None
 
 
 def client() -> Any:
@@ -169,9 +173,18 @@ class S3Storage(ManifestLast):
         return S3Writer(path, digest)
 
     def read_bytes(self, path: str) -> bytes:
-        with _in_words(path):
-            content: bytes = client().get_object(**_place(path))["Body"].read()
+        """The whole object; asked for again where the connection breaks, as `read_into` does."""
+        for _ in range(_TRIES):
+            with _in_words(path):
+                answer = client().get_object(**_place(path))
+            try:
+                content: bytes = answer["Body"].read()
+            except (HTTPClientError, IncompleteReadError):
+                continue
+            finally:
+                answer["Body"].close()
             return content
+        raise OSError(f"{path}: the connection broke {_TRIES} times")
 
     def has_folder(self, path: str) -> bool:
         _place(path + "/")  # above the bucket there is nothing

@@ -41,6 +41,8 @@ maxHashSlotNum int 4.1.0 = 5000000
 maxIndexNum int 4.1.0 = 20000000
 [obeyed harmless] size of files; append writes to no batch queue
 mapperFileSizeBatchConsumeQueue int 5.0.0 = 13800000
+[obeyed obeyed] time zone of the broker's JVM (-Duser.timezone, --timezone): names of index files
+user.timezone text -
 [obeyed obeyed] whether there is an index
 messageIndexEnable boolean 4.1.0 = true
 indexFileWriteEnable boolean 5.4.0 = true

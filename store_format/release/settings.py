@@ -7,10 +7,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, InitVar, dataclass, field, fields, replace
+from datetime import timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import release_key
 from reput.store_format.release.setting_table import BY_NAME, KnownSetting, Status, parse_number
@@ -21,6 +24,7 @@ _INT_MAX = 0x7FFFFFFF  # Integer.MAX_VALUE
 _PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_OFFSET = re.compile(r"(?:UTC|GMT)?(?:([+-])([0-9]{1,2})(?::?([0-9]{2}))?)|UTC|GMT|Z")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -57,6 +61,7 @@ class Settings:
     index_file_write_enable: bool = setting("indexFileWriteEnable")
     max_hash_slot_num: int = setting("maxHashSlotNum", least=1)
     max_index_num: int = setting("maxIndexNum", least=2)
+    user_timezone: str = setting("user.timezone")
     message_delay_level: str = setting("messageDelayLevel")
     enable_multi_dispatch: bool = setting("enableMultiDispatch")
     enable_lmq: bool = setting("enableLmq")
@@ -102,6 +107,26 @@ class Settings:
             levels.append(_wrapped(int(level[:-1]) * unit))
         return tuple(levels)
 
+    @property
+    def time_zone(self) -> tzinfo | None:
+        """The broker's time zone; None where none is given. Raises SettingError.
+
+        As Java has it: a name of the time zone database, or GMT, UTC or neither before +8, -05:00.
+        """
+        name = self.user_timezone
+        offset = _OFFSET.fullmatch(name)
+        if offset is not None:
+            ahead = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
+            if ahead < timedelta(hours=24):
+                return timezone(-ahead if offset[1] == "-" else ahead)
+        try:
+            return ZoneInfo(name) if name else None
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise SettingError(
+                f"user.timezone={name}: is no time zone that this machine knows; a name as "
+                "America/New_York, or an offset as -05:00, is wanted"
+            ) from None
+
     def by_name(self) -> dict[str, Any]:
         """All values under RocketMQ's names."""
         return {f.metadata["name"]: getattr(self, f.name) for f in fields(self)}
@@ -136,7 +161,15 @@ def parse_settings(
         if release is None or not ignored_by(name, release):
             values[wanted[known.name].name] = value
     settings = kind(**values)
-    _ = settings.delays  # checked here, so that the error can name the setting
+    _ = settings.delays, settings.time_zone  # checked here: the errors name the setting
+    slots = settings.max_hash_slot_num * INDEX_SLOT_BYTES
+    length = INDEX_HEADER_BYTES + slots + settings.max_index_num * INDEX_ENTRY_BYTES
+    if length > _INT_MAX:
+        raise SettingError(
+            f"maxHashSlotNum={settings.max_hash_slot_num} and maxIndexNum="
+            f"{settings.max_index_num}: an index file would have {length:,} bytes, more than the "
+            f"{_INT_MAX:,} of a Java int: IndexFile's size overflows, and no broker starts"
+        )
     return settings
 
 

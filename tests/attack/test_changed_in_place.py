@@ -238,7 +238,16 @@ def test_append_from_what_it_would_write_to(
     for store in stores:
         assert (
             main(
-                ["append", str(store), "--from-store", str(written), "--rocketmq", "5.3.3", *sizes]
+                [
+                    "append",
+                    "--yes",
+                    str(store),
+                    "--from-store",
+                    str(written),
+                    "--rocketmq",
+                    "5.3.3",
+                    *sizes,
+                ]
             )
             == 2
         ), store
@@ -246,7 +255,19 @@ def test_append_from_what_it_would_write_to(
         assert everything(top) == before, store
     for store in (written, top / "link", ".", top):
         assert (
-            main(["append", str(store), "--from", str(source), "--rocketmq", "5.3.3", *sizes]) == 2
+            main(
+                [
+                    "append",
+                    "--yes",
+                    str(store),
+                    "--from",
+                    str(source),
+                    "--rocketmq",
+                    "5.3.3",
+                    *sizes,
+                ]
+            )
+            == 2
         )
         assert everything(top) == before, store
 
@@ -256,7 +277,7 @@ def test_append_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sizes = [w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}")]
     url = f"file://{tmp_path}/store"
-    assert main(["append", url, "--from", "m.jsonl", "--rocketmq", "5.3.3", *sizes]) == 0
+    assert main(["append", "--yes", url, "--from", "m.jsonl", "--rocketmq", "5.3.3", *sizes]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.jsonl", "store"]
 
 
@@ -284,7 +305,7 @@ def test_what_has_a_second_name_is_not_written_to(
     shutil.copytree(written, copy, copy_function=os.link)
     (copy / "abort").write_text("1")
     before = everything(written.parent)
-    assert main(["append", str(copy), "--from-store", str(written), *reported()]) == 2
+    assert main(["append", "--yes", str(copy), "--from-store", str(written), *reported()]) == 2
     assert "has a second name elsewhere" in capsys.readouterr().err
     for dry_run in (True, False):
         with pytest.raises(StoreError, match="has a second name elsewhere"):
@@ -299,7 +320,14 @@ def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
     put(tmp_path / "mine" / name)
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)
-    words = ["append", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *reported()]
+    words = [
+        "append",
+        "--yes",
+        str(tmp_path / "mine"),
+        "--from",
+        str(tmp_path / "m.jsonl"),
+        *reported(),
+    ]
     assert main(words) == 2
     assert "is taken for no store" in capsys.readouterr().err
     assert everything(tmp_path) == before

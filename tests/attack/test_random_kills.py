@@ -68,7 +68,7 @@ def _line(command: str, folder: Path) -> list[str]:
         "convert": ["convert", store, "--output", out, *reported],
         "recover": ["recover", store, "--yes", *reported],
         "install": ["install", str(folder / "built"), store, "--yes"],
-        "append": ["append", store, "--from", str(folder / "lines.jsonl"), *reported],
+        "append": ["append", "--yes", store, "--from", str(folder / "lines.jsonl"), *reported],
         "dump": ["dump", str(folder / "store" / "commitlog" / ("0" * 20)), "--json"],
     }[command]
 

@@ -19,7 +19,7 @@ WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]
 EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
 # {store}, {behind}: on the small disk; {other}, {set}: elsewhere; {disk}: the small disk
 WORKS = {
-    "append": ["append", "{store}", "--from-store", "{other}", *WRITES],
+    "append": ["append", "--yes", "{store}", "--from-store", "{other}", *WRITES],
     "deliver-delayed": ["deliver-delayed", "{store}", "--until", "2100-01-01T00:00:00Z", "--yes",
                         *WRITES],
     "resolve-transactions": ["resolve-transactions", "{store}", "--decide", "commit", "--yes",

@@ -80,7 +80,7 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 # --- what adds to a store -----------------------------------------------------------------------
 
 ADDS = {
-    "append": ["--from", "{messages}"],
+    "append": ["--from", "{messages}", "--yes"],
     "catch-up": ["--yes"],
     "deliver-delayed": ["--until", "now", "--yes"],
     "resolve-transactions": ["--decide", "commit", "--yes"],
@@ -128,7 +128,7 @@ def test_a_newer_release_than_the_store_s_is_refused(
 ) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     before = content(store)
-    words = ["append", str(store), "--from", str(new_messages), "--rocketmq"]
+    words = ["append", "--yes", str(store), "--from", str(new_messages), "--rocketmq"]
     assert main([*words, "5.5.0"]) == 2
     assert "5.5.0: the store's files are of 5.1.0 to 5.3.4" in capsys.readouterr().err
     assert content(store) == before
@@ -140,7 +140,7 @@ def test_what_is_appended_is_of_the_last_release(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     store = upgraded(name)
-    words = ["append", str(store), "--from", str(new_messages)]
+    words = ["append", "--yes", str(store), "--from", str(new_messages)]
     assert main([*words, *(("--rocketmq", release) if release else ())]) == 0
     assert "  releases  " in capsys.readouterr().out
     assert said(store, release, {}) == []  # type: ignore[arg-type]

@@ -83,9 +83,9 @@ def test_of_a_new_store_the_release_is_said(
     source.write_text('{"topic":"T","body":"b"}\n')
     words = [str(tmp_path / "store"), "--from", str(source), *SIZES]
     newest = f"  new       as RocketMQ {RELEASES[-1]} would: the newest, as the store is new; "
-    assert cli.main(["append", *words]) == 0
+    assert cli.main(["append", "--yes", *words]) == 0
     assert newest + "--rocketmq names another\n" in capsys.readouterr().out
-    assert cli.main(["append", *words]) == 0  # it is not new any more
+    assert cli.main(["append", "--yes", *words]) == 0  # it is not new any more
     assert "new" not in capsys.readouterr().out.replace(str(tmp_path), "")
 
 
@@ -189,6 +189,13 @@ def test_a_disk_that_fails_at_the_end_is_reported_with_how_far_it_came(
             raise OSError(28, "No space left on device", str(tmp_path))
 
         patch.setattr(command.CommitLogWriter, step, full)
-        words = ["append", str(tmp_path / "s"), "--from", str(tmp_path / "m.jsonl"), *SIZES]
+        words = [
+            "append",
+            "--yes",
+            str(tmp_path / "s"),
+            "--from",
+            str(tmp_path / "m.jsonl"),
+            *SIZES,
+        ]
         assert cli.main([*words, "--rocketmq", "5.3.3"]) == 3
     assert "7 messages were appended: --skip 7 goes on after them" in capsys.readouterr().err

@@ -160,7 +160,7 @@ def test_what_is_appended_waits_for_a_real_slave(
     sizes = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
     command = [
         sys.executable, "-m", "reput", "append", str(master), "--from", str(source), "--json",
-        "--rocketmq", version, "--ha-listen", address, "--set", "brokerRole=SYNC_MASTER",
+        "--yes", "--rocketmq", version, "--ha-listen", address, "--set", "brokerRole=SYNC_MASTER",
         "--set", "slaveTimeout=20000", *sizes,
     ]  # fmt: skip
     if version > "5":

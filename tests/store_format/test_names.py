@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.jobs.outputs.publish import name_files
+from reput.store_format.derived.index_names import NameZone
 from reput.store_format.names import (
     QueuePath,
     UnsafeName,
@@ -138,7 +139,9 @@ def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
         {"name": "x", "folder": "index", "number": n, "begin": begin}
         for n, begin in enumerate(begins)
     ]
-    paths = [row["path"] for row in name_files(built, None, start)]
+    paths = [
+        row["path"] for row in name_files(built, None, start, NameZone("UTC", "", lambda _: 0))
+    ]
     assert paths == sorted(set(paths))
     if start is None:
         assert paths[:2] == ["index/19700101000000005", "index/20231114221320000"]

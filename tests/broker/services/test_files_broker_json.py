@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from reput.broker.services.files import integer_key, pretty, read_json, read_offsets, write_json
+from reput.broker.services.files import (
+    add_topics,
+    integer_key,
+    pretty,
+    read_json,
+    read_offsets,
+    write_json,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import profile
 from tests import golden_stores
@@ -103,3 +110,48 @@ def test_the_old_content_is_kept_and_the_same_content_is_not_written() -> None:
     done = len(files.ops)
     write_json(files, PATH, {"a": {"#1": 2}}, NEW)
     assert (files.tree(), len(files.ops)) == (written, done)
+
+
+TOPICS = "config/topics.json"
+
+
+def test_topics_that_are_missing_are_added_as_a_broker_writes_them() -> None:
+    """Without a row there a broker has no route to a topic (autoCreateTopicEnable=false)."""
+    before = b'{"dataVersion":{"counter":7},"topicConfigTable":{"A":{"perm":4}},"x":1}'
+    files = holding({TOPICS: before})
+    queues = {"A": 9, "B": 3, "%LMQ%x": 1, "SCHEDULE_TOPIC_XXXX": 1, "rmq_sys_y": 1, "C": 1}
+    like = {"B": {"writeQueueNums": 8, "perm": 2, "attributes": {"+a": "b"}}, "C": "broken"}
+    assert add_topics(files, queues, like, OLD, 5) == ["B", "C"]
+    found = read_json(files, TOPICS)
+    assert found["dataVersion"] == {"counter": 8, "stateVersion": 0, "timestamp": 5}
+    assert found["x"] == 1
+    assert found["topicConfigTable"] == {
+        "A": {"perm": 4},
+        "B": {"attributes": {"+a": "b"}, "order": False, "perm": 2, "readQueueNums": 3,
+              "topicFilterType": "SINGLE_TAG", "topicName": "B", "topicSysFlag": 0,
+              "writeQueueNums": 8},
+        "C": {"attributes": {}, "order": False, "perm": 6, "readQueueNums": 1,
+              "topicFilterType": "SINGLE_TAG", "topicName": "C", "topicSysFlag": 0,
+              "writeQueueNums": 1},
+    }  # fmt: skip
+    assert files.tree()[TOPICS + ".bak"] == before
+    after = files.tree()
+    assert add_topics(files, queues, like, OLD, 6) == []
+    assert files.tree() == after
+
+
+def test_a_new_store_of_4_9_7_gets_a_file_without_attributes() -> None:
+    files = MemoryFiles()
+    files.make_folder("")
+    assert add_topics(files, {"T": 2}, {}, profile("4.9.7"), 5) == ["T"]
+    found = read_json(files, TOPICS)
+    assert "attributes" not in found["topicConfigTable"]["T"]
+    assert found["dataVersion"] == {"counter": 1, "timestamp": 5}
+
+
+@pytest.mark.parametrize("raw", [b"\0" * 40, b'{"topicConfigTable":[]}'])
+def test_a_file_of_topics_that_is_broken_is_left(raw: bytes) -> None:
+    files = holding({TOPICS: raw})
+    with pytest.raises(StoreError, match=r"topics\.json"):
+        add_topics(files, {"T": 1}, {}, OLD, 5)
+    assert files.tree() == holding({TOPICS: raw}).tree()

@@ -14,7 +14,7 @@ def run_append(words: list[str]) -> int:
     parser = argparse.ArgumentParser()
     append.add_arguments(parser)
     try:
-        return append.run(parser.parse_args(["--rocketmq", DEFAULT_RELEASE, *words]))
+        return append.run(parser.parse_args(["--yes", "--rocketmq", DEFAULT_RELEASE, *words]))
     except (StoreError, OSError):
         return 3
 

@@ -54,7 +54,7 @@ def kill_an_append(store: Path, lines: Path, version: str, seed: str, **settings
     """Append until a random moment, then kill -9."""
     abort, before = store / "abort", time.time_ns()
     words = [word for name, size in settings.items() for word in ("--set", f"{name}={size}")]
-    command = [sys.executable, "-m", "reput", "append", str(store), "--from", str(lines)]
+    command = [sys.executable, "-m", "reput", "append", "--yes", str(store), "--from", str(lines)]
     command += ["--rocketmq", version]
     process = subprocess.Popen(
         [*command, *words], cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

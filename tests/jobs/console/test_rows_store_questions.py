@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.console import voice
-from reput.jobs.console.options import before, milliseconds, number
+from reput.jobs.console.options import at_least_one, before, milliseconds, number
 from reput.jobs.console.rows import RowWriter, write_table
 from reput.jobs.console.voice import remark
 
@@ -97,3 +98,13 @@ def test_a_remark_is_escaped_and_told_once(capsys: pytest.CaptureFixture[str]) -
     voice.begin(quiet=True)
     remark("c")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_search_for_at_most_0_is_refused() -> None:
+    """It said "nothing was found" of a store that has the messages."""
+    assert at_least_one("1") == 1
+    for text in ("0", "-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            at_least_one(text)
+    with pytest.raises(SystemExit):
+        cli.main(["query", "s", "--topic", "T", "--max", "0"])

@@ -136,7 +136,8 @@ def test_a_summary_is_short_and_details_are_for_v(
 ) -> None:
     words = ["rebuild", store, "--output", str(tmp_path / "out")]
     short = said(capsys, *words).splitlines()
-    assert len(short) == 4
+    assert len(short) == 5
+    assert short[4].startswith("  found     index files named in UTC")  # a guess is told
     assert short[0].endswith(" as RocketMQ 5.1.0 to 5.3.4 would")
     assert "44 messages, 12 queues in 14 files, 127 index keys in 7 files" in short[2]
     for command in ("check", "verify"):
@@ -229,4 +230,15 @@ def test_a_question_says_what_is_done_before_what_to_add(monkeypatch: pytest.Mon
     assert str(asked.value) == (
         f"would change /store in place: {steps}; nothing was done, as there is no terminal to ask "
         "at; --yes does it"
+    )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_gets_no_control_characters_of_a_topic_s_name(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    text = voice.csv_text([["topic", "n"], ["\x1b[31mred\x07", 1]])
+    assert text == (
+        "topic,n\n\\x1b[31mred\\x07,1\n" if terminal else "topic,n\n\x1b[31mred\x07,1\n"
     )

@@ -90,3 +90,11 @@ def test_a_store_that_a_broker_has_is_not_converted() -> None:
     with pytest.raises(StoreError, match="a broker has it"):
         convert(Session(), STORE, OUTPUT, storage=storage, **at)
     assert not any(path.startswith(OUTPUT) for path in storage.files)
+
+
+@pytest.mark.parametrize(
+    "name", ["flushDiskType", "deleteWhen", "storePathCommitLog", "readUnCommitted", "storeType"]
+)
+def test_a_setting_that_the_files_cannot_obey_is_refused(name: str) -> None:
+    with pytest.raises(SettingError, match=f"--to-set {name}: changes nothing in the files"):
+        converted(LOG, to_settings={name: "x"})

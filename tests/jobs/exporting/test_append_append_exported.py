@@ -1,5 +1,6 @@
 """The messages of an export appended: what stays theirs, and what is said of one that is none."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ ROW: dict[str, Any] = {
 
 def export(folder: Path, *files: list[bytes], bodies: bool = True) -> Path:
     names = [f"part-{number:08}.jsonl" for number in range(len(files))]
+    listed = []
     for name, lines in zip(names, files, strict=True):
-        (folder / name).write_bytes(b"".join(line + b"\n" for line in lines))
-    listed = [{"path": name, "length": 1, "sha256": "0" * 64} for name in names]
+        raw = b"".join(line + b"\n" for line in lines)
+        (folder / name).write_bytes(raw)
+        digest = hashlib.sha256(raw).hexdigest()
+        listed.append({"path": name, "length": len(raw), "sha256": digest})
     whole = {"format": "reput-export-1", "files": listed, "chosen": {"bodies": bodies}}
     (folder / "manifest.json").write_text(json.dumps(whole))
     return folder

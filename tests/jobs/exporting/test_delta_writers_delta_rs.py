@@ -11,7 +11,7 @@ from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
 from reput.jobs.exporting.delta_writers import DeltaRs
 from reput.jobs.exporting.files import Chosen
-from reput.store_format.faults import DamageFound
+from reput.store_format.faults import DamageFound, StoreChanged
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.export import MessageSums
 from tests.damaged import SEGMENT, damaged, messages
@@ -89,3 +89,16 @@ def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committ
         writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT))
     assert DeltaRs().committed(path, "app") is None
     assert DeltaRs().rows(path) == []
+
+
+def test_two_exports_at_once_are_told_apart(tmp_path: Path) -> None:
+    """Both made the table, or committed the same version: it ended in "this should not happen"."""
+    path, first, second = str(tmp_path / "t"), DeltaRs(), DeltaRs()
+    first.create(path, "rows", ROW, "")
+    with pytest.raises(StoreChanged, match="another process has written to the table meanwhile"):
+        second.create(path, "rows", ROW, "")
+    assert second.description(path) == ""
+    first.add_row(path, row(1), Commit("app", 5))
+    with pytest.raises(StoreChanged, match="run it again, it adds what is new once"):
+        second.add_row(path, row(1), Commit("app", 5))
+    assert DeltaRs().rows(path) == [{"n": 1}]

@@ -23,8 +23,12 @@ QUEUE = "consumequeue/T/0"
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """The whole log, and the derived files of its first 31 messages: eleven of them in queue 0."""
+    return stored(tmp_path, 31)
+
+
+def stored(tmp_path: Path, many: int) -> Path:
     files = {f"{STORE}/commitlog/{start:020d}": bytes(r) for start, r in WHOLE.segments.items()}
-    files |= derived_of(damaged(messages(60)[:31]).log)
+    files |= derived_of(damaged(messages(60)[:many]).log)
     for path, raw in files.items():
         place = tmp_path / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -57,6 +61,19 @@ def test_it_asks_once_with_the_numbers_and_writes_what_a_rebuild_writes(store: P
     index = [made[path] for path in sorted(made) if path.startswith("index/")]
     assert index == [whole[path] for path in sorted(whole) if path.startswith("index/")]
     assert not {"abort", "reput-catch-up.json"} & made.keys()
+
+
+def test_no_key_is_put_twice_where_an_older_file_sorts_last(tmp_path: Path) -> None:
+    """As a broker leaves it that has moved to the west (IndexService.load sorts by name)."""
+    store = stored(tmp_path, 55)
+    first, second = sorted((store / "index").iterdir())
+    first.rename(first.with_name(str(int(second.name) + 8_00_00_000)))
+    about = caught_up(store)
+    assert (about.done, about.entries, about.index_keys) == (True, 5, 5)
+    index = [raw for path, raw in sorted(contents(store).items()) if path.startswith("index/")]
+    whole = derived_of(WHOLE.log)
+    assert index == [whole[path] for path in sorted(whole) if "/index/" in path]
+    assert not caught_up(store).needed
     again = caught_up(store, confirm=pytest.fail)
     assert (again.needed, again.done) == (False, False)
 

@@ -107,6 +107,19 @@ def test_index_files_are_renewed_from_the_first_wrong_one_on(wrong: int, store: 
     assert names[:wrong] == [str(INDEX_NAME + n) for n in range(wrong)]
 
 
+def test_names_of_two_time_zones_are_no_fault(store: Path) -> None:
+    """A broker that has moved to the west names files below the older ones."""
+    (store / index(0)).rename(store / index(0, INDEX_NAME + 8_00_00_000))
+    assert renewed(store) == ({}, [])
+    raw = bytearray(DERIVED[index(2)])
+    raw[40] ^= 1  # a slot
+    (store / index(2)).write_bytes(raw)
+    placed, removed = renewed(store)
+    (path,) = placed
+    assert (placed[path], removed) == (DERIVED[index(2)], [index(2)])
+    assert path > index(0, INDEX_NAME + 8_00_00_000)  # the last file for a broker, too
+
+
 def test_new_index_files_are_named_above_those_that_stay(store: Path) -> None:
     late = 20990101000000000
     (store / index(0)).rename(store / index(0, late))

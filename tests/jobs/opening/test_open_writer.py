@@ -109,4 +109,4 @@ def test_what_shows_the_release_is_told(tmp_path: Path) -> None:
     store, told = written(tmp_path / "store"), dict[str, dict[str, Any]]()
     with open_writer(str(store), rocketmq="5.3.3", settings=SIZES, discovered=told):
         pass
-    assert told.keys() <= {"rocketmq", "eras"}
+    assert told.keys() <= {"rocketmq", "eras", "index names"}

@@ -2,8 +2,12 @@
 
 import json
 
-from reput.jobs.outputs.output import manifest_text
+import pytest
+
+from reput.jobs.outputs.output import manifest_text, read_manifest
 from reput.jobs.outputs.report import OutputFile, Summary
+from reput.store_format.faults import StoreError
+from tests.memory_storage import MemoryStorage
 
 
 def test_a_line_for_each_name_and_each_file() -> None:
@@ -20,3 +24,9 @@ def test_a_line_for_each_name_and_each_file() -> None:
         '  {"entries": 0, "length": 40, "path": "index/1", "sha256": "01"}'
     ]
     assert summary.as_json()["output_files"] == 2
+
+
+@pytest.mark.parametrize("raw", [b"{", b"[" * 100_000, b'{"a":' * 50_000])
+def test_a_manifest_that_cannot_be_read_is_named(raw: bytes) -> None:
+    with pytest.raises(StoreError, match=r"s/manifest\.json: cannot be read"):
+        read_manifest(MemoryStorage({"s/manifest.json": raw}), "s")

@@ -10,16 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.sockets.connection import (
-    PlainRefused,
-    Tls,
-    TlsMode,
-    refuse_readable_by_others,
-    tls_mode,
-)
+from reput.jobs.sockets.connection import PlainRefused, TlsMode, refuse_readable_by_others, tls_mode
 from reput.store_format.faults import StoreError
-
-MADE = Path(__file__).parent / "tls"
+from tests.jobs.sockets.tls_client import MADE, Client
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +27,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mode(files: Path) -> TlsMode:
     return tls_mode(str(files / "cert.pem"), str(files / "key.pem"), False)
-
-
-class Client:
-    """A client's end, whose bytes are carried by hand."""
-
-    def __init__(self) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.incoming, self.outgoing)
-
-    def handshake(self, server: Tls, piece: int) -> None:
-        """Until it is done; `piece` bytes come at once."""
-        for _ in range(4):
-            try:
-                self.tls.do_handshake()
-                done = True
-            except ssl.SSLWantReadError:
-                done = False
-            assert self.carry(server, piece) == b""
-            self.incoming.write(server.outgoing())
-            if done:
-                return
-        raise AssertionError("no end of the handshake")
-
-    def carry(self, server: Tls, piece: int) -> bytes:
-        raw = self.outgoing.read()
-        pieces = [raw[at : at + piece] for at in range(0, len(raw), piece)]
-        return b"".join(map(server.received, pieces))
 
 
 @pytest.mark.parametrize("piece", [7, 1000, 1 << 16])
@@ -141,3 +105,12 @@ def test_a_certificate_without_its_own_key_is_refused(files: Path, tmp_path: Pat
     os.chmod(tmp_path / "other.pem", 0o644)
     with pytest.raises(StoreError, match="mode 644"):
         tls_mode(str(files / "cert.pem"), str(tmp_path / "other.pem"), False)
+
+
+@pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])
+def test_a_file_that_is_missing_is_named(missing: str, files: Path, tmp_path: Path) -> None:
+    place = {name: files / name for name in ("cert.pem", "key.pem")}
+    place[missing] = tmp_path / missing
+    with pytest.raises(FileNotFoundError) as error:
+        tls_mode(str(place["cert.pem"]), str(place["key.pem"]), False)
+    assert error.value.filename == str(tmp_path / missing)

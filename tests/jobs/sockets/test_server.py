@@ -118,7 +118,7 @@ def test_frames_that_declare_the_most_take_no_more_than_was_sent(serving: Servin
     still_answers(serving)
     before = serving.memory()
     heads = [(FRAME_MOST, 0), (FRAME_MOST, HEADER_MOST), (HEADER_MOST + 4, HEADER_MOST)]
-    peers = [Peer(serving.address) for _ in range(90)]
+    peers = [Peer(serving.address) for _ in range(80)]
     for number, each in enumerate(peers):
         total, header = heads[number % len(heads)]
         each.socket.sendall(struct.pack(">ii", total, header) + bytes(1 << 10))
@@ -148,7 +148,7 @@ def test_too_many_connections_are_closed_and_the_others_served(serving: Serving)
         with suppress(ConnectionError):
             answered += each.ask(pull(TOPIC, 0, 0)).code == ResponseCode.SUCCESS
         each.socket.close()
-    assert 90 <= answered <= 100
+    assert 80 <= answered <= 88  # of one address; the others are kept for other addresses
     time.sleep(0.2)
     still_answers(serving)
 

@@ -1,14 +1,16 @@
 """Which releases put a store's index: where its broker was upgraded, and what it indexed again."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.discover import index_eras
 from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
+from reput.store_format.faults import StoreChanged
 from reput.store_format.files.protocol import FileState
-from reput.store_format.log.reader import LogReader
+from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import NEVER, Period
@@ -186,3 +188,19 @@ def test_a_crashed_brokers_recovery_deletes_files_that_the_checkpoint_does_not_h
     checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
     wanted = start if start == NEVER else PLACES[start]
     assert dispatched_again(storage, "store", SETTINGS, checkpoint) == wanted
+
+
+def test_a_segment_that_changes_meanwhile_is_asked_for_once() -> None:
+    """On S3 each of 1,200 further requests was refused too, and nothing was said."""
+    asked: list[int] = []
+
+    class Changed:
+        def record_at(self, place: int) -> Record:
+            asked.append(place)
+            raise StoreChanged("s3://b/commitlog/0: changed since it was listed")
+
+    storage = MemoryStorage({"store/index/20230101000000000": file_of(range(20)).raw()})
+    log: Any = Changed()
+    with pytest.raises(StoreChanged, match="changed since it was listed"):
+        of_the_index(storage, "store", log, SETTINGS, True)
+    assert len(asked) == 1

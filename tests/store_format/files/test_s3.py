@@ -359,3 +359,28 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "StoreError: s3:// needs botocore, which" in done.stderr
+
+
+def test_a_small_file_is_asked_for_again_where_its_connection_broke(endpoint: str) -> None:
+    """A manifest or a configuration, which is read as a whole."""
+    content = np.random.default_rng(3).integers(0, 256, 50_000, np.uint8).tobytes()
+    battery.write(S3Storage(), f"{URL}/cut/small", content)
+    with cutting_proxy.between(endpoint, 20_000, cuts=2) as (address, cuts):
+        with s3_server.environment({"AWS_ENDPOINT_URL": address}):
+            assert S3Storage().read_bytes(f"{URL}/cut/small") == content
+        assert cuts() == 2
+    with (
+        cutting_proxy.between(endpoint, 20_000, cuts=99) as (address, _),
+        s3_server.environment({"AWS_ENDPOINT_URL": address}),
+        pytest.raises(OSError, match=f"^{URL}/cut/small: the connection broke 5 times"),
+    ):
+        S3Storage().read_bytes(f"{URL}/cut/small")
+
+
+@pytest.mark.parametrize("named", ["nonsense", "https://", "http://[bad"])
+def test_an_endpoint_that_is_no_url_is_named(named: str) -> None:
+    with (
+        s3_server.environment({"AWS_ENDPOINT_URL": named}),
+        pytest.raises(StoreError, match="AWS_ENDPOINT_URL or the profile's endpoint_url is wanted"),
+    ):
+        S3Storage().read_bytes(f"{URL}/x")

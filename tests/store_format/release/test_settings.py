@@ -1,5 +1,6 @@
 """The broker's settings: names, values, and its properties file."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,12 @@ def test_defaults_are_rocketmqs() -> None:
 
 
 def test_every_setting_is_a_name_of_rocketmqs() -> None:
-    # but for one that is no broker's: the file of a broker with RocksDB says storeType
+    # but for two that are no broker's: the file of a broker with RocksDB says storeType, and the
+    # time zone is its JVM's
     obeyed = set(WriterSettings().by_name())
-    assert {name for name in obeyed if not BY_NAME[name].since} == {"enableRocksDBStore"}
+    assert {name for name in obeyed if not BY_NAME[name].since} == {
+        "enableRocksDBStore", "user.timezone",
+    }  # fmt: skip
     assert {BY_NAME[name].name for name in obeyed} == obeyed  # the newest spelling
 
 
@@ -411,3 +415,30 @@ def test_assignments() -> None:
     assert parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
     with pytest.raises(SettingError, match="'maxIndexNum' is not NAME=VALUE"):
         parse_assignments(["maxIndexNum"])
+
+
+def test_an_index_file_has_no_more_bytes_than_an_int() -> None:
+    """IndexFile adds its sizes as ints; MappedFile takes one too."""
+    most = (0x7FFFFFFF - 40 - 4) // 20
+    settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
+    with pytest.raises(SettingError, match=r"maxHashSlotNum=1 and maxIndexNum=.* bytes"):
+        settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
+    with pytest.raises(SettingError, match="an index file would have"):
+        settings_from({"maxHashSlotNum": "2147483647"})
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead"), [("UTC", 0), ("GMT+8", 8), ("-05:00", -5), ("+0530", 5.5), ("Z", 0)]
+)
+def test_a_time_zone_as_java_writes_it(name: str, ahead: float) -> None:
+    zone = settings_from({"user.timezone": name}).time_zone
+    assert zone is not None
+    assert zone.utcoffset(None) == timedelta(hours=ahead)
+
+
+def test_a_time_zone_by_name_or_none() -> None:
+    assert str(settings_from({"user.timezone": "America/New_York"}).time_zone) == "America/New_York"
+    assert settings_from({}).time_zone is None
+    for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
+        with pytest.raises(SettingError, match="is no time zone that this machine knows"):
+            settings_from({"user.timezone": name})

@@ -1,0 +1,82 @@
+"""A broker in another time zone than this process goes on with what reput named, and finds all.
+
+RocketMQ names index files in local time and orders them by name at each start (IndexService.load).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.catch_up import catch_up
+from reput.jobs.install import install_set
+from reput.jobs.opening.open_writer import open_writer
+from reput.store_format.message.message import Message, parse_properties
+from tests.broker.writer.stores import stored_records
+from tests.in_process import as_text, run
+from tests.jobs.checking import run_check
+from tests.rocketmq import build
+from tests.rocketmq.driver import Driver, remove_derived
+from tests.rocketmq.puts import SIZES, put
+
+pytestmark = pytest.mark.rocketmq
+ZONE = {**as_text(SIZES), "user.timezone": "America/New_York"}
+MANY = 150  # messages of a life, of three keys each: more than two index files
+
+
+@pytest.fixture(scope="module")
+def new_york() -> Iterator[Driver]:
+    if reason := build.missing("5.3.3"):
+        pytest.skip(reason)
+    with Driver("5.3.3", jvm=("-Duser.timezone=America/New_York",)) as running:
+        yield running
+
+
+def rebuilt(store: Path) -> None:
+    run(str(store), str(store.parent / "set"), rocketmq="5.3.3", settings=as_text(SIZES))
+    install_set(str(store), str(store.parent / "set"))
+
+
+def rebuilt_from_the_log(store: Path) -> None:
+    """The names are gone: the user says the zone."""
+    remove_derived(store)
+    run(str(store), str(store.parent / "set"), rocketmq="5.3.3", settings=ZONE)
+    install_set(str(store), str(store.parent / "set"))
+
+
+def appended(store: Path) -> None:
+    with open_writer(str(store), rocketmq="5.3.3", settings=as_text(SIZES)) as writer:
+        for number in range(MANY):
+            writer.append(Message("T0", b"ours", keys=f"o{number} s"))
+
+
+def caught_up(store: Path) -> None:
+    remove_derived(store)
+    catch_up(str(store), rocketmq="5.3.3", settings=ZONE)
+
+
+@pytest.mark.parametrize("change", [rebuilt, rebuilt_from_the_log, appended, caught_up])
+def test_a_broker_west_of_utc_finds_every_key_after(
+    change: Callable[[Path], None], new_york: Driver, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    put(new_york, store, MANY)
+    change(store)
+    put(new_york, store, MANY)
+    records = list(stored_records(store / "commitlog"))
+    assert len(records) >= 2 * MANY
+    asked = [
+        ["key", each.topic, parse_properties(each.properties)["KEYS"].split()[0], 64,
+         each.store_timestamp - 999, each.store_timestamp + 1]
+        for each in records[-MANY:]
+    ]  # fmt: skip
+    answers = new_york.ask("query", store=str(store), settings=SIZES, questions=asked)["answers"]
+    there = [each.physical_offset for each in records[-MANY:]]
+    assert [place for place, (found, *_) in zip(there, answers, strict=True) if place in found] == (
+        there
+    )
+    names = sorted(path.name for path in (store / "index").iterdir())
+    assert len(names) > 3
+    assert run_check(str(store), "5.3.3", SIZES).sound

@@ -1,0 +1,120 @@
+"""The order of index files by their headers, the time zone of their names, and new names."""
+
+from datetime import timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from reput.store_format.derived.index_names import (
+    BY_PROCESS,
+    Named,
+    NameZone,
+    in_log_order,
+    index_files,
+    listed_index,
+    name_zone,
+    names_in_order,
+)
+from reput.store_format.derived.index_reader import NO_HEADER, IndexHeader, encode_header
+from reput.store_format.names import index_name
+from tests.memory_storage import MemoryStorage
+
+HOUR = 3_600_000
+T0 = 1_795_728_612_645  # 2026-11-26 21:30:12.645 in UTC
+HERE = NameZone("UTC+00:00", BY_PROCESS, lambda _: 0)
+# as a broker in Shanghai named two files, and then one in UTC two more
+SHANGHAI = [(8, 0, 0, 133_438), (8, 1149, 133_438, 267_463)]
+MOVED = [*SHANGHAI, (0, 14_020, 267_463, 401_441), (0, 14_796, 402_036, 481_831)]
+
+
+def made(hours: float, after: int, begin: int, end: int) -> Named:
+    """A file whose name is of a zone so many hours ahead of UTC."""
+    name = index_name(T0 + after + int(hours * HOUR) + 1)
+    return name, IndexHeader(T0 + after, T0 + after + 500, begin, end, 1, 900)
+
+
+def by_name(files: list[tuple[float, int, int, int]]) -> list[Named]:
+    return sorted(made(*each) for each in files)
+
+
+def test_headers_order_the_files_of_two_zones() -> None:
+    assert in_log_order(by_name(MOVED)) == [made(*each)[0] for each in MOVED]
+    stored = {f"s/index/{name}": encode_header(head) for name, head in by_name(MOVED)}
+    storage = MemoryStorage({**stored, "s/index/.DS_Store": b"x"})
+    names = [about.name for about in listed_index(storage, "s")]
+    assert [each for each in names if each[0] == "2"] == in_log_order(by_name(MOVED))
+    assert {about.name: head for about, head in index_files(storage, "s")} == {
+        ".DS_Store": NO_HEADER, **dict(by_name(MOVED)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("flipped", [1 << 40, -1, 1 << 17])
+def test_one_damaged_header_moves_no_file(flipped: int) -> None:
+    """Its offsets contradict those of its neighbours: the names say the order then."""
+    files = by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 200_000), (0, 1800, 300_000, 400_000)])
+    for number in range(3):
+        name, head = files[number]
+        damaged = [*files]
+        damaged[number] = (name, head._replace(begin_offset=head.begin_offset ^ flipped))
+        assert in_log_order(damaged) == [each for each, _ in files]
+
+
+def test_a_file_without_entries_stays_behind_the_one_before_it() -> None:
+    last, head = made(0, 2000, 400_000, 400_000)
+    files = [*by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 400_000)]), (last, NO_HEADER)]
+    assert in_log_order(files)[-1] == last
+    files[2] = (last, IndexHeader(T0 + 900, T0 + 1400, 400_000, 400_000, 0, 1))
+    assert in_log_order(files)[-1] == last
+    assert in_log_order([(last, head)]) == [last]
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "said", "ahead"),
+    [
+        ([], None, "UTC+00:00", 0),
+        (SHANGHAI, None, "UTC+08:00", 8),
+        (MOVED, None, "UTC+00:00", 0),  # names of two zones are two eras: the last one counts
+        (SHANGHAI, ZoneInfo("America/New_York"), "America/New_York", -5),
+        (SHANGHAI, timezone(timedelta(hours=5, minutes=45)), "UTC+05:45", 5.75),
+        ([(-9.5, 0, 0, 1)], None, "UTC-09:30", -9.5),
+        ([(15, 0, 0, 1)], None, "UTC+00:00", 0),  # no zone is so far east
+        ([(-5, 0, 0, 1), (-4.7, 900, 2, 3)], None, "UTC-05:00", -5),  # the last: by a recovery
+    ],
+)
+def test_the_zone_of_new_names(
+    files: list[tuple[float, int, int, int]], given: tzinfo | None, said: str, ahead: float
+) -> None:
+    zone = name_zone([made(*each) for each in files], given, HERE)
+    assert (zone.said, zone.local(T0)) == (said, T0 + int(ahead * HOUR))
+    assert zone.is_a_guess == (said == "UTC+00:00" and files != MOVED)
+    assert zone.as_settings() == ({} if zone.is_a_guess else {"user.timezone": said})
+
+
+def test_summer_time_is_this_process_s_where_the_names_agree_with_it() -> None:
+    new_york = NameZone("UTC-05:00", BY_PROCESS, lambda at: (-5 if at > T0 - HOUR else -4) * HOUR)
+    july, winter = T0 - 140 * 24 * HOUR, T0 + HOUR
+    head = IndexHeader(july, july, 0, 9, 1, 2)
+    summer = [(index_name(july - 4 * HOUR), head)]
+    assert name_zone(summer, None, new_york).local(winter) == winter - 5 * HOUR
+    assert name_zone(summer, None, HERE).local(winter) == winter - 4 * HOUR
+    zone = name_zone([], ZoneInfo("America/New_York"), HERE)
+    assert (zone.local(july), zone.local(winter)) == (july - 4 * HOUR, winter - 5 * HOUR)
+
+
+@pytest.mark.parametrize("at", [-(1 << 63), 0, (1 << 63) - 1])
+def test_a_time_of_any_wrong_clock_has_a_name(at: int) -> None:
+    zone = name_zone([], ZoneInfo("Asia/Shanghai"), HERE)
+    assert len(index_name(zone.local(at))) == 17
+
+
+def test_older_names_that_sort_after_later_ones_are_lowered() -> None:
+    names = [made(*each)[0] for each in MOVED]
+    moved = names_in_order(names)
+    assert moved == sorted(moved)
+    assert moved[2:] == names[2:]
+    assert moved[:2] == ["20261126213012646", "20261126213013795"]  # as a broker in UTC names them
+    assert names_in_order(moved) == moved
+    close = ["20260101080000000", "20260101000000000", "20260101000000001"]
+    assert names_in_order(close)[0] < close[1]
+    taken = names_in_order(["20260101000000000", "20260101001500000", "20260101000000001"])
+    assert taken == ["20251231234500000", "20251231235959999", "20260101000000001"]  # none is lost

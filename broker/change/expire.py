@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
-from reput.store_format.derived.index_names import in_log_order
-from reput.store_format.derived.index_reader import IndexHeader, decode_header
+from reput.store_format.derived.index_header import IndexHeader, decode_header, in_log_order
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Files, add_folders, replace_small, write_small

@@ -34,8 +34,7 @@ from reput.store_format.derived.index_file import (
     fill_entries,
     header,
 )
-from reput.store_format.derived.index_names import in_log_order
-from reput.store_format.derived.index_reader import IndexHeader, decode_header
+from reput.store_format.derived.index_header import IndexHeader, decode_header, in_log_order
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import (

@@ -14,7 +14,7 @@ from reput.broker.writer.index_folder import GrowingIndex, Header, IndexFolder
 from reput.store_format.derived.index_file import NO_MESSAGE, IndexedMessage
 from reput.store_format.derived.index_names import names_in_order
 from reput.store_format.files.protocol import Files
-from reput.store_format.names import index_name, next_index_time, parse_index_name
+from reput.store_format.names import INDEX, index_name, next_index_time, parse_index_name
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 

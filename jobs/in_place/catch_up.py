@@ -26,8 +26,8 @@ from reput.jobs.outputs.publish import (
     temporary_folder,
 )
 from reput.jobs.outputs.report import Summary, counted, found_lines, guessed_lines, summary_of
-from reput.store_format.derived.index_names import NameZone, listed_index
-from reput.store_format.derived.index_reader import decode_header
+from reput.store_format.derived.index_header import decode_header, listed_index
+from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import (
     decode_entries,
     is_batch,

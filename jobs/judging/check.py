@@ -18,8 +18,7 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_names import index_files
-from reput.store_format.derived.index_reader import NO_HEADER
+from reput.store_format.derived.index_header import NO_HEADER, index_files
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover

@@ -35,8 +35,7 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
-from reput.store_format.derived.index_names import listed_index
-from reput.store_format.derived.index_reader import IndexHeader, read_header
+from reput.store_format.derived.index_header import IndexHeader, listed_index, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, queue_folders, read_part

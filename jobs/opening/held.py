@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from reput.store_format.derived.index_names import listed_index
+from reput.store_format.derived.index_header import listed_index
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles, SpreadFiles

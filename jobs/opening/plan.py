@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from reput.store_format.derived.index_names import (
-    BY_PROCESS,
-    NameZone,
-    index_files,
-    name_zone,
-    offset_text,
-)
+from reput.store_format.derived.index_header import index_files
+from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, offset_text
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed
 from reput.store_format.discover.config import (

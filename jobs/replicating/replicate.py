@@ -21,7 +21,7 @@ from reput.jobs.replicating.from_folder import (
 )
 from reput.jobs.replicating.from_master import Asking, Master, MasterSays, WireReplication
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, check_target, held_target
-from reput.store_format.derived.index_names import listed_index
+from reput.store_format.derived.index_header import listed_index
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError

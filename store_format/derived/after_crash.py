@@ -7,7 +7,7 @@ the same record.
 from typing import Any
 
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_reader import index_ends
+from reput.store_format.derived.index_header import index_ends
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.index_reader import IndexHeader, IndexReader, read_header
+from reput.store_format.derived.index_header import IndexHeader, read_header
+from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.files.protocol import InputStorage, Reader, queue_folders
 from reput.store_format.layouts import (

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.index_reader import IndexFileReader, IndexHeader, encode_header
+from reput.store_format.derived.index_header import IndexHeader, encode_header
+from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.index_reader import capacity as capacity
 from reput.store_format.derived.index_reader import file_bytes as file_bytes
 from reput.store_format.kernels.bytes import get_i32, get_i64, put_i32, put_i64

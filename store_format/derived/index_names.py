@@ -7,85 +7,18 @@ which the files were made, and a file that is to be the last one must have a nam
 Headers say the true order, as each file begins where the one before it ended.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import pairwise
 from typing import NamedTuple
 
-from reput.store_format.derived.index_reader import NO_HEADER, IndexHeader, read_header
-from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import InputStorage, Listed, listed
-from reput.store_format.layouts import INDEX_HEADER_BYTES
-from reput.store_format.names import (
-    INDEX,
-    LAST_INDEX_TIME,
-    index_name,
-    is_index_name,
-    parse_index_name,
-)
+from reput.store_format.derived.index_header import Named
+from reput.store_format.names import LAST_INDEX_TIME, index_name, is_index_name, parse_index_name
 
 # Time zones differ from UTC by whole quarters of an hour, by 12 hours to the west, 14 to the east.
 _QUARTER = 15 * 60_000
 _WEST, _EAST = -12 * 3_600_000, 14 * 3_600_000
 _PROMPT = 5_000  # a running broker opens a file that soon before or after its first message
 _DAY = 86_400_000
-
-Named = tuple[str, IndexHeader]
-
-
-def in_log_order(files: Iterable[Named]) -> list[str]:
-    """The names of index files, in the order in which a broker made them: that of the log.
-
-    files: in the order of their names, which stays unless all headers prove another one: by their
-    offsets each file begins where, or after, the one before it ends. A header that says nothing (a
-    file without entries, or a damaged one) leaves its file behind the one before it by name.
-    """
-    named, keys = list(files), list[tuple[int, int]]()
-    for _, head in named:
-        says = head.end_timestamp > 0 or head.entries
-        before = keys[-1] if keys else (-1, -1)
-        keys.append((head.begin_offset, head.end_offset) if says else before)
-    order = sorted(range(len(named)), key=keys.__getitem__)
-    told = [keys[n] for n in order]
-    apart = all(begin <= end for begin, end in told) and all(
-        a == b or a[1] <= b[0] for a, b in pairwise(told)
-    )
-    return [named[n][0] for n in (order if apart else range(len(named)))]
-
-
-def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHeader]]:
-    """The index files of a store or a set, in the order of the log, with their headers.
-
-    What is no regular file has NO_HEADER. Names of no index file are left out (`strangers` says them).
-    """
-    there = _listed(storage, store)
-    heads = {each.name: _header(storage, f"{store}/{INDEX}/{each.name}", each) for each in there}
-    by_name = {each.name: each for each in there}
-    return [(by_name[name], heads[name]) for name in in_log_order(heads.items())]
-
-
-def listed_index(storage: InputStorage, store: str) -> list[Listed]:
-    """The index files, in the order of the log. Headers are only read of several files."""
-    there = _listed(storage, store)
-    return there if len(there) < 2 else [about for about, _ in index_files(storage, store)]
-
-
-def _listed(storage: InputStorage, store: str) -> list[Listed]:
-    return [each for each in listed(storage, f"{store}/{INDEX}") if is_index_name(each.name)]
-
-
-def _header(storage: InputStorage, path: str, about: Listed) -> IndexHeader:
-    if about.state is None:
-        return NO_HEADER
-    head = NO_HEADER
-    try:
-        with closing(storage.open(path)) as file:
-            if file.state.size >= INDEX_HEADER_BYTES:
-                head = read_header(file)
-    except (FileNotFoundError, StoreChanged):
-        pass  # a running broker writes to it
-    return head
 
 
 def names_in_order(names: Sequence[str]) -> list[str]:

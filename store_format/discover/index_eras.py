@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_names import listed_index
+from reput.store_format.derived.index_header import listed_index
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.message import parse_properties

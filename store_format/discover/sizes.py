@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_reader import decode_header, file_bytes
+from reput.store_format.derived.index_header import decode_header
+from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import FilesRead

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_reader import BadIndex, IndexHeader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog, record_of, records_of

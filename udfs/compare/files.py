@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from reput.store_format.derived.extent import entries_at, index_entries
 from reput.store_format.derived.index_file import chain
-from reput.store_format.derived.index_reader import IndexHeader, read_header
+from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.queue_files import (
     decode_entries,
     is_batch,

@@ -7,7 +7,7 @@ import pytest
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_reader import IndexHeader, encode_header
+from reput.store_format.derived.index_header import IndexHeader, encode_header
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.release.profiles import profile

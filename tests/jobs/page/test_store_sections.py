@@ -15,7 +15,8 @@ from reput.jobs.page.store_sections import (
     index_section,
     queues_section,
 )
-from reput.store_format.derived.index_reader import IndexFileStats, IndexHeader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import IndexFileStats
 from reput.store_format.fate.rows import FateSums
 from reput.store_format.query.inventory import GroupRow, QueueRow
 

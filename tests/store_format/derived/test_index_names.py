@@ -5,17 +5,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from reput.store_format.derived.index_names import (
-    BY_PROCESS,
+from reput.store_format.derived.index_header import (
+    NO_HEADER,
+    IndexHeader,
     Named,
-    NameZone,
+    encode_header,
     in_log_order,
     index_files,
     listed_index,
-    name_zone,
-    names_in_order,
 )
-from reput.store_format.derived.index_reader import NO_HEADER, IndexHeader, encode_header
+from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, names_in_order
 from reput.store_format.names import index_name
 from tests.memory_storage import MemoryStorage
 

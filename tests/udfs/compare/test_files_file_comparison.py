@@ -9,7 +9,7 @@ from reput.jobs.check import check
 from reput.jobs.engines.local import local_engine
 from reput.jobs.judging.report import CheckReport
 from reput.store_format.derived.extent import index_entries
-from reput.store_format.derived.index_reader import encode_header, read_header
+from reput.store_format.derived.index_header import encode_header, read_header
 from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 

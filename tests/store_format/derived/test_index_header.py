@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.derived.index_reader import (
+from reput.store_format.derived.index_header import (
     NO_HEADER,
     IndexHeader,
     decode_header,

@@ -13,7 +13,7 @@ PYTEST := $(KEEP_COMPILED) $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-r
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser man demo test test-long tested tests-of explore mutants fuzz fixtures lived-stores lint format bench settings-page imports pictures docs release zip lock clean
+.PHONY: help env browser man demo test test-real test-long tested tests-of explore mutants fuzz fixtures lived-stores lint format bench settings-page imports pictures docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +27,11 @@ browser: env  ## Bring a Chromium and what drives it, for the tests of pages in 
 demo: env  ## A first look: a bundled broker store is rebuilt, compared, damaged and repaired
 	$(PY) -m reput demo
 
-test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
-	$(PYTEST) -m "not long" $(PYTEST_ARGS)
+test: env  ## Run the quick tests (PYTEST_ARGS="-k name" for some of them)
+	$(PYTEST) -m "not long and not real" $(PYTEST_ARGS)
+
+test-real: env  ## Run those against real things: brokers, Hadoop, S3, Spark, commands as processes
+	$(PYTEST) -m "real and not long" $(PYTEST_ARGS)
 
 test-long: env  ## Run the long tests that are due, first those longest without a green run (BUDGET=60m)
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt

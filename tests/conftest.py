@@ -116,6 +116,30 @@ def pytest_runtest_makereport(
     return report
 
 
+# What starts many processes, beside the marks `rocketmq`, `hadoop`, `spark`, and S3's server.
+_REAL = {
+    "attack/test_kills.py", "attack/test_rocksdb.py", "attack/test_session_ports.py",
+    "attack/test_signals.py", "jobs/console/test_endings_exit_lines.py",
+    "jobs/engines/test_local_local_engine.py", "jobs/in_place/test_expire_archive.py",
+    "jobs/test_demo.py", "ledger/test_ledger.py", "test_reliability.py",
+}  # fmt: skip
+# Of these a few stay in `make test`: each kind of thing once.
+_CORE = (
+    "test_rows_by_key", "test_what_a_task_says_of_a_store_comes_out_as_it_was",  # Spark
+    "test_a_recovered_store",  # RocketMQ
+    "test_what_fails_in_a_task_fails_the_job", "test_changes_are_seen_within_a_second",
+)  # fmt: skip
+
+
+def _is_real(item: pytest.Item) -> bool:
+    marks = any(map(item.get_closest_marker, ("rocketmq", "hadoop", "spark")))
+    module = getattr(item, "module", None)
+    has_s3 = any("s3_server" in str(getattr(each, "__module__", "")) or "s3_server" in name
+                 for name, each in vars(module).items()) if module else False  # fmt: skip
+    path = item.path.as_posix().rpartition("/tests/")[2]
+    return marks or has_s3 or path in _REAL
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
@@ -124,5 +148,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_spark = params is not None and params.params.get("engine") == "spark"
         if on_spark and not item.get_closest_marker("both"):
             item.add_marker(pytest.mark.long)
+        if _is_real(item) and not item.name.startswith(_CORE):
+            item.add_marker(pytest.mark.real)
     # What waits longest begins first, so that neither of two processes is left with it alone.
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("rocketmq", "hadoop"))))

@@ -23,7 +23,7 @@ def test_each_is_read(path: Path) -> None:
     assert yaml.safe_load(path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml", "Jenkinsfile"])
+@pytest.mark.parametrize("name", ["../.github/workflows/ci.yml", "gitlab.yml", "Jenkinsfile"])
 def test_each_host_runs_what_ci_runs(name: str) -> None:
     text = (ROOT / ".ci" / name).read_text("utf-8")
     assert "bash .ci/run" in text
@@ -33,7 +33,7 @@ def test_each_host_runs_what_ci_runs(name: str) -> None:
 def test_pythons_are_the_same_everywhere() -> None:
     reported = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = [each.rpartition(" ")[2] for each in reported["classifiers"] if "Python :: 3." in each]
-    hosted = yaml.safe_load((ROOT / ".ci/github.yml").read_text("utf-8"))
+    hosted = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
     assert hosted["jobs"]["test"]["strategy"]["matrix"]["python"] == named
     assert reported["requires-python"] == f">={named[0]},<3.{int(named[-1][2:]) + 1}"
 

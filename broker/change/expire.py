@@ -49,14 +49,14 @@ class AgedSegment(NamedTuple):
         return self.start + self.length
 
 
-class Occasion(NamedTuple):
+class DeleteReason(NamedTuple):
     """Why a broker deletes now, if it does (isTimeToDelete, isSpaceToDelete)."""
 
     why: str  # '' where it deletes nothing
     of_any_age: bool  # whether segments that are not expired are deleted too
 
 
-class Going(NamedTuple):
+class FileToDelete(NamedTuple):
     """A file to be deleted: its path below the store, its length in bytes, and why."""
 
     path: str
@@ -64,9 +64,9 @@ class Going(NamedTuple):
     why: str
 
 
-def occasion(
+def delete_reason(
     settings: ExpirySettings, profile: Profile, hour: int, used: Sequence[float], manual: bool
-) -> Occasion:
+) -> DeleteReason:
     """Whether a broker would delete now.
 
     hour: of the day, local. used: the used shares (0 to 1) of the log's disk and of the queues'.
@@ -81,44 +81,44 @@ def occasion(
     if profile.full_disk_deletes:
         for share in used:
             if share > forced / 100:
-                return Occasion(over(share, forced, name), forcibly)
+                return DeleteReason(over(share, forced, name), forcibly)
     full = ""  # why segments of any age go
     for share in used:
         if share > forced / 100:
             full = over(share, forced, name)
         if share > settings.used_most / 100:
             why = full or over(share, settings.used_most, "diskMaxUsedSpaceRatio")
-            return Occasion(why, bool(full) and forcibly)
+            return DeleteReason(why, bool(full) and forcibly)
     why = "asked for at any hour" if manual else ""
     if hour in settings.hours:
         why = f"it is {hour:02}h (deleteWhen={settings.delete_when})"
     if why and full:
         why = f"{why}; {full}"
-    return Occasion(why, bool(why and full) and forcibly)
+    return DeleteReason(why, bool(why and full) and forcibly)
 
 
 def expired_segments(
-    segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: Occasion
-) -> list[Going]:
+    segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: DeleteReason
+) -> list[FileToDelete]:
     """The segments deleted in one run, never the last segment. now: milliseconds."""
     if not at.why:
         return []
-    going: list[Going] = []
+    chosen: list[FileToDelete] = []
     for segment in segments[:-1]:
         hours = (now - segment.modified) / _HOUR_MS
         expired = now >= segment.modified + settings.file_reserved_time * _HOUR_MS
-        if len(going) == settings.delete_file_batch_max or not (expired or at.of_any_age):
+        if len(chosen) == settings.delete_file_batch_max or not (expired or at.of_any_age):
             break
         why = (
             f"unchanged for {hours:,.0f} h (fileReservedTime={settings.file_reserved_time}); "
             if expired
             else ""
         )
-        going.append(Going(segment.path, segment.length, why + at.why))
-    return going
+        chosen.append(FileToDelete(segment.path, segment.length, why + at.why))
+    return chosen
 
 
-def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Going]:
+def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[FileToDelete]:
     """Queue and index files without a message in a log that starts at `log_start`.
 
     Raises StoreError where something else lies among a queue's files, or a file's length is not
@@ -135,7 +135,7 @@ def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Go
 
 def _of_queue(
     files: Files, queue: QueuePath, batch: bool, usual: int, log_start: int
-) -> Iterator[Going]:
+) -> Iterator[FileToDelete]:
     """The files of a queue but the last, up to the first whose last entry is still in the log.
 
     usual: the files' length in bytes.
@@ -153,7 +153,7 @@ def _of_queue(
         last = _last_place(files, path, batch, usual)
         if last >= log_start:
             return
-        yield Going(path, usual, f"its last message, at {last:,}, is gone")
+        yield FileToDelete(path, usual, f"its last message, at {last:,}, is gone")
 
 
 def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
@@ -170,7 +170,7 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
     return int(raw[at : at + 8].view(">i8")[0])
 
 
-def _of_index(files: Files, log_start: int) -> Iterator[Going]:
+def _of_index(files: Files, log_start: int) -> Iterator[FileToDelete]:
     for name in files.names(INDEX)[:-1]:
         path = f"{INDEX}/{name}"
         with closing(files.open_read(path)) as file:
@@ -182,13 +182,13 @@ def _of_index(files: Files, log_start: int) -> Iterator[Going]:
         end = decode_header(raw).end_offset
         if end >= log_start:
             return
-        yield Going(path, length, f"its last message, at {end:,}, is gone")
+        yield FileToDelete(path, length, f"its last message, at {end:,}, is gone")
 
 
-def delete(files: Files, going: Iterable[str]) -> None:
+def delete(files: Files, paths: Iterable[str]) -> None:
     """Remove files one by one, in this order, durably. Raises OSError: run again."""
     folder = None
-    for path in going:
+    for path in paths:
         if folder not in (None, path.rpartition("/")[0]):
             files.sync_folder(folder)
         files.remove(path)

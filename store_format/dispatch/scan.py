@@ -16,7 +16,7 @@ import numpy.typing as npt
 from reput.store_format.dispatch.dispatch import Dispatching, DispatchRules, Puts, dispatch
 from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
-    MetQueue,
+    TableQueue,
     batch_topics,
     clear,
     new_table,
@@ -282,8 +282,8 @@ class Outputs:
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
-            met = queues(self.buffers.table)
-            yield _runs(met, puts, self.buffers.entries, self.rules.times)
+            numbered = queues(self.buffers.table)
+            yield _runs(numbered, puts, self.buffers.entries, self.rules.times)
         self.buffers.empty()
 
 
@@ -363,17 +363,19 @@ class Scan:
         return int(np.frombuffer(head, DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")])
 
 
-def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
+def _runs(numbered: list[TableQueue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys, so that a builder of neighbouring queues reads neighbouring entries.
     """
-    keys = [NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
+    keys = [
+        NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in numbered
+    ]
     in_order = sorted(set(keys))
     numbers = {key: number for number, key in enumerate(in_order)}
-    of_met = np.array([numbers[key] for key in keys], np.int64)
+    of_queue = np.array([numbers[key] for key in keys], np.int64)
     batch = np.array([key.batch for key in in_order], np.bool_)
-    return Runs(in_order, group_by_queue(puts, of_met, batch, room, times))
+    return Runs(in_order, group_by_queue(puts, of_queue, batch, room, times))
 
 
 # ---

@@ -152,7 +152,7 @@ class Transactions:
     def put_committed(self, half: Record, properties: Mapping[str, str]) -> AppendResult:
         """Append a half message to its real queue (EndTransactionProcessor.endMessageTransaction).
 
-        properties: what `reput_records.properties_of` read. Raises Refused, WriterFailed.
+        properties: what `copies.properties_of` read. Raises Refused, WriterFailed.
         """
         # Up to 5.3.4 the broker makes the property text before it removes REAL_TOPIC, so a
         # committed message keeps it. The text is made anew only for a message with a delay.

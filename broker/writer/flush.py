@@ -60,7 +60,7 @@ class GroupCommit:
         return self._wait(request, timeout)
 
     def put(self, request: Request, timeout: float) -> str:
-        """As `wait`, but first write the caller's records, together with those of other callers.
+        """Write the caller's records together with those of other callers, and wait as in `wait`.
 
         Raises WriterClosed after `stop`, and the error of this request.
         """

@@ -191,7 +191,7 @@ class _Merge:
         ], np.int64)  # fmt: skip
 
     def go_on(self, following: Numbers, at: int, begun: bool) -> tuple[int, int]:
-        """As interleave."""
+        """Go on with `interleave` for these columns; its arguments and its result."""
         times, sizes, queues, places, numbers = self._columns
         return interleave(
             times, sizes, queues, self.cursors, self._ends, following, at, self._segment_bytes,

@@ -272,7 +272,7 @@ _NO_START = (
 
 
 def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
-    """The same store found by other releases that its files do not rule out, newest first.
+    """A found store as other releases that its files do not rule out find it, newest first.
 
     Of releases that derive the same files only one is tried. Releases that derive the same files
     as the given release are left out.

@@ -334,8 +334,8 @@ def kind_of_queues(
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
-    """As kind_of_queues, for the index; asked=None: ROCKSDB if indexRocksDBEnable=true and
-    indexFileWriteEnable=false.
+    """FILES or ROCKSDB, which the index is derived as; asked=None: ROCKSDB if
+    indexRocksDBEnable=true and indexFileWriteEnable=false.
     """
     given = plan.discovered.settings
     alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable

@@ -227,7 +227,7 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
-    """The same pieces, read by a thread in advance; raises the errors of reading."""
+    """The pieces of `produced`, read by a thread in advance; raises the errors of reading."""
     taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
     ended = threading.Event()
 

@@ -127,7 +127,7 @@ class Master(NamedTuple):
     """A master as named by the user."""
 
     address: tuple[str, int]  # of its replication port
-    # Of the broker's own port, for requests (`ask_master`); None: no requests.
+    # Of the broker's own port, for requests (`Asking`); None: no requests.
     broker: tuple[str, int] | None
     start: int | None  # physical offset of its log's start; None: ask the broker's own port
     controller: bool  # whether it is under a controller

@@ -264,7 +264,7 @@ class ReplicaTarget:
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
     def stand(self, start: int) -> None:
-        """As `take_up`, for a source that only sends what follows; `last` is compared later."""
+        """Find where a source that only sends what follows goes on; `last` is compared later."""
         found = self.find_end()
         if found is None:
             self.log = ReplicaLog(self.files, self.segment_bytes, start)

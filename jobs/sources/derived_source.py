@@ -251,7 +251,7 @@ class IndexBatch(_Reader):
         return _parts(reader, {}, ends)
 
     def there(self, start: Ends) -> dict[str, tuple[int, int]]:
-        """See derived_streams.FollowedFiles. Deleted files are left out."""
+        """See `FollowedFiles`. Deleted files are left out."""
         return self._there(self._reader(), start)
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:

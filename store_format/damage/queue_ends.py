@@ -67,7 +67,7 @@ def last_of(offsets: npt.ArrayLike, messages: npt.ArrayLike = 1) -> int:
 
 
 def last_of_run(runs: QueueRuns, number: int, batch: bool) -> int:
-    """The same of one of a scan's runs; batch: it is a batch queue's."""
+    """The queueOffset of the last message of one of a scan's runs; batch: of a batch queue."""
     count, at = int(runs.count[number]), int(runs.offsets_at[number])
     if batch:
         start = int(runs.entries_at[number])
@@ -76,7 +76,7 @@ def last_of_run(runs: QueueRuns, number: int, batch: bool) -> int:
 
 
 def last_of_batches(entries: Bytes) -> int:
-    """The same of a batch queue's entries, as on disk."""
+    """The queueOffset of the last message among a batch queue's entries, given as on disk."""
     decoded = decode_entries(entries, True)
     return last_of(decoded["baseOffset"], decoded["batchSize"])
 
@@ -341,7 +341,7 @@ def lost_places(loss: SegmentLoss, ranges: Iterable[np.ndarray]) -> np.ndarray:
 # ---
 # A queue's runs as the rules of damage read them, and what a damage search found of queues.
 
-Run = dict[str, Any]  # a RUN row (udfs/schemas); offset_votes adds columns
+Run = dict[str, Any]  # a RUN row (udfs/staging.py); votes.py adds columns
 
 
 class QueueDamage(NamedTuple):
@@ -364,7 +364,7 @@ NO_QUEUE_DAMAGE = QueueDamage()
 
 
 class RunReader(Protocol):
-    """Reads what runs only refer to (udfs.staged_runs.QueueFiles)."""
+    """Reads what runs only refer to (`StagedRuns` of udfs/rebuild/runs.py)."""
 
     @property
     def damage(self) -> QueueDamage:

@@ -255,7 +255,7 @@ class Prover:
         return self._crc(at, end)
 
     def crc_of_changed(self, at: int, end: int, head: bytes) -> int:
-        """As crc_of, but with `head` in place of the first bytes."""
+        """The CRC-32 of [at, end) with `head` in place of the first bytes, without its top bit."""
         rest = PrefixCrc(self._read, self._start, self._end) if self._crcs is None else self._crcs
         self._crcs = rest
         length = end - at - len(head)

@@ -162,7 +162,7 @@ def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPu
         done += len(expired)
         if done == count and done > 1:  # the header has the last message's exact time
             messages["storeTimestamp"][-1] = header.end_timestamp
-        # each put is the first of its message, so its hash is inverted (packed_puts)
+        # each put is the first of its message, so its hash is inverted (dispatch.py)
         yield ExpiredPuts(~expired["keyHash"].astype(np.int32), messages)
         if len(live):
             return

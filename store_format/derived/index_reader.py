@@ -303,7 +303,7 @@ class IndexReader:
         self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS,
         until: int | None = None,
     ) -> FoundHits:  # fmt: skip
-        """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
+        """At most min(limit, most) hits with a time in [begin, end] (IndexService.queryOffset).
 
         Only a hit's record shows whether the hit is of this key or of one with the same hash. most:
         maxMsgsNumBatch. until: the index has no entries from this physical offset on.

@@ -175,7 +175,7 @@ class Discovered:
             raise SettingError(self.delays_wrong)
 
     def dispatched_from(self, start: int) -> "Discovered":
-        """As this is once the last release has dispatched the log from `start` on again."""
+        """What holds once the last release has dispatched the log from `start` on again."""
         if len(self.eras) < 2 or self.eras[-1].start <= start:
             return self
         older = tuple(era for era in self.eras[:-1] if era.start < start)
@@ -185,7 +185,7 @@ class Discovered:
         return replace(self, eras=eras, again=again, found=found)
 
     def of_one_release(self) -> "Discovered":
-        """The same for files that are all derived anew, by one release."""
+        """What holds for files that are all derived anew, by the release that wrote last."""
         if len(self.eras) < 2:
             return replace(self, again=())
         text = (

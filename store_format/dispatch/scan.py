@@ -407,7 +407,9 @@ def scan_rules(
 
 
 def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
-    """As `rules` for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
+    """The rules for queues in RocksDB: rows have times, and enableLmq alone makes LMQs too
+    (RocksDBConsumeQueueStore).
+    """
     further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
     return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
 

@@ -176,7 +176,7 @@ def compare(left: Value, right: Value) -> int:
 
 
 def compare_ordered(left: Value, right: Value) -> int:
-    """As `compare`, for <, <=, > and >=: two texts are converted to doubles. Raises Thrown."""
+    """Compare for <, <=, > and >=: of two texts as doubles, else as `compare`. Raises Thrown."""
     if isinstance(left.of, str) and isinstance(right.of, str):
         return _order_of_doubles(parse_double(left.of), parse_double(right.of))
     return compare(left, right)

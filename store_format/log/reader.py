@@ -77,7 +77,7 @@ def records_of(step: "Step", numbers: Any, rules: RecordRules) -> Iterator[Recor
 
 
 def late_records_of(window: Bytes, rows: Any, rules: RecordRules) -> Iterator[Callable[[], Record]]:
-    """As `records_of`, but a record's bytes are only kept, and parsed when its function is called.
+    """Records of a window, each as a function that parses its bytes, which are kept until then.
 
     rows: RECORD_ROWs of records that are whole in the window.
     """
@@ -183,7 +183,7 @@ class LogReader:
     def steps(
         self, place: int, stop: int | None = None, another: "Callable[[], Buffers] | None" = None
     ) -> Iterator["Step"]:
-        """As `records`, but a window at a time, with the records' fields in `Step.rows`.
+        """The records that start before `stop`, a window at a time, with fields in `Step.rows`.
 
         place: see `start_of`. A step is valid until the next one; or longer, if each is read
         into `another` buffers.

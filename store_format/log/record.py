@@ -117,7 +117,7 @@ class Record(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """As Java decodes it."""
+        """The topic's name as Java decodes it."""
         return decode(self.topic_bytes)
 
     @property

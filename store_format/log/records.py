@@ -1,6 +1,6 @@
 """Kernels that read and check the CommitLog's records, one after the other; `walk` drives them.
 
-The rules of one record are those of `record_rules`, compiled.
+The rules of one record are those of rules.py, compiled.
 """
 
 import zlib

@@ -127,7 +127,7 @@ class Walk:
             yield step
 
     def marked(self, at: int, stop: int) -> Iterator[Step]:
-        """As `steps`, but records that only fail a CRC are marked, and the walk goes on."""
+        """Records in [at, stop); those that only fail a CRC are marked, and the walk goes on."""
         self.sequence[:] = -1
         while at < stop:
             window = self.load(at)

@@ -229,7 +229,9 @@ def by_keys(
 def _all_places(
     store: OpenedStore, wanted: WantedKeys, begin: int | None, end: int | None
 ) -> Places:
-    """As `_places`, from index files or RocksDB. Raises BadIndex, RocksDBError."""
+    """Physical offsets of messages that may have one of the keys, ascending, by index files or
+    RocksDB. Raises BadIndex, RocksDBError.
+    """
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is None:
         return _places(store.index(), wanted, begin, end, store.storage.window_bytes)

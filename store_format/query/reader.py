@@ -207,7 +207,7 @@ class OpenedStore:
         self._index: IndexReader | None = None
         self._rocksdb_index: RocksDBIndex | None = None
         self._looked_for_it = False
-        self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
+        self.index_gaps: list[tuple[int, int]] | None = None  # once log_scan.py has looked for them
 
     def __enter__(self) -> "OpenedStore":
         return self

@@ -62,7 +62,7 @@ def topic_key(topic: str) -> bytes:
 
 
 def queue_of_topic(topic: bytes, queue_id: bytes) -> bytes:
-    """As `queue_key`. topic: from `topic_key`; queue_id: its four bytes."""
+    """A queue's key from parts made before. topic: by `topic_key`; queue_id: its four bytes."""
     return topic + queue_id + _SEPARATOR
 
 

@@ -1,4 +1,6 @@
-"""Java's text, hash codes and map order, in plain Python."""
+"""Java's ways in plain Python: its text and hash codes, HashMap's order, and fastjson's unquoted
+integer keys.
+"""
 
 import re
 import sys

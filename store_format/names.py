@@ -1,4 +1,6 @@
-"""Names of a store's files and folders, and of topics; which topics can name a folder."""
+"""Names of a store's files and folders, and of topics; which topics can name a folder, and which
+names show what reput does not read.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,5 @@
-"""The staging folder, where tasks put bytes: runs of a scan, chains of the index, finished files.
+"""The staging folder, where tasks put bytes (runs of a scan, chains of the index, finished files),
+and the rows in which one stage tells the next where they are.
 
 Spark may run a task twice, so every file's name is unique to the attempt that wrote it. A row that
 reached the driver says which of the files counts.

@@ -1,4 +1,5 @@
-"""Which expired files a broker deletes, and the steps in which they are deleted.
+"""Which expired files a broker deletes, and the steps in which they are deleted; and the steps by
+which `recover` changes a store.
 
 First segments: CleanCommitLogService and MappedFileQueue.deleteExpiredFileByTime. Then queue and
 index files without a message left: CleanConsumeQueueService, deleteExpiredFileByOffset,

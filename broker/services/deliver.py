@@ -1,4 +1,5 @@
-"""Delivers what is due, as ScheduleMessageService and TimerMessageStore put it.
+"""Which delayed messages and timers are due, and their delivery as ScheduleMessageService and
+TimerMessageStore put them.
 
 The messages are put first, then made durable. Only then the broker's own files are changed
 (config/delayOffset.json, timerlog and timercheck). After a kill in between, the next run finds in

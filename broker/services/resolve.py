@@ -1,4 +1,5 @@
-"""Ends pending transactions, as EndTransactionProcessor and TransactionalMessageServiceImpl do.
+"""Ends pending transactions by the user's decisions, as EndTransactionProcessor and
+TransactionalMessageServiceImpl do.
 
 A commit puts the message into its real topic, a rollback puts nothing. An op message then names the
 half message, so that no broker asks about it. A half message that was checked transactionCheckMax

@@ -1,4 +1,6 @@
-"""Requests: pop, look, wait."""
+"""Requests that pop messages, or look at what a pop would give, with the checks made before
+them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""When appended bytes become durable: SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer.
+"""When appended bytes become durable (SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer), and
+who dispatches them.
 
 Each service is a thread that calls one method again and again, which tests may call by themselves.
 docs/writer.md says how a group commit goes.

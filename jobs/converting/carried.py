@@ -1,4 +1,6 @@
-"""Configuration and queues as the user wants them."""
+"""What a new store takes over beside records: configuration, the queues of several stores, and the
+user's changes, checked.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Records whose order changes; logs that are shared."""
+"""Places records whose order or queueOffsets change, and finds the part of their logs that stores
+share.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-"""What is kept of before: queues that expired, the checkpoint."""
+"""What goes with a set of derived files besides what the log gives: queues whose messages have all
+expired, and the checkpoint.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple

@@ -1,4 +1,6 @@
-"""Delta-rs and Delta on Spark."""
+"""Delta tables written by delta-rs in this process, or by Delta's own library in a Spark session
+(`DeltaTables`).
+"""
 
 import logging
 import os

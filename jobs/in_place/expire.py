@@ -1,4 +1,6 @@
-"""What nobody needs, archived and deleted."""
+"""What expires of a store: who still needs the messages, the archive of files before they are
+deleted, and the deletion.
+"""
 
 import hashlib
 import os

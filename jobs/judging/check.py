@@ -1,4 +1,6 @@
-"""A check, with the log's end."""
+"""A check: reads the whole log with every CRC, says whether its end is whole, and compares the
+derived files with it.
+"""
 
 import json
 from collections.abc import Iterator

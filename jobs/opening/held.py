@@ -1,4 +1,6 @@
-"""A store that is changed: its lock, refusals; without kernels."""
+"""A local store that a command examines and perhaps changes: its lock, and what must not be
+changed. Without kernels.
+"""
 
 import os
 import re

@@ -1,4 +1,6 @@
-"""The plan of a store: its files, the rules that they follow, and the splits of its log."""
+"""The plan of a store: its files, the rules that they follow, the splits of its log, the end of a
+log that grows; and whether the log has changed since.
+"""
 
 import time
 from contextlib import closing

@@ -1,4 +1,6 @@
-"""Replication from a folder or URL in rounds, each of which copies new bytes and config files."""
+"""Replication from a folder or URL: the source's log in pieces, copied in rounds together with its
+config files.
+"""
 
 import queue
 import threading

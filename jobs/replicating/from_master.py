@@ -1,4 +1,6 @@
-"""Replication from a live master over the wire, as a slave that reconnects until it has the log."""
+"""Replication from a live master over the wire, as a slave that reconnects until it has the log;
+and what is asked of the master first.
+"""
 
 import random
 import re

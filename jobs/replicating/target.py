@@ -1,4 +1,6 @@
-"""The store that is or becomes a replica: whether it may, where its log ends, and its notes."""
+"""The store that is or becomes a replica: whether it may, where its log ends, its notes; and the
+report of a replication.
+"""
 
 import os
 import stat

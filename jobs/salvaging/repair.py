@@ -1,4 +1,6 @@
-"""A repaired copy, its fields restored."""
+"""A repaired copy of a store: fields restored from witnesses, fillers in place of damaged ranges,
+lost positions kept.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,4 +1,6 @@
-"""Queues and index read and streamed."""
+"""The Spark sources "consumequeue" and "indexfile": entries of these files as rows, read and
+streamed.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol

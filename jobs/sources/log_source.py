@@ -1,4 +1,5 @@
-"""`spark.read.format("commitlog")`: the messages of a log as rows.
+"""The Spark source "commitlog": the messages of a log as rows, read and streamed, by a topic's
+queues where they can be used.
 
 Spark makes the reader in a process beside the driver, which opens the store and cuts its log
 (`opened_log`). It calls `read` in tasks. `register` makes the source known to Spark.

@@ -1,9 +1,10 @@
-"""What the queues of a scan have so far: the queueOffset that each of them goes on from.
+"""Where each queue stands, for the rules of damage: the queueOffset that it goes on from, a wrong
+first one, how many messages lost bytes may have held, and its runs as these rules read them.
 
-That is the queueOffset of the last message: a record of a batch queue may have several.
-Not the greatest queueOffset: a single flipped bit could make that any number, and all later
-messages of the queue would look like older ones. A queueOffset that does not go on by one counts
-only when the queue's next queueOffset is above it.
+A queue goes on from the queueOffset of its last message: a record of a batch queue may have
+several. Not the greatest queueOffset: a single flipped bit could make that any number, and all
+later messages of the queue would look like older ones. A queueOffset that does not go on by one
+counts only when the queue's next queueOffset is above it.
 """
 
 from collections.abc import Callable, Iterable, Sequence

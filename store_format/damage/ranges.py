@@ -1,4 +1,6 @@
-"""What a scan past damage reports: ranges of the log, one by one or many as rows."""
+"""What a scan past damage reports: ranges of the log, one by one or many as rows, joined where they
+touch, and counted by cause.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from enum import StrEnum

@@ -1,4 +1,5 @@
-"""Finds the next record after damage that can be trusted: a record that proves itself.
+"""Finds the next record after damage that can be trusted, one that proves itself, and whether the
+record before the damage has lost its own end.
 
 A record proves itself if all of this holds: it has a magic number; its physicalOffset is where it
 starts; its lengths add up to its size; its body matches bodyCRC; a `__CRC32#` property, if it has

@@ -1,4 +1,6 @@
-"""From where to where derived files go."""
+"""From where to where a store's derived files go: the end, where a catch-up goes on, and the
+entries of expired messages at their beginning.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

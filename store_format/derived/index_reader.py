@@ -1,4 +1,5 @@
-"""Reads index files: header, slots and chains as values, and the look-up by key.
+"""Reads index files: header, sizes, slots and chains as values, the look-up by key, and how full
+they are.
 
 A look-up reads a header, a slot and the entries of one chain, never a whole file. The rules are
 those of IndexFile.selectPhyOffset and IndexService.queryOffset. An entry has only its key's hash,

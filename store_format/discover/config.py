@@ -1,4 +1,6 @@
-"""Configuration: the conf, config/, databases."""
+"""A store's configuration as it is found: the broker's own file of settings, topics, groups and
+offsets in config/, and what RocksDB holds beside files.
+"""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""What a store shows by itself, so that the user is not asked: sizes, release, kinds of queues.
+"""What a store shows by itself, so that the user is not asked: sizes, release, kinds of queues; and
+the same as texts for people.
 
 All commands use this module. What the user gives goes before what is found, but must not contradict
 it: a size that no file of the store has is an error. Files go before a found configuration.

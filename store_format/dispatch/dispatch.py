@@ -1,4 +1,5 @@
-"""Dispatch: which queues and which index keys one message goes to.
+"""Dispatch: which queues and which index keys one message goes to, and the index puts packed for
+the builders.
 
 In RocketMQ, CommitLog.checkMessageAndReturnSize computes tagsCode and the numbers of a batch,
 ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils choose the queues, and

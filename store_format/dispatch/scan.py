@@ -1,4 +1,5 @@
-"""Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window.
+"""Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window, by
+rules made from a profile and settings.
 
 The scan starts at a known record, or looks for the first record that starts at its own
 physicalOffset. A stretch has the records that start in it. Whenever its buffers are full, the scan

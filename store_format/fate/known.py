@@ -1,4 +1,6 @@
-"""Marks without a walk: by queue and index, timer files, RocksDB, progress files."""
+"""What fates need beside a walk of the log: marks of records whose places are known, and what
+RocksDB, timerlog and the services' small files say.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress

@@ -1,4 +1,6 @@
-"""`Files` on this machine's disks, and the atomic exchange."""
+"""`Files` on this machine's disks, where links are not followed; and the atomic step that gives a
+whole folder its final name.
+"""
 
 import ctypes
 import errno

@@ -1,4 +1,5 @@
-"""What an expression is compiled to: a list of instructions for a machine with one stack.
+"""What an expression is compiled to, a list of instructions for a machine with one stack; and how
+RocketMQ compares two values.
 
 Two modules run a program: `evaluate`, in Python, on one message, and `rows`, in a kernel, on all
 messages of a window. Neither recurses, so no expression is too deep for them.

@@ -1,4 +1,4 @@
-"""Runs a program on the records of a window, in one kernel.
+"""Runs a program on the records of a window, in one kernel, with Java's comparisons of values.
 
 For each record it tells that it matches, that it does not, or that `evaluate` must be asked. It
 asks in rare cases that would need long rules here: if a double is wanted, numbers other than plain

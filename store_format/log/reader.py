@@ -1,4 +1,5 @@
-"""`LogReader`: a log's records as values, the one at a physical offset or all from an offset on.
+"""`LogReader`: a log's records as values, the one at a physical offset or all from an offset on;
+and the log as `Files`.
 
 It reads from any storage, over all segments of a log, which may lie in several folders. It holds
 one window of the log; a body is only read when it is asked for. One record alone is read without

@@ -1,4 +1,4 @@
-"""One record as a value, however long, without kernels."""
+"""One record as a value, however long: from a walk's window, or read alone, without kernels."""
 
 import zlib
 from collections.abc import Callable

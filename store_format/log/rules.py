@@ -1,4 +1,4 @@
-"""By which bytes are a record."""
+"""Which bytes are a record: the rules as plain functions, and which CRCs a reader compares."""
 
 from collections import namedtuple
 from typing import Any, NamedTuple

@@ -1,4 +1,5 @@
-"""The walk from record to record, a window at a time, which every reader of a log uses.
+"""The walk from record to record, a window at a time, which every reader of a log uses; and which
+segment a file is by its own records.
 
 Scan, salvage, recovery, dump and copying differ in what they do with a sound record and with a
 fault; how both are found is here (as in leveldb's log::Reader). The loop in this module runs once

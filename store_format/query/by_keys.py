@@ -1,4 +1,6 @@
-"""Messages by many keys at once, through the index. `by_key` does it for one key."""
+"""Messages by many keys at once, through the index, judged by a kernel. `by_key` does it for one
+key.
+"""
 
 import os
 from collections import namedtuple

@@ -1,4 +1,6 @@
-"""Reads the log itself, for messages that queues and index do not have."""
+"""Reads the log itself for messages that queues and index do not have, after finding which parts of
+it they lack.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

@@ -1,4 +1,6 @@
-"""`StoreReader`: log, queues, index opened once; a stored message."""
+"""`OpenedStore`: the readers of a store's log, queues and index, opened once for many questions;
+and `StoredMessage`, one message of an answer.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast

@@ -1,4 +1,5 @@
-"""The broker's settings that decide what derived files look like, under RocketMQ's own names.
+"""The broker's settings that decide what derived files look like, what a writer does and what
+expires, under RocketMQ's own names; and warnings about the others.
 
 A single override (`--set`) wins over the broker's properties file, which wins over the default.
 """

@@ -1,4 +1,6 @@
-"""Where records go, and their new bytes."""
+"""Records at new places in a new log: which place each gets, the order of several logs, the changed
+bytes, and which records an earlier store has too.
+"""
 
 from collections import namedtuple
 from typing import Any, NamedTuple

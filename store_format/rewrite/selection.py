@@ -1,4 +1,5 @@
-"""Looks at the records of a log before they are written anew: which are taken, and their new sizes.
+"""Which records are taken when a log is written anew, by their topics' names, and their new sizes;
+and whether another release reads them alike.
 
 A kernel looks names up in a table; what becomes of a new name is decided in Python, once.
 """

@@ -1,4 +1,5 @@
-"""Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore), read as `Queues`.
+"""Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore): their keys, and the queues read
+as `Queues`.
 
 A queue's entries count from its min to its max row in the family `offset`. A broker that cut its
 log leaves entries after max (truncateDirty). Those of expired messages stay until a compaction.

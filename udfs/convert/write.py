@@ -1,4 +1,6 @@
-"""New segments written."""
+"""Writes the segments of a new log from the records of old ones, and dispatches these records on
+the way.
+"""
 
 from collections import OrderedDict
 from collections.abc import Generator, Iterator

@@ -1,4 +1,6 @@
-"""Queue files from runs, many small ones too."""
+"""Builds queue files from runs: of many small queues at once, in two stages, or in shares where
+there are few runs.
+"""
 
 import hashlib
 import zlib

@@ -1,4 +1,6 @@
-"""Tables of queues by key range."""
+"""Builds the tables of queues in RocksDB from runs: which range of keys each table has, and its
+rows.
+"""
 
 import os
 from bisect import bisect_right

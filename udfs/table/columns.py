@@ -1,4 +1,6 @@
-"""A window as Arrow: columns, batches."""
+"""A window of a log as Arrow: the columns of a message, the rows that somebody wants, and their
+batches.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

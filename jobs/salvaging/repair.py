@@ -215,7 +215,7 @@ def place_lost(
     """
     pieces = list(_pieces(staging, found))
     placed, left = _place(pieces, found.gaps, crc_property)
-    if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
+    if left and spare_crc:  # a position is worth more than a checksum, see repair.fill
         crc_property = False
         placed, left = _place(pieces, found.gaps, crc_property)
     if left:  # gaps before a queue's first message need no fillers, so they come last

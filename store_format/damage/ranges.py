@@ -121,7 +121,7 @@ class RangeReporter:
     def of_stride(
         self, rows: Rows, faults: Faults, values: Values, wrong: Marks | None
     ) -> Generator[Any, None, None]:
-        """The ranges before and of a stride's rows; faults, values: see strides.stride."""
+        """The ranges before and of a stride's rows; faults, values: see tolerant.stride."""
         after = np.flatnonzero(faults[: len(rows)])
         ranges = np.zeros(len(after), RANGE)
         ranges["offset"] = rows["physicalOffset"][after - 1] + rows["size"][after - 1]

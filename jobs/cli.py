@@ -1,4 +1,6 @@
-"""The command line: the table of commands, and how a command is run."""
+"""The command line: the table of commands, how a command is run, `reput help releases`, and
+completion in a shell.
+"""
 
 import argparse
 import gc

@@ -62,7 +62,7 @@ def rebuild(  # noqa: PLR0913 (a user's options)
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
-    store: a folder that holds `commitlog/`, as path or URL (store_format/storage).
+    store: a folder that holds `commitlog/`, as path or URL (store_format/files).
     output: path or URL of a folder that is absent or empty, or with `replace` a rebuilt set.
     rocketmq: the release whose bytes are wanted. settings: by RocketMQ's names, as text
     (`{"maxIndexNum": "400"}`). What these two lack comes from the store

@@ -79,12 +79,12 @@ def replicate(  # noqa: PLR0913 (a user's options)
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
     SettingError, UnknownRelease, OSError. Records copied before stay, and are a store.
     """
-    from reput.jobs.replicating.from_folder import How, wanted_up_to
+    from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
     from reput.jobs.replicating.replicate import from_store
     from reput.store_format.discover.store import store_at
 
     started = time.monotonic()
-    how = How(
+    options = ReplicationOptions(
         wanted_up_to(to_offset, to_time),
         follow,
         every,
@@ -97,7 +97,7 @@ def replicate(  # noqa: PLR0913 (a user's options)
     )
     at = store_at(source, rocketmq, settings, storage)
     about = from_store(
-        at._replace(path=at.path.rstrip("/")), _local(target), how, dry_run,
+        at._replace(path=at.path.rstrip("/")), _local(target), options, dry_run,
         progress or Progress(), confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
@@ -140,7 +140,7 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
-    from reput.jobs.replicating.from_folder import How, wanted_up_to
+    from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
     from reput.jobs.replicating.from_master import Master
     from reput.jobs.replicating.replicate import from_master
 
@@ -149,12 +149,12 @@ def replicate_from(  # noqa: PLR0913 (a user's options)
     asked = (address[0], address[1] - 1) if broker is None else None
     if broker:
         asked = host_port("--broker", broker, least=1)
-    how = How(
+    options = ReplicationOptions(
         wanted_up_to(to_offset, to_time), follow, 1.0, idle, derive, derive_every, rate, check_crc
     )
     about = from_master(
         Master(address, asked, from_offset, controller), _local(target), rocketmq, settings or {},
-        how, progress or Progress(), confirm,
+        options, progress or Progress(), confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about

@@ -6,8 +6,8 @@ The functions here are what users import. Each is loaded when it is first asked 
     import reput
     summary = reput.rebuild(spark, "/data/store", "/data/rebuilt", rocketmq="5.3.3")
 
-The code is in three packages, `reput.jobs`, `reput.udfs` and `reput.store_format`, whose folders
-stand at the top of the repository; here are links to them.
+The code is in four packages, `reput.jobs`, `reput.udfs`, `reput.broker` and `reput.store_format`,
+whose folders stand at the top of the repository; here are links to them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """RocketMQ's on-disk structures and rules, without Spark: `udfs` and `jobs` are built on it.
 
-Nothing here reads a clock: the caller passes the time. Only `disk/` and `storage/` open files of a
-store. All other folders work on bytes, on a function that reads, or on a `Files` (`disk`) or a
-`Storage` (`storage`) that the caller passes. `kernels/jit.py` keeps compiled kernels in a folder.
+Nothing here reads a clock: the caller passes the time. Only `files/` opens files of a store.
+All other folders work on bytes, on a function that reads, or on a `Files` or a `Storage`
+(`files/protocol.py`) that the caller passes. `kernels/jit.py` keeps compiled kernels in a folder.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Java's text, hash codes and map order, in plain Python."""
+"""Java's ways in plain Python: its text and hash codes, HashMap's order, and fastjson's unquoted
+integer keys.
+"""
 
 import re
 import sys
@@ -7,7 +9,7 @@ from array import array
 from functools import lru_cache
 
 # ---
-# Java's text for single strings, in plain Python: `strings` has the kernels for many.
+# Java's text for single strings, in plain Python: kernels/java_text.py has the kernels for many.
 #
 # The decoder of JDK 17 and Python's `errors="replace"` differ in one pattern: an encoded surrogate
 # (ED A0..BF, and its continuation byte if it is there) becomes one U+FFFD in Java and several in
@@ -34,7 +36,8 @@ def hash_text(text: str) -> int:
 def parse_integer(text: str, bits: int) -> int:
     """`Integer.parseInt` or `Long.parseLong`, by `bits`, and `valueOf`. Raises ValueError.
 
-    As `strings.parse_integer`: a sign, then decimal digits of any script, no blank, no underscore.
+    A sign, then decimal digits of any script, no blank, no underscore; as the kernel
+    `java_text.parse_integer`.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     values = [unicodedata.decimal(c, -1) if ord(c) < 0x10000 else -1 for c in digits]

@@ -1,4 +1,6 @@
-"""Names of a store's files and folders, and of topics; which topics can name a folder."""
+"""Names of a store's files and folders, and of topics; which topics can name a folder, and which
+names show what reput does not read.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -189,7 +191,9 @@ def parse_queue_path(path: str) -> QueuePath:
 
 
 def check_queue_topic(topic: str) -> str:
-    """As `check_topic`, but the name of an LMQ may have slashes: each part names a folder."""
+    """The topic, if it can name a queue's folder; an LMQ's may have slashes, and each part names
+    a folder. Raises UnsafeName.
+    """
     if topic.startswith(LMQ_PREFIX) and topic.count("/") < _DEEPEST:
         try:
             for part in topic.split("/"):

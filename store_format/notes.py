@@ -1,4 +1,6 @@
-"""What a query reports besides its messages: what was skipped or cut, and a scan's progress."""
+"""What is said beside an answer: notes on what was skipped or cut, and the progress of long
+work.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,4 +1,5 @@
-"""The staging folder, where tasks put bytes: runs of a scan, chains of the index, finished files.
+"""The staging folder, where tasks put bytes (runs of a scan, chains of the index, finished files),
+and the rows in which one stage tells the next where they are.
 
 Spark may run a task twice, so every file's name is unique to the attempt that wrote it. A row that
 reached the driver says which of the files counts.
@@ -260,7 +261,7 @@ PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next positi
 PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
 # The positions of lost messages, each before an entry of the run: `gaps` rows of
-# queue_gaps.GAP_COUNT in the staging file `gaps_name`, from byte `gaps_at` on.
+# queue_findings.GAP_COUNT in the staging file `gaps_name`, from byte `gaps_at` on.
 PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
 PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))
@@ -268,7 +269,7 @@ PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first posit
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
 PLACED = PLACED.append(pa.field("shift", pa.int64()))  # `Numbered.shift` before the run
 PLACED = PLACED.append(pa.field("ended", pa.int64()))  # entries of earlier lives before the run
-# For files that are built already (small_queues), a PLACED row has only a key and this column:
+# For files that are built already (`SmallQueues`), a PLACED row has only a key and this column:
 # their BUILT rows as an Arrow stream. All other rows leave the column out.
 PLACED = PLACED.append(pa.field("built", pa.binary()))
 
@@ -291,7 +292,7 @@ BUILT = schema(
     entries=pa.int64(),
     skipped=pa.int64(),  # queues: entries left out, their queueOffsets below the next position
     ended=pa.int64(),  # queues: entries left out, as they are of an earlier life of the topic
-    # queues: where entries are not at their queueOffsets, see `staged_runs.Numbered.odd`
+    # queues: where entries are not at their queueOffsets, see `runs.Numbered.odd`
     odd=pa.list_(pa.int64()),
     begin=pa.int64(),  # index files: the header's beginTimestamp
     end=pa.int64(),  # and endTimestamp

@@ -1,4 +1,5 @@
-"""Which expired files a broker deletes, and the steps in which they are deleted.
+"""Which expired files a broker deletes, and the steps in which they are deleted; and the steps by
+which `recover` changes a store.
 
 First segments: CleanCommitLogService and MappedFileQueue.deleteExpiredFileByTime. Then queue and
 index files without a message left: CleanConsumeQueueService, deleteExpiredFileByOffset,
@@ -49,14 +50,14 @@ class AgedSegment(NamedTuple):
         return self.start + self.length
 
 
-class Occasion(NamedTuple):
+class DeleteReason(NamedTuple):
     """Why a broker deletes now, if it does (isTimeToDelete, isSpaceToDelete)."""
 
     why: str  # '' where it deletes nothing
     of_any_age: bool  # whether segments that are not expired are deleted too
 
 
-class Going(NamedTuple):
+class FileToDelete(NamedTuple):
     """A file to be deleted: its path below the store, its length in bytes, and why."""
 
     path: str
@@ -64,9 +65,9 @@ class Going(NamedTuple):
     why: str
 
 
-def occasion(
+def delete_reason(
     settings: ExpirySettings, profile: Profile, hour: int, used: Sequence[float], manual: bool
-) -> Occasion:
+) -> DeleteReason:
     """Whether a broker would delete now.
 
     hour: of the day, local. used: the used shares (0 to 1) of the log's disk and of the queues'.
@@ -81,44 +82,44 @@ def occasion(
     if profile.full_disk_deletes:
         for share in used:
             if share > forced / 100:
-                return Occasion(over(share, forced, name), forcibly)
+                return DeleteReason(over(share, forced, name), forcibly)
     full = ""  # why segments of any age go
     for share in used:
         if share > forced / 100:
             full = over(share, forced, name)
         if share > settings.used_most / 100:
             why = full or over(share, settings.used_most, "diskMaxUsedSpaceRatio")
-            return Occasion(why, bool(full) and forcibly)
+            return DeleteReason(why, bool(full) and forcibly)
     why = "asked for at any hour" if manual else ""
     if hour in settings.hours:
         why = f"it is {hour:02}h (deleteWhen={settings.delete_when})"
     if why and full:
         why = f"{why}; {full}"
-    return Occasion(why, bool(why and full) and forcibly)
+    return DeleteReason(why, bool(why and full) and forcibly)
 
 
 def expired_segments(
-    segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: Occasion
-) -> list[Going]:
+    segments: Sequence[AgedSegment], settings: ExpirySettings, now: int, at: DeleteReason
+) -> list[FileToDelete]:
     """The segments deleted in one run, never the last segment. now: milliseconds."""
     if not at.why:
         return []
-    going: list[Going] = []
+    chosen: list[FileToDelete] = []
     for segment in segments[:-1]:
         hours = (now - segment.modified) / _HOUR_MS
         expired = now >= segment.modified + settings.file_reserved_time * _HOUR_MS
-        if len(going) == settings.delete_file_batch_max or not (expired or at.of_any_age):
+        if len(chosen) == settings.delete_file_batch_max or not (expired or at.of_any_age):
             break
         why = (
             f"unchanged for {hours:,.0f} h (fileReservedTime={settings.file_reserved_time}); "
             if expired
             else ""
         )
-        going.append(Going(segment.path, segment.length, why + at.why))
-    return going
+        chosen.append(FileToDelete(segment.path, segment.length, why + at.why))
+    return chosen
 
 
-def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Going]:
+def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[FileToDelete]:
     """Queue and index files without a message in a log that starts at `log_start`.
 
     What has no name of theirs stays. Raises StoreError where a file's length is not that of the
@@ -135,7 +136,7 @@ def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Go
 
 def _of_queue(
     files: Files, queue: QueuePath, batch: bool, usual: int, log_start: int
-) -> Iterator[Going]:
+) -> Iterator[FileToDelete]:
     """The files of a queue but the last, up to the first whose last entry is still in the log.
 
     usual: the files' length in bytes.
@@ -146,7 +147,7 @@ def _of_queue(
         last = _last_place(files, path, batch, usual)
         if last >= log_start:
             return
-        yield Going(path, usual, f"its last message, at {last:,}, is gone")
+        yield FileToDelete(path, usual, f"its last message, at {last:,}, is gone")
 
 
 def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
@@ -163,7 +164,7 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
     return int(raw[at : at + 8].view(">i8")[0])
 
 
-def _of_index(files: Files, log_start: int) -> Iterator[Going]:
+def _of_index(files: Files, log_start: int) -> Iterator[FileToDelete]:
     found = {
         name: _head(files, f"{INDEX}/{name}") for name in index_files_among(files.names(INDEX))
     }
@@ -171,7 +172,8 @@ def _of_index(files: Files, log_start: int) -> Iterator[Going]:
         head, length = found[name]
         if length < INDEX_HEADER_BYTES or head.end_offset >= log_start:
             return
-        yield Going(f"{INDEX}/{name}", length, f"its last message, at {head.end_offset:,}, is gone")
+        why = f"its last message, at {head.end_offset:,}, is gone"
+        yield FileToDelete(f"{INDEX}/{name}", length, why)
 
 
 def _head(files: Files, path: str) -> tuple[IndexHeader, int]:
@@ -182,10 +184,10 @@ def _head(files: Files, path: str) -> tuple[IndexHeader, int]:
         return decode_header(raw), file.length()
 
 
-def delete(files: Files, going: Iterable[str]) -> None:
+def delete(files: Files, paths: Iterable[str]) -> None:
     """Remove files one by one, in this order, durably. Raises OSError: run again."""
     folder = None
-    for path in going:
+    for path in paths:
         if folder not in (None, path.rpartition("/")[0]):
             files.sync_folder(folder)
         files.remove(path)

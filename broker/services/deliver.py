@@ -1,8 +1,9 @@
-"""Delivers what is due, as ScheduleMessageService and TimerMessageStore put it.
+"""Which delayed messages and timers are due, and their delivery as ScheduleMessageService and
+TimerMessageStore put them.
 
 The messages are put first, then made durable. Only then the broker's own files are changed
 (config/delayOffset.json, timerlog and timercheck). After a kill in between, the next run finds in
-the log what was delivered, and goes on there (services.due_messages).
+the log what was delivered, and goes on there (`plan_delivery`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""The small files of services: timer, JSON of config/."""
+"""The small files that a broker's services keep: timerlog, timerwheel and timercheck, and the JSON
+of config/.
+"""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Ends pending transactions, as EndTransactionProcessor and TransactionalMessageServiceImpl do.
+"""Ends pending transactions by the user's decisions, as EndTransactionProcessor and
+TransactionalMessageServiceImpl do.
 
 A commit puts the message into its real topic, a rollback puts nothing. An op message then names the
 half message, so that no broker asks about it. A half message that was checked transactionCheckMax
@@ -152,7 +153,7 @@ class Transactions:
     def put_committed(self, half: Record, properties: Mapping[str, str]) -> AppendResult:
         """Append a half message to its real queue (EndTransactionProcessor.endMessageTransaction).
 
-        properties: what `reput_records.properties_of` read. Raises Refused, WriterFailed.
+        properties: what `copies.properties_of` read. Raises Refused, WriterFailed.
         """
         # Up to 5.3.4 the broker makes the property text before it removes REAL_TOPIC, so a
         # committed message keeps it. The text is made anew only for a message with a delay.

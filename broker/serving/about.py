@@ -1,4 +1,6 @@
-"""Requests about cluster, routes, topics, runtime, slaves."""
+"""Requests about what is served rather than messages: routes and a name server, topics, the
+broker's state and settings, and what a real SLAVE asks its master.
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""Who reads which queue: allocation, locks."""
+"""Requests about who reads which queue: locks of queues, the client's strategies, and queues that
+the broker allocates.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Requests: heartbeats, lists of clients."""
+"""Requests by which clients come and go, and those that ask who is there."""
 
 import json
 from typing import Any

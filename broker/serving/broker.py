@@ -1,4 +1,6 @@
-"""`Broker`, from which handlers answer: the store, and what clients have sent since the start."""
+"""`Broker`, from which handlers answer: the store, and what clients have sent since the start; with
+what a handler gets and gives, and the refusal of all writing.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-"""What clients have told: members, locks, modes."""
+"""What clients have told since the start: members and subscriptions, locks of queues, pull or pop;
+and how much they were given.
+"""
 
 import re
 from collections import deque

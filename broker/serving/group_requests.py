@@ -1,4 +1,6 @@
-"""Requests: offsets of groups, resets, statistics, configuration."""
+"""Requests about consumer groups: their offsets, resets of these, how late they are, their
+configuration.
+"""
 
 from contextlib import suppress
 from typing import Any

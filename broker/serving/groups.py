@@ -1,4 +1,6 @@
-"""Offsets and subscription groups."""
+"""Offsets and subscription groups: those of the store, and what clients have added since. The store
+is never written to.
+"""
 
 from collections import OrderedDict
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""Messages popped and not acknowledged; handles."""
+"""Messages that were popped and not acknowledged, those of orderly groups too; and the same as JSON
+that outlives the server.
+"""
 
 import heapq
 from collections import deque

@@ -1,4 +1,6 @@
-"""Requests: pop, look, wait."""
+"""Requests that pop messages, or look at what a pop would give, with the checks made before
+them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -167,7 +169,7 @@ def polling(
 # POP: messages of a topic's queues that stay invisible to the rest of the group until they are
 # acknowledged, or their invisible time is over (PopMessageProcessor).
 #
-# A broker writes check points and retries into its log. Here both are in memory (broker/pop): a
+# A broker writes check points and retries into its log. Here both are in memory (popped.py): a
 # message is read again from its place in the log, and given with its reconsumeTimes counted up.
 
 _MOST = 32  # messages of a pop

@@ -1,4 +1,6 @@
-"""Requests: pull, by key, entries, offsets of queues."""
+"""Requests that read messages and queues: pulls, messages by key and by place, entries, offsets of
+queues.
+"""
 
 from typing import NamedTuple
 

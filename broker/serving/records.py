@@ -1,4 +1,6 @@
-"""Records for an answer's body: limited, read."""
+"""Records for an answer's body: how much one pull takes, and the records read as far as they are
+whole.
+"""
 
 import struct
 from collections.abc import Callable, Sequence

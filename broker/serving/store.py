@@ -1,4 +1,6 @@
-"""`ServedStore`: topics, queues, log as clients see them."""
+"""`ServedStore`: a store as clients see it, opened once for all clients: its topics, its queues,
+its log's files.
+"""
 
 from bisect import bisect_right
 from collections import OrderedDict

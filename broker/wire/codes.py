@@ -1,4 +1,6 @@
-"""Codes of requests and of answers, by RocketMQ's own names (RequestCode, ResponseCode)."""
+"""Codes of requests, answers and releases, by RocketMQ's own names (RequestCode, ResponseCode,
+MQVersion); and bodies as fastjson writes them.
+"""
 
 import json
 from collections.abc import Iterable

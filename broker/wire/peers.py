@@ -1,4 +1,6 @@
-"""What a master and a slave do next."""
+"""What a master and a slave do next, in both replication protocols; when a put counts as
+replicated; what a slave asks by remoting. All pure: the caller has sockets and time.
+"""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Commands, frames, headers in both forms, signatures."""
+"""The remoting protocol as bytes: commands, their headers in both forms, frames, and signatures."""
 
 import base64
 import hashlib

@@ -1,4 +1,6 @@
-"""Frames of both replication protocols."""
+"""Frames of both replication protocols, the ordinary one and that of controller mode, encoded and
+read.
+"""
 
 import struct
 from typing import NamedTuple

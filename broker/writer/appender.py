@@ -1,4 +1,6 @@
-"""Gives each record its queueOffset, physical offset and storeTimestamp, and writes it."""
+"""Gives each record its queueOffset, physical offset and storeTimestamp, and writes it, if the
+store takes messages and the writer may be used.
+"""
 
 import os
 import threading

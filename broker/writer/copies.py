@@ -1,4 +1,6 @@
-"""Appends messages of another store's log to this one, for example of a topic that was deleted."""
+"""Appends records of a log once more: messages of another store, of a deleted topic for example,
+and those that a broker's services put again.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

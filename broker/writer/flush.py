@@ -1,4 +1,5 @@
-"""When appended bytes become durable: SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer.
+"""When appended bytes become durable (SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer), and
+who dispatches them.
 
 Each service is a thread that calls one method again and again, which tests may call by themselves.
 docs/writer.md says how a group commit goes.
@@ -60,7 +61,7 @@ class GroupCommit:
         return self._wait(request, timeout)
 
     def put(self, request: Request, timeout: float) -> str:
-        """As `wait`, but first write the caller's records, together with those of other callers.
+        """Write the caller's records together with those of other callers, and wait as in `wait`.
 
         Raises WriterClosed after `stop`, and the error of this request.
         """

@@ -1,4 +1,5 @@
 """The folder `index/` while a store is open: it only has complete files, and changes in one step.
+The last file grows in a folder beside it.
 
 RocketMQ may load a killed writer's store too. IndexService.load then deletes each index file whose
 endTimestamp is above the checkpoint's indexMsgTimestamp. Recovery dispatches again from a segment

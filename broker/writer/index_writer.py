@@ -1,6 +1,6 @@
 """IndexFiles as they grow (IndexService.buildIndex, retryGetAndCreateIndexFile).
 
-The file that grows (`growing_index`) is in a folder beside `index/` (see index_folder). It is moved
+The file that grows (`GrowingIndex`) is in a folder beside `index/` (see index_folder). It is moved
 into `index/`, with all files that have become full, when a file becomes full, after a recovery, and
 when the store is closed. So all files in `index/` are always complete.
 """

@@ -1,4 +1,6 @@
-"""A log's end found, and what follows cut."""
+"""Finds where a log ends when a store is opened, and records that lost a sector in a crash; and
+cuts off what follows the end.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,4 +1,6 @@
-"""An open store from recovery to close."""
+"""A store while it is open, from recovery to close: `abort`, log, queues, index, checkpoint, and
+the dispatch of new records.
+"""
 
 import os
 import threading

@@ -1,4 +1,6 @@
-"""A comparison of stores; of a queue's own log with its file."""
+"""The comparison of stores (logs, messages, config/), and of a queue's own log with its queue
+file.
+"""
 
 import tempfile
 import time

@@ -1,4 +1,6 @@
-"""Messages and configuration that one has."""
+"""What only one of the compared stores has: messages where the logs differ, topics, groups and
+offsets in config/.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

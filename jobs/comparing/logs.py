@@ -1,4 +1,6 @@
-"""Sides, and where their bytes part."""
+"""The logs of compared stores: where each begins and ends, where their bytes part, and the record
+there.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The report, as text."""
+"""The report of a comparison, for --json and as text for people."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How a command ends: one line, exit code, full disk."""
+"""How a command ends: wrong words, one line on an error and its exit code, a full disk."""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""What commands share: options and what they mean, exit codes, asking before a change."""
+"""What commands share: options and what they mean, exit codes, files and addresses that options
+name, progress, asking before a change.
+"""
 
 import argparse
 import json

@@ -1,4 +1,6 @@
-"""Questions to a store: options in, rows out."""
+"""What commands that answer questions share: options in; rows out as a table, JSON lines or CSV;
+bodies decompressed.
+"""
 
 import argparse
 import json

@@ -1,4 +1,5 @@
-"""Output of every command: how much (`-v`, `--quiet`), in which form, in which colours.
+"""Output of every command: how much (`-v`, `--quiet`), in which form, in which colours, over which
+streams.
 
 Imports next to nothing, to keep `reput --help` fast.
 """

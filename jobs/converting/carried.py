@@ -1,4 +1,6 @@
-"""Configuration and queues as the user wants them."""
+"""What a new store takes over beside records: configuration, the queues of several stores, and the
+user's changes, checked.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +34,7 @@ from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
 # ---
 # The configuration of a new store: topics, groups and consumer offsets.
 #
-# The files are those that a slave fetches from its master (jobs/replicating/config_files). Files in
+# The files are those that a slave fetches from its master (jobs/replicating/config.py). Files in
 # which names or offsets change are written anew; other files are copied unchanged.
 
 # File -> its table whose keys are `topic` or `topic@group`.

@@ -1,4 +1,6 @@
-"""Write a new log: give the records of measured logs their offsets, and write the segments."""
+"""The two steps of a new log: measure the old logs; then give their records places, and write the
+segments.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Records whose order changes; logs that are shared."""
+"""Places records whose order or queueOffsets change, and finds the part of their logs that stores
+share.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,7 +193,7 @@ class _Merge:
         ], np.int64)  # fmt: skip
 
     def go_on(self, following: Numbers, at: int, begun: bool) -> tuple[int, int]:
-        """As interleave."""
+        """Go on with `interleave` for these columns; its arguments and its result."""
         times, sizes, queues, places, numbers = self._columns
         return interleave(
             times, sizes, queues, self.cursors, self._ends, following, at, self._segment_bytes,

@@ -1,4 +1,6 @@
-"""What became of topics, timers and what waits."""
+"""The summary of a conversion, the timer's files in the new store, and what still waits of a store
+taken in part.
+"""
 
 import re
 from dataclasses import asdict, dataclass, field

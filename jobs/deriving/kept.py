@@ -1,4 +1,6 @@
-"""What is kept of before: queues that expired, the checkpoint."""
+"""What goes with a set of derived files besides what the log gives: queues whose messages have all
+expired, and the checkpoint.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -56,7 +58,7 @@ def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Qu
 def last_entries(
     storage: InputStorage, store: str, log_start: int, live: set[Queue], warnings: list[str]
 ) -> dict[Queue, LastEntry]:
-    """The same, of a store whose log begins at the physical offset `log_start`."""
+    """Last entries of expired queues in a store whose log begins at physical offset `log_start`."""
     if not log_start:
         return {}
     folder = queues_folder(storage, store)

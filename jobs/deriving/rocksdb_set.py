@@ -1,4 +1,5 @@
-"""Makes the RocksDB of a set from the tables that tasks have built, and the rows a broker needs.
+"""Makes the RocksDB of a set: the tables of queues and index built in tasks, a database of them,
+and the rows a broker needs.
 
 A broker needs the row `max` of each queue (RocksDBConsumeQueueOffsetTable), and a row with the
 physical offset up to which the log is dispatched: it dispatches from there on.

@@ -1,4 +1,5 @@
-"""The interface of an engine, which Spark and the processes of one machine implement.
+"""The interface of an engine, which Spark and the processes of one machine implement; and what can
+be said of Spark without importing it.
 
 A job describes rows: numbers or a small table, a task that makes other rows from them, the rows
 distributed by key. Nothing runs before `collect`. Rows are few and small, as the bytes go through

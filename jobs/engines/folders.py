@@ -1,4 +1,6 @@
-"""What sessions and workers are started with: a folder, an environment."""
+"""What sessions and workers are started with: a temporary folder that the process holds, and an
+environment.
+"""
 
 import fcntl
 import os

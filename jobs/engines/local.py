@@ -1,4 +1,6 @@
-"""Processes of this machine."""
+"""The local engine: tasks run in worker processes of this machine, which exchange Arrow tables with
+it.
+"""
 
 import os
 import pickle

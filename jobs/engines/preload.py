@@ -1,6 +1,6 @@
 """Loads what workers are forked with: the modules of all tasks, and compiled kernels.
 
-Only the forkserver imports this module (`worker_processes`).
+Only the forkserver imports this module (`workers.py`).
 """
 
 import gc

@@ -48,7 +48,7 @@ class SparkEngine(Engine):
         return SparkRows(self.spark.createDataFrame(rows).repartition(parts))
 
     def share_done(self) -> float | None:
-        """As for an Engine; None on Spark Connect, and between two stages."""
+        """The share of tasks that are done; None on Spark Connect, and between two stages."""
         context = getattr(self.spark, "_sc", None)
         if context is None:
             return None
@@ -88,7 +88,7 @@ class SparkRows(TaskRows):
         return SparkRows(self.frame.groupBy(*key).agg(*asked))
 
     def collect(self) -> list[Row]:
-        """As for Rows; PySparkException for another failure."""
+        """Run the plan and return its rows. Raises a task's own errors, else PySparkException."""
         return collect(self.frame)
 
 

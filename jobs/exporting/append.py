@@ -1,4 +1,6 @@
-"""What is appended: exports, rows, lines, segments."""
+"""What `reput append` appends: the messages of an export, rows of Parquet and Arrow files, JSON
+lines, a store's segments.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,8 @@
 DIR/messages has the messages. DIR/runs has a row for each range: its offsets, sums and options. A
 commit has its range's end as a transaction of the table (txnAppId, txnVersion), so that after a
 kill the next run goes on after the last whole range. A range ends where a segment or the log does.
-Ranges of other options, or of another log, are refused. `delta_rs` and `delta_spark` write and
-read the tables (`DeltaTables`).
+Ranges of other options, or of another log, are refused. delta_writers.py has those who write
+and read the tables (`DeltaTables`).
 """
 
 import hashlib

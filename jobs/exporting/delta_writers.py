@@ -1,4 +1,6 @@
-"""Delta-rs and Delta on Spark."""
+"""Delta tables written by delta-rs in this process, or by Delta's own library in a Spark session
+(`DeltaTables`).
+"""
 
 import logging
 import os
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 # Delta tables by delta-rs (package deltalake), in this process, without Spark or Java.
 #
 # Tables are on a local disk, or at a URL that delta-rs supports. It takes credentials from the
-# environment, as `storage` does.
+# environment, as store_format/files does.
 
 _ROWS_A_GROUP = 1 << 17
 _FILE_BYTES = 128 << 20
@@ -59,7 +61,9 @@ class DeltaRs:
         self._tables: dict[str, DeltaTable] = {}
 
     def description(self, path: str) -> str | None:
-        """As in DeltaTables. Raises SettingError for a URL that delta-rs does not write to."""
+        """A table's description, None if there is no table. Raises SettingError for a URL that
+        delta-rs does not write to.
+        """
         scheme, apart, _ = path.partition("://")
         if apart and scheme not in _SCHEMES:
             raise SettingError(
@@ -76,7 +80,7 @@ class DeltaRs:
         return self._tables[path]
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """As in DeltaTables; delta-rs cannot cluster."""
+        """Make an empty table, without clusters, which delta-rs cannot make."""
         with _alone(path):
             self._tables[path] = DeltaTable.create(
                 path, columns, name=name, description=about,
@@ -87,7 +91,9 @@ class DeltaRs:
         return self._open(path).transaction_version(app)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As in DeltaTables. Raises the errors of reading the log, StoreError, DeltaError."""
+        """Add a range's messages in one commit, and return notes. Raises StoreError, DeltaError,
+        and what reading the log raises.
+        """
         notes: list[str] = []
         raised: list[Exception] = []
 
@@ -237,7 +243,9 @@ class DeltaSpark:
                 ) from None
 
     def description(self, path: str) -> str | None:
-        """As in DeltaTables. Raises SettingError if the session cannot open the URL."""
+        """A table's description, None if there is no table. Raises SettingError if the session
+        cannot open the URL.
+        """
         try:
             (about,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
         except Exception as error:  # of PySpark's classes, or of py4j or Connect
@@ -267,7 +275,9 @@ class DeltaSpark:
         return max((int(end) for ours, _, end in split if ours == app), default=None)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As in DeltaTables. Raises the errors of reading the log, PySparkException."""
+        """Add a range's messages in one commit, and return notes. Raises PySparkException, and what
+        reading the log raises.
+        """
         parts = cut(
             job.log, which.start, which.end, spark_cores(self.spark), None, known=True
         )  # fmt: skip

@@ -1,4 +1,6 @@
-"""A set of files: chosen, redacted, written, compared."""
+"""Exports a log's messages as a set of files, with values redacted, and compares such a set with
+the log; the reports of both.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""A catch-up in place or to a set."""
+"""A catch-up: a log's new messages found, and their entries added to the store's files in place or
+to copies in a new set.
+"""
 
 import tempfile
 import time

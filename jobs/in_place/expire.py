@@ -1,4 +1,6 @@
-"""What nobody needs, archived and deleted."""
+"""What expires of a store: who still needs the messages, the archive of files before they are
+deleted, and the deletion.
+"""
 
 import hashlib
 import os
@@ -12,11 +14,11 @@ import numpy as np
 
 from reput.broker.change.expire import (
     AgedSegment,
-    Going,
+    FileToDelete,
     delete,
+    delete_reason,
     expired_segments,
     files_below,
-    occasion,
 )
 from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.held import HeldStore, refuse_links
@@ -280,8 +282,8 @@ class Expired:
     rocketmq: str
     occasion: str  # why a broker would delete now; '' if it would not
     log_start: int  # offset after the deletion
-    segments: list[Going] = field(default_factory=list)
-    files: list[Going] = field(default_factory=list)  # files of queues and index
+    segments: list[FileToDelete] = field(default_factory=list)
+    files: list[FileToDelete] = field(default_factory=list)  # files of queues and index
     kept: list[Needed] = field(default_factory=list)  # who needs an expired segment
     kept_segments: int = 0  # number of segments that have expired but are needed
     archive: str = ""
@@ -374,12 +376,12 @@ def expire_store(
     """
     plan = planned[0]
     about = _expired(held, planned, even, when, progress)
-    going = [each.path for each in (*about.segments, *about.files)]
+    paths = [each.path for each in (*about.segments, *about.files)]
     if archive is not None:
-        archive.check(going)
+        archive.check(paths)
     if not about.needed or held.dry_run:
         return about
-    confirm(f"delete {len(going):,} files of {held.path}, {about.bytes:,} bytes, for ever")
+    confirm(f"delete {len(paths):,} files of {held.path}, {about.bytes:,} bytes, for ever")
     if archive is not None:
         _archive(about, held, archive, progress)
     if held.lock_at_last():  # a broker may have run meanwhile
@@ -390,7 +392,7 @@ def expire_store(
                 f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
             )
     held.changed = True
-    delete(held.files, going)
+    delete(held.files, paths)
     about.done = True
     return about
 
@@ -412,7 +414,7 @@ def _expired(
         held.path, replace(plan.settings, read_only_commit_log_store_paths="")
     )
     queues = f"{held.path}/{CONSUME_QUEUE}"
-    at = occasion(
+    at = delete_reason(
         settings, plan.profile, datetime.fromtimestamp(when.now / 1000).hour,
         (min(map(when.used, logs)), when.used(queues if os.path.isdir(queues) else held.path)),
         when.any_hour,
@@ -432,7 +434,7 @@ def _expired(
 
 def _choose(
     about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[AgedSegment],
-    expired: list[Going], progress: Progress,
+    expired: list[FileToDelete], progress: Progress,
 ) -> None:  # fmt: skip
     """Choose the segments to delete: the expired ones before the first that somebody needs."""
     end = segments[len(expired) - 1].end

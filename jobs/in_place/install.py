@@ -1,4 +1,6 @@
-"""The target of a set, configuration converted."""
+"""The store in which a set is installed, its lock and leftovers of killed runs; and its
+configuration, converted between JSON and RocksDB.
+"""
 
 import hashlib
 import json

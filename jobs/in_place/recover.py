@@ -1,4 +1,6 @@
-"""A recovery: examined, changed."""
+"""A recovery: examines a store, decides which derived files change, makes the change, and reports
+it.
+"""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,6 @@
-"""A check, with the log's end."""
+"""A check: reads the whole log with every CRC, says whether its end is whole, and compares the
+derived files with it.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -280,7 +282,7 @@ _NO_START = (
 
 
 def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
-    """The same store found by other releases that its files do not rule out, newest first.
+    """A found store as other releases that its files do not rule out find it, newest first.
 
     Of releases that derive the same files only one is tried. Releases that derive the same files
     as the given release are left out.

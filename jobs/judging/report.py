@@ -1,4 +1,6 @@
-"""Reports of check and verify, as text and picture."""
+"""The reports of check and verify: for --json, as text with a picture of the log, and that picture
+as SVG.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,6 @@
-"""Queues and index in RocksDB compared."""
+"""Compares the queues and the index of a store in RocksDB with the rows that its log gives, by
+key.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress

@@ -1,4 +1,6 @@
-"""A store that is changed: its lock, refusals; without kernels."""
+"""A local store that a command examines and perhaps changes: its lock, and what must not be
+changed. Without kernels.
+"""
 
 import os
 import re
@@ -85,8 +87,8 @@ def refuse_shared_files(store: str) -> None:
 
 
 def refuse_shared_derived(store: str) -> None:
-    """As `refuse_shared_segments`, for the derived files that a writer changes in place: the
-    checkpoint, each queue's last file, and the last index file.
+    """Refuse hard links of the derived files that a writer changes in place: the checkpoint, each
+    queue's last file, and the last index file.
     """
     shared = [f"{store}/{CHECKPOINT}"]
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
@@ -220,9 +222,9 @@ def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
 
 @contextmanager
 def held_local_store(path: str, dry_run: bool, instead: str = "") -> Iterator[HeldStore]:
-    """As `held_store`, for a folder that a user names: it must exist, and be a store.
+    """Hold the lock of a folder that a user names; it must exist, and be a store.
 
-    instead: text after "no such folder". Raises StoreError.
+    dry_run: see `held_store`. instead: text after "no such folder". Raises StoreError.
     """
     store = LocalStorage().resolve(path)
     if not os.path.isdir(store):

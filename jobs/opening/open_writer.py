@@ -1,4 +1,6 @@
-"""Opens a writer on a store as a broker opens it: with settings, topics and the machine's clock."""
+"""Opens a writer on a store as a broker opens it, with settings, topics and the machine's clock,
+and what it does after a crash.
+"""
 
 import os
 import time

@@ -1,4 +1,6 @@
-"""The plan of a store: its files, the rules that they follow, and the splits of its log."""
+"""The plan of a store: its files, the rules that they follow, the splits of its log, the end of a
+log that grows; and whether the log has changed since.
+"""
 
 import time
 from collections.abc import Iterable
@@ -401,8 +403,8 @@ def kind_of_queues(
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
-    """As kind_of_queues, for the index; asked=None: ROCKSDB if indexRocksDBEnable=true and
-    indexFileWriteEnable=false.
+    """FILES or ROCKSDB, which the index is derived as; asked=None: ROCKSDB if
+    indexRocksDBEnable=true and indexFileWriteEnable=false.
     """
     given = plan.discovered.settings
     alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable

@@ -1,4 +1,6 @@
-"""`open_store`: `Store` and its answers."""
+"""`open_store` opens a store for questions, from its files alone, without broker and Spark: `Store`
+and its answers.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -326,7 +326,7 @@ class WholeFile(NewFile):
     replace: bool
 
     def check(self) -> None:
-        """As for a NewFile, but with `replace` a file of this kind may exist."""
+        """Refuse a path as NewFile does, but with `replace` a file of this kind may exist."""
         if not (self.replace and self._is_there_and_ours()):
             super().check()
             return

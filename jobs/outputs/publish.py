@@ -1,4 +1,6 @@
-"""Publish: give the accepted files their names, and put the whole set in its place at once."""
+"""A job's staging folder, and publishing: accepted files get their names, and the whole set its
+place at once.
+"""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence

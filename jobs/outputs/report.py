@@ -1,4 +1,6 @@
-"""`Report`: fields to text, details, JSON, manifest; words of counts and times."""
+"""`Summary` of a rebuild, which is printed, returned and kept in manifest.json; and counts, times
+and ranges as texts.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,5 @@
-"""The parts of a page, which become JSON: sections with sentences, pictures and tables.
+"""The parts of a page, which become JSON: sections with sentences, tables and the few kinds of
+picture (Vega-Lite).
 
 All text of a store is hostile. Unprintable characters are escaped here, so that nothing invisible
 or backwards is shown; the page's script puts text into the document as text alone.

@@ -1,4 +1,6 @@
-"""Sections about the rest of a store: queues, groups, index files, fates of messages, the disk."""
+"""Sections about the rest of a store (queues, groups, index files, fates of messages, the disk),
+and the one HTML file of all sections.
+"""
 
 import json
 from base64 import b64encode

@@ -1,4 +1,5 @@
-"""The two steps of a rebuild: scan the log; then number, chain and build from the scan's files.
+"""The two steps of a rebuild, with their progress and the number of tasks: scan the log; then
+number, chain and build from the scan's files.
 
 Rows only tell where bytes are in staging.
 """

@@ -1,4 +1,6 @@
-"""Replication from a folder or URL in rounds, each of which copies new bytes and config files."""
+"""Replication from a folder or URL: the source's log in pieces, copied in rounds together with its
+config files.
+"""
 
 import queue
 import threading
@@ -227,7 +229,7 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
-    """The same pieces, read by a thread in advance; raises the errors of reading."""
+    """The pieces of `produced`, read by a thread in advance; raises the errors of reading."""
     taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
     ended = threading.Event()
 
@@ -283,7 +285,7 @@ class RateLimit:
 
 
 @dataclass(frozen=True)
-class How:
+class ReplicationOptions:
     """The options of a replication."""
 
     wanted: LogLimit = ALL_WANTED
@@ -301,13 +303,14 @@ class Replication:
     """Copies one source's log to one target."""
 
     def __init__(
-        self, source: SourceLog, store: tuple[InputStorage, str], target: ReplicaTarget, how: How,
-        live: Callable[[], bool], about: Replicated, progress: Progress,
+        self, source: SourceLog, store: tuple[InputStorage, str], target: ReplicaTarget,
+        options: ReplicationOptions, live: Callable[[], bool], about: Replicated,
+        progress: Progress,
     ) -> None:  # fmt: skip
         """store: storage and root of the source; live: whether a broker is writing to it."""
         self.source, self.store, self.target = source, store, target
-        self.how, self.live, self.about, self.progress = how, live, about, progress
-        self._pace = RateLimit(how.rate)
+        self.options, self.live, self.about, self.progress = options, live, about, progress
+        self._pace = RateLimit(options.rate)
         self._seen: dict[str, FileState] = {}  # states of config/ files when they were copied
         self._fault = Fault.NONE  # fault at the end of the source's log in the last round
         self._reached = 0  # end of the source's last whole record in that round
@@ -320,13 +323,13 @@ class Replication:
         Raises DamageFound, SourceCleaned, ReplicaDiffers, StoreError, OSError; records copied
         before stay.
         """
-        target, how, about = self.target, self.how, self.about
-        target.take_up(self.source.read, self.source.start, self.source.stop, how.verify)
+        target, options, about = self.target, self.options, self.about
+        target.take_up(self.source.read, self.source.start, self.source.stop, options.verify)
         about.resumed_at = about.end = target.log.end
         about.start = min([*target.segments, target.log.end])
         with self.progress.stage("copied", self._done):
             self._rounds()
-        if how.derive:
+        if options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
             about.warnings += target.keep_expired(*self.store, about.start)
@@ -334,26 +337,26 @@ class Replication:
         self._judge_end()
 
     def _rounds(self) -> None:
-        how, target = self.how, self.target
+        options, target = self.options, self.target
         grown = derived = time.monotonic()
         seen = (-1, -1)  # (end, reached); equal in two rounds means settled
         while True:
             settled = seen == (target.log.end, self._reached)
-            live = how.follow or self.live()
+            live = options.follow or self.live()
             before = target.log.end
             ended = self._round(hold=live and not settled)
             seen = target.log.end, self._reached
             now = time.monotonic()
             grown = now if target.log.end > before else grown
             waiting = live and target.log.end < self._reached
-            if ended or not (how.follow or waiting):
+            if ended or not (options.follow or waiting):
                 return
-            if how.idle is not None and now - grown >= how.idle and not waiting:
+            if options.idle is not None and now - grown >= options.idle and not waiting:
                 return
-            if how.derive and how.follow and now - derived >= how.derive_every:
+            if options.derive and options.follow and now - derived >= options.derive_every:
                 self.about.entries += target.derive(Progress())
                 derived = time.monotonic()
-            time.sleep(how.every)
+            time.sleep(options.every)
             self.source.refresh()
 
     def _round(self, hold: bool) -> bool:
@@ -363,8 +366,8 @@ class Replication:
         another record follows, or it is still the last in the next round, as no CRC shows whether
         its properties are complete.
         """
-        target, log, how = self.target, self.target.log, self.how
-        all_wanted = how.wanted == ALL_WANTED
+        target, log, options = self.target, self.target.log, self.options
+        all_wanted = options.wanted == ALL_WANTED
         config, warnings = copy_config(
             *self.store, target.files, target.config, all_wanted, self._seen
         )
@@ -376,9 +379,9 @@ class Replication:
         self._held = 0
         began = durable = self._reached = log.end
         self._fault = Fault.NONE
-        checks = Checks(body=how.check_crc)
+        checks = Checks(body=options.check_crc)
         records = target.rules.scan.records
-        found = read_ahead(pieces(self.source, log.end, how.wanted, records, checks))
+        found = read_ahead(pieces(self.source, log.end, options.wanted, records, checks))
         try:
             for piece in found:
                 if len(piece.data) and log.written == began:
@@ -387,7 +390,7 @@ class Replication:
                 if log.end - durable >= _SYNC_BYTES:
                     target.note(self._last)
                     durable = log.end
-            ended = log.end >= how.wanted.offset or (
+            ended = log.end >= options.wanted.offset or (
                 self._fault == Fault.NONE and self._reached < self.source.stop
             )
             if ended and self._reached > log.end:  # a record that is not wanted follows it
@@ -428,17 +431,17 @@ class Replication:
             self.about.end = to
 
     def _done(self) -> Done:
-        end, stop = self.about.end, min(self.source.stop, self.how.wanted.offset)
+        end, stop = self.about.end, min(self.source.stop, self.options.wanted.offset)
         start = self.about.resumed_at
         share = (end - start) / (stop - start) if stop > start else None
         now = time.time_ns() // 1_000_000
         behind = behind_text(max(self._reached - end, 0), self.about.last_timestamp, now)
-        return Done(None if self.how.follow else share, f"up to {end:,}, {behind}")
+        return Done(None if self.options.follow else share, f"up to {end:,}, {behind}")
 
     def _judge_end(self) -> None:
         """Set end_reason. Raises DamageFound if the source's log should not end there."""
         source, at, fault = self.source, self._reached, self._fault
-        if at >= self.how.wanted.offset or (fault == Fault.NONE and at < source.stop):
+        if at >= self.options.wanted.offset or (fault == Fault.NONE and at < source.stop):
             self.about.end_reason = "as far as was wanted"
             return
         self.about.end_reason = REASONS[fault][1] if fault in REASONS else "the last segment's end"
@@ -463,6 +466,6 @@ class Replication:
     def _goes_on(self, at: int) -> bool:
         """Whether there is a record now where the last round found none, as a broker is writing."""
         self.source.refresh()
-        checks = Checks(body=self.how.check_crc)
+        checks = Checks(body=self.options.check_crc)
         found = pieces(self.source, at, ALL_WANTED, self.target.rules.scan.records, checks)
         return any(piece.whole > at for piece in islice(found, 1))

@@ -1,4 +1,6 @@
-"""Replication from a live master over the wire, as a slave that reconnects until it has the log."""
+"""Replication from a live master over the wire, as a slave that reconnects until it has the log;
+and what is asked of the master first.
+"""
 
 import random
 import re
@@ -27,7 +29,7 @@ from reput.broker.wire.peers import (
 from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import KINDS, POSITIONS, put_config
-from reput.jobs.replicating.from_folder import ALL_WANTED, How, LogLimit, RateLimit
+from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.records import RECORD_ROW
@@ -127,7 +129,7 @@ class Master(NamedTuple):
     """A master as named by the user."""
 
     address: tuple[str, int]  # of its replication port
-    # Of the broker's own port, for requests (`ask_master`); None: no requests.
+    # Of the broker's own port, for requests (`Asking`); None: no requests.
     broker: tuple[str, int] | None
     start: int | None  # physical offset of its log's start; None: ask the broker's own port
     controller: bool  # whether it is under a controller
@@ -137,15 +139,16 @@ class WireReplication:
     """Copies a master's log to one target."""
 
     def __init__(
-        self, master: Master, end: int, asking: Asking | None, target: ReplicaTarget, how: How,
-        about: Replicated, progress: Progress,
+        self, master: Master, end: int, asking: Asking | None, target: ReplicaTarget,
+        options: ReplicationOptions, about: Replicated, progress: Progress,
     ) -> None:  # fmt: skip
         """end: physical offset of the master's log end, -1 if unknown."""
         assert master.start is not None
-        self.address, self.asking, self.target, self.how = master.address, asking, target, how
+        self.address, self.asking = master.address, asking
+        self.target, self.options = target, options
         self.about, self.progress = about, progress
         self.start, self.end, self.controller = master.start, end, master.controller
-        self._pace = RateLimit(how.rate)
+        self._pace = RateLimit(options.rate)
         self._at = 0  # physical offset of the next received byte
         self._begun = False  # whether ReplicaTarget.begin was called since the last derive
         self._durable = self._checked = 0
@@ -179,7 +182,7 @@ class WireReplication:
             finally:
                 if target.log.end > self._durable:
                     target.note(self._last)
-        if self.how.derive:
+        if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
         about.behind = max(self.end - about.end, 0)
@@ -202,20 +205,20 @@ class WireReplication:
             else:
                 wait, tries = min(wait * 2, _BACKOFF[1]), tries + 1
                 garbage += isinstance(why, ProtocolError)
-            down = not self.how.follow and tries >= _TRIES
+            down = not self.options.follow and tries >= _TRIES
             if down or garbage >= _GARBAGE_TRIES:
                 raise PeerFailed(f"{name}: {why}; given up after {tries} times")
             self.about.reconnects += 1
             time.sleep(wait * random.uniform(0.5, 1.0))
 
     def _over(self) -> bool:
-        how, end = self.how, self.target.log.end
-        if self._ended or end >= how.wanted.offset:
+        options, end = self.options, self.target.log.end
+        if self._ended or end >= options.wanted.offset:
             self._ended = True
             return True
-        if not how.follow and self.end >= 0:
+        if not options.follow and self.end >= 0:
             return end >= self.end and self._compared
-        idle = how.idle if how.follow else _QUIET_SECONDS
+        idle = options.idle if options.follow else _QUIET_SECONDS
         return idle is not None and time.monotonic() - self._grown >= idle
 
     def _one(self) -> None:
@@ -303,14 +306,14 @@ class WireReplication:
 
     def _advance(self) -> None:
         """Move the replica's end after the last whole record. Raises ProtocolError for a fault."""
-        log, size, wanted = self.target.log, self.target.segment_bytes, self.how.wanted
+        log, size, wanted = self.target.log, self.target.segment_bytes, self.options.wanted
         before = log.end
         while log.end < log.written and not self._ended:
             at = log.end
             segment_end = at - at % size + size
             stop = min(segment_end, log.written)
             walk = Walk(
-                log.read, stop, self.target.rules.scan.records, Checks(body=self.how.check_crc),
+                log.read, stop, self.target.rules.scan.records, Checks(body=self.options.check_crc),
                 self._window, self._rows,
             )  # fmt: skip
             fault, done = Fault.NONE, False
@@ -377,7 +380,8 @@ class WireReplication:
         if now - self._configured >= _CONFIG_SECONDS:
             self._configured = now
             self._config()
-        if self.how.follow and self.how.derive and now - self._derived >= self.how.derive_every:
+        options = self.options
+        if options.follow and options.derive and now - self._derived >= options.derive_every:
             log = self.target.log
             if log.written == log.end and log.end > self._durable:
                 self.target.note(self._last)
@@ -390,7 +394,7 @@ class WireReplication:
         if self.asking is None:
             return
         target = self.target
-        names = (*KINDS, *(POSITIONS if self.how.wanted == ALL_WANTED else ()))
+        names = (*KINDS, *(POSITIONS if self.options.wanted == ALL_WANTED else ()))
         for name in CONFIG_FILES.values():
             if name not in names:
                 continue
@@ -410,4 +414,4 @@ class WireReplication:
         share = (end - start) / (self.end - start) if self.end > start else None
         now = time.time_ns() // 1_000_000
         said = behind_text(max(self.end - end, 0), self.about.last_timestamp, now)
-        return Done(None if self.how.follow else share, f"up to {end:,}, {said}")
+        return Done(None if self.options.follow else share, f"up to {end:,}, {said}")

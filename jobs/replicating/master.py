@@ -1,4 +1,6 @@
-"""A master for slaves."""
+"""A replication master (HAService) from which real brokers as SLAVE copy a log: of a served store,
+or of a writer that is appending.
+"""
 
 import os
 import select

@@ -13,9 +13,9 @@ from reput.jobs.opening.plan import index_zone, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.replicating.from_folder import (
     ALL_WANTED,
-    How,
     LogLimit,
     Replication,
+    ReplicationOptions,
     SourceLog,
     pieces,
 )
@@ -36,7 +36,7 @@ from reput.store_format.release.settings import SettingError, settings_from
 
 
 def from_store(
-    at: StoreAt, target: str, how: How, dry_run: bool, progress: Progress,
+    at: StoreAt, target: str, options: ReplicationOptions, dry_run: bool, progress: Progress,
     confirm: Callable[[str], None],
 ) -> Replicated:  # fmt: skip
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
@@ -66,7 +66,7 @@ def from_store(
                     about.resumed_at = there.log.end
             else:
                 about.resumed_at = log.start
-            about.start, about.end = log.start, _end_of(log, rules.scan.records, how.wanted)
+            about.start, about.end = log.start, _end_of(log, rules.scan.records, options.wanted)
             about.end = max(about.end, about.resumed_at)
             about.end_reason = "as far as is wanted and there now"
             return about
@@ -74,15 +74,15 @@ def from_store(
         like = os.stat(store) if isinstance(storage, LocalStorage) else None
         with held_target(target, inputs, like) as held:
             there = ReplicaTarget(held, rules, discovered.settings, store)
-            Replication(log, (storage, store), there, how, live, about, progress).run()
+            Replication(log, (storage, store), there, options, live, about, progress).run()
             return about
     finally:
         log.close()
 
 
 def from_master(
-    master: Master, target: str, rocketmq: str | None, settings: Mapping[str, str], how: How,
-    progress: Progress, confirm: Callable[[str], None],
+    master: Master, target: str, rocketmq: str | None, settings: Mapping[str, str],
+    options: ReplicationOptions, progress: Progress, confirm: Callable[[str], None],
 ) -> Replicated:  # fmt: skip
     """Replicate a live master's log to a local folder. Raises as `replicate_from` does."""
     name, asked = "{}:{}".format(*master.address), master.broker
@@ -111,7 +111,7 @@ def from_master(
     _agree(target, confirm)
     with held_target(target, (), None) as held:
         there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), known, name)
-        WireReplication(master, says.end, asking, there, how, about, progress).run()
+        WireReplication(master, says.end, asking, there, options, about, progress).run()
     return about
 
 

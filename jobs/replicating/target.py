@@ -1,4 +1,6 @@
-"""The store that is or becomes a replica: whether it may, where its log ends, and its notes."""
+"""The store that is or becomes a replica: whether it may, where its log ends, its notes; and the
+report of a replication.
+"""
 
 import os
 import stat
@@ -261,7 +263,7 @@ class ReplicaTarget:
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
     def stand(self, start: int) -> None:
-        """As `take_up`, for a source that only sends what follows; `last` is compared later."""
+        """Find where a source that only sends what follows goes on; `last` is compared later."""
         found = self.find_end()
         if found is None:
             self.log = ReplicaLog(self.files, self.segment_bytes, start)

@@ -1,4 +1,5 @@
-"""Search a log for ranges that are damaged, stale or missing, and for the messages lost in them.
+"""Searches a log for ranges that are damaged, stale or missing, for the messages lost in them, and
+for what this did to queues and index.
 
 The ordinary scan walks each segment by itself. A segment whose walk ends at a fault is scanned
 again past its damage, in a task of its own (reput.store_format.damage.tolerant).

@@ -1,4 +1,6 @@
-"""Why a log ends where it does; an end with live records after it is refused."""
+"""Reads a log up to its end, its first damage or past all damage, and says why it ends there; an
+end with live records after it is refused.
+"""
 
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple

@@ -1,4 +1,6 @@
-"""A repaired copy, its fields restored."""
+"""A repaired copy of a store: fields restored from witnesses, fillers in place of damaged ranges,
+lost positions kept.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -224,7 +226,7 @@ def place_lost(
     """
     pieces = list(_pieces(staging, found))
     placed, left = _place(pieces, found.gaps, crc_property)
-    if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
+    if left and spare_crc:  # a position is worth more than a checksum, see repair.fill
         crc_property = False
         placed, left = _place(pieces, found.gaps, crc_property)
     if left:  # gaps before a queue's first message need no fillers, so they come last

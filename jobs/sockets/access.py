@@ -1,4 +1,6 @@
-"""Options of `reput serve` for access and for the offsets kept of clients, and their effects."""
+"""Options of `reput serve` and their effects: access keys, TLS, the offsets kept of clients, and
+real slaves.
+"""
 
 import argparse
 import json

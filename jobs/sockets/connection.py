@@ -1,4 +1,5 @@
-"""A client's connection: frames come in, answers go out as fast as the client reads them.
+"""A client's connection, with TLS or without: frames come in, answers go out as fast as the client
+reads them.
 
 Sockets are used directly, without asyncio's transports: sendfile copies a body from a file of the
 log to the socket, for which asyncio would need a task each time.

@@ -1,4 +1,4 @@
-"""A store opened to be served: queues derived, in flight."""
+"""A store opened to be served: its own queues or derived ones, and messages that were in flight."""
 
 import os
 import signal

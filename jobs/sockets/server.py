@@ -1,4 +1,6 @@
-"""The server: accepts connections, has requests answered, and watches over connections."""
+"""The server: accepts connections, has requests answered, watches over connections, and keeps pulls
+that wait and questions to clients.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""Queues and index read and streamed."""
+"""The Spark sources "consumequeue" and "indexfile": entries of these files as rows, read and
+streamed.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -251,7 +253,7 @@ class IndexBatch(_Reader):
         return _parts(reader, {}, ends)
 
     def there(self, start: Ends) -> dict[str, tuple[int, int]]:
-        """See derived_streams.FollowedFiles. Deleted files are left out."""
+        """See `FollowedFiles`. Deleted files are left out."""
         return self._there(self._reader(), start)
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:

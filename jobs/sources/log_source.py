@@ -1,7 +1,8 @@
-"""`spark.read.format("commitlog")`: the messages of a log as rows.
+"""The Spark source "commitlog": the messages of a log as rows, read and streamed, by a topic's
+queues where they can be used.
 
 Spark makes the reader in a process beside the driver, which opens the store and cuts its log
-(`opened_log`). It calls `read` in tasks (`udfs/log_batches`). `register` makes it known to Spark.
+(`opened_log`). It calls `read` in tasks. `register` makes the source known to Spark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 # ---
-# Decides up to where the queues of a topic can be used to find its records (`udfs/queue_parts`).
+# Decides up to where a topic's queues can be used to find its records (queue_parts.py).
 #
 # The queues must belong to this log: the last entry of each queue points to a record of that queue
 # and position. And no file may be missing, cut, or deleted while the log has records of it. They

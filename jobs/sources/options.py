@@ -1,4 +1,4 @@
-"""Options and schema of a source."""
+"""The options of the Spark sources, and the schema of a source."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence

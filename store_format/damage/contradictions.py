@@ -1,4 +1,6 @@
-"""Records that others contradict: neighbours, the old queues, the old index."""
+"""Finds records that others contradict in fields without a checksum: their neighbours in the log,
+the store's old queue files, and its old index files.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,5 @@
-"""Is a stretch of sound records after damage live, or left from an older log? The witnesses.
+"""Is a stretch of sound records after damage live, or left from an older log? The witnesses, how
+they are weighed, and the queue that a stretch's records fit by themselves.
 
 A stretch is a run of whole records in their own places between two breaks. That they are whole
 says nothing of their time: before a truncation, or on a page whose last write was lost, another

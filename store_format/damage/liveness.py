@@ -1,4 +1,4 @@
-"""Which records after damage are live, judged by the records before and after them."""
+"""Which records after damage are live, judged by the records before and after them in the log."""
 
 from bisect import bisect_right
 from collections import deque

@@ -1,9 +1,10 @@
-"""What the queues of a scan have so far: the queueOffset that each of them goes on from.
+"""Where each queue stands, for the rules of damage: the queueOffset that it goes on from, a wrong
+first one, how many messages lost bytes may have held, and its runs as these rules read them.
 
-That is the queueOffset of the last message: a record of a batch queue may have several.
-Not the greatest queueOffset: a single flipped bit could make that any number, and all later
-messages of the queue would look like older ones. A queueOffset that does not go on by one counts
-only when the queue's next queueOffset is above it.
+A queue goes on from the queueOffset of its last message: a record of a batch queue may have
+several. Not the greatest queueOffset: a single flipped bit could make that any number, and all
+later messages of the queue would look like older ones. A queueOffset that does not go on by one
+counts only when the queue's next queueOffset is above it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -67,7 +68,7 @@ def last_of(offsets: npt.ArrayLike, messages: npt.ArrayLike = 1) -> int:
 
 
 def last_of_run(runs: QueueRuns, number: int, batch: bool) -> int:
-    """The same of one of a scan's runs; batch: it is a batch queue's."""
+    """The queueOffset of the last message of one of a scan's runs; batch: of a batch queue."""
     count, at = int(runs.count[number]), int(runs.offsets_at[number])
     if batch:
         start = int(runs.entries_at[number])
@@ -76,7 +77,7 @@ def last_of_run(runs: QueueRuns, number: int, batch: bool) -> int:
 
 
 def last_of_batches(entries: Bytes) -> int:
-    """The same of a batch queue's entries, as on disk."""
+    """The queueOffset of the last message among a batch queue's entries, given as on disk."""
     decoded = decode_entries(entries, True)
     return last_of(decoded["baseOffset"], decoded["batchSize"])
 
@@ -341,7 +342,7 @@ def lost_places(loss: SegmentLoss, ranges: Iterable[np.ndarray]) -> np.ndarray:
 # ---
 # A queue's runs as the rules of damage read them, and what a damage search found of queues.
 
-Run = dict[str, Any]  # a RUN row (udfs/schemas); offset_votes adds columns
+Run = dict[str, Any]  # a RUN row (udfs/staging.py); votes.py adds columns
 
 
 class QueueDamage(NamedTuple):
@@ -364,7 +365,7 @@ NO_QUEUE_DAMAGE = QueueDamage()
 
 
 class RunReader(Protocol):
-    """Reads what runs only refer to (udfs.staged_runs.QueueFiles)."""
+    """Reads what runs only refer to (`StagedRuns` of udfs/rebuild/runs.py)."""
 
     @property
     def damage(self) -> QueueDamage:

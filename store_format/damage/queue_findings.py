@@ -1,4 +1,5 @@
-"""What one queue's runs show of damage: positions that it lost, and records that are not its own.
+"""What one queue's runs show of damage: the positions that it lost, and the records that name a
+wrong queue.
 
 Each kind of finding is a type of its own. `place`, `after` and `before` are physical offsets.
 """

@@ -1,4 +1,6 @@
-"""What a scan past damage reports: ranges of the log, one by one or many as rows."""
+"""What a scan past damage reports: ranges of the log, one by one or many as rows, joined where they
+touch, and counted by cause.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from enum import StrEnum
@@ -119,7 +121,7 @@ class RangeReporter:
     def of_stride(
         self, rows: Rows, faults: Faults, values: Values, wrong: Marks | None
     ) -> Generator[Any, None, None]:
-        """The ranges before and of a stride's rows; faults, values: see strides.stride."""
+        """The ranges before and of a stride's rows; faults, values: see tolerant.stride."""
         after = np.flatnonzero(faults[: len(rows)])
         ranges = np.zeros(len(after), RANGE)
         ranges["offset"] = rows["physicalOffset"][after - 1] + rows["size"][after - 1]

@@ -1,4 +1,6 @@
-"""Fillers, and fields put back."""
+"""Bytes of a repaired log: fillers in place of damaged ranges, and fields of records put back where
+a checksum or another witness knows them.
+"""
 
 import zlib
 from collections.abc import Iterator, Sequence

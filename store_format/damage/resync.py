@@ -1,4 +1,5 @@
-"""Finds the next record after damage that can be trusted: a record that proves itself.
+"""Finds the next record after damage that can be trusted, one that proves itself, and whether the
+record before the damage has lost its own end.
 
 A record proves itself if all of this holds: it has a magic number; its physicalOffset is where it
 starts; its lengths add up to its size; its body matches bodyCRC; a `__CRC32#` property, if it has
@@ -273,7 +274,7 @@ class Prover:
         return self._crc(at, end)
 
     def crc_of_changed(self, at: int, end: int, head: bytes) -> int:
-        """As crc_of, but with `head` in place of the first bytes."""
+        """The CRC-32 of [at, end) with `head` in place of the first bytes, without its top bit."""
         rest = PrefixCrc(self._read, self._start, self._end) if self._crcs is None else self._crcs
         self._crcs = rest
         length = end - at - len(head)

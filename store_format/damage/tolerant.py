@@ -143,7 +143,7 @@ def dispatch_fresh(
 MOST_RANGES = 1_000_000  # in one segment; the rest of the segment counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
-_ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them
+_ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: `lost_its_end` looks at them
 
 
 def scan_past_damage(

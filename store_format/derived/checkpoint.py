@@ -1,4 +1,6 @@
-"""The `checkpoint` file (StoreCheckpoint): six longs at the start of 4,096 bytes."""
+"""The `checkpoint` file (StoreCheckpoint), six longs at the start of 4,096 bytes; and which records
+it shows to have been durable at a crash.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,6 @@
-"""From where to where derived files go."""
+"""From where to where a store's derived files go: the end, where a catch-up goes on, and the
+entries of expired messages at their beginning.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -163,7 +165,7 @@ def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPu
         done += len(expired)
         if done == count and done > 1:  # the header has the last message's exact time
             messages["storeTimestamp"][-1] = header.end_timestamp
-        # each put is the first of its message, so its hash is inverted (packed_puts)
+        # each put is the first of its message, so its hash is inverted (dispatch.py)
         yield ExpiredPuts(~expired["keyHash"].astype(np.int32), messages)
         if len(live):
             return

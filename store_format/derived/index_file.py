@@ -1,4 +1,5 @@
 """Makes IndexFiles: a header, a slot for each hash of a key, and entries chained within a slot.
+`sweep` looks many keys up in one file at once.
 
 Puts are numbered over the whole log: put number g (from 0) is entry 1 + g % C of file g // C, where
 a file holds C = maxIndexNum - 1 entries. `chain` finds the chains of a range of slots from all puts

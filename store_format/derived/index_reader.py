@@ -1,4 +1,5 @@
-"""Reads index files: header, slots and chains as values, and the look-up by key.
+"""Reads index files: header, sizes, slots and chains as values, the look-up by key, and how full
+they are.
 
 A look-up reads a header, a slot and the entries of one chain, never a whole file. The rules are
 those of IndexFile.selectPhyOffset and IndexService.queryOffset. An entry has only its key's hash,
@@ -256,7 +257,7 @@ class IndexReader:
         self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS,
         until: int | None = None,
     ) -> FoundHits:  # fmt: skip
-        """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
+        """At most min(limit, most) hits with a time in [begin, end] (IndexService.queryOffset).
 
         Only a hit's record shows whether the hit is of this key or of one with the same hash. most:
         maxMsgsNumBatch. until: the index has no entries from this physical offset on.

@@ -1,4 +1,6 @@
-"""The files of one queue, and the entries in each by their number."""
+"""The ConsumeQueue files of one queue: their shape and names, their entries decoded, and one file's
+entries by number.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

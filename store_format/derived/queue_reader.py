@@ -1,4 +1,4 @@
-"""Reads one queue: its entries by position and by time, and where it starts and ends.
+"""Reads one queue: its entries by position, the position at a time, and where it starts and ends.
 
 Only the entries that are asked for, and those that a bisection needs, are read. The rules are
 those of ConsumeQueue and BatchConsumeQueue; the profile says how releases differ.

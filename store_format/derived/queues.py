@@ -1,4 +1,5 @@
-"""The queues of a store, whatever keeps them: the interface for all readers of queues.
+"""The queues of a store, whatever keeps them: the interface for all readers of queues, and a reader
+of many queues a few entries at a time.
 
 `FileQueues` are ConsumeQueue files; rocksdb/queues.py has those that a broker keeps in RocksDB.
 """

@@ -1,4 +1,6 @@
-"""What a file is, and its content: queues, index, small files."""
+"""Files of a store described for `dump`: what a file is, and the content of queue, index, tiered
+index and small files as items.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum

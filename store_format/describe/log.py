@@ -1,4 +1,5 @@
-"""A CommitLog segment described for a reader: records, its end, and what is damaged or stale.
+"""A CommitLog segment described for `dump`: its records with their fields, its end, and what is
+damaged or stale.
 
 If the chain of records breaks, the description tells why, and goes on at the next record that
 stands in its own place. Records after a break are marked, and doubted if they look stale.

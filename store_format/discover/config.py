@@ -1,4 +1,6 @@
-"""Configuration: the conf, config/, databases."""
+"""A store's configuration as it is found: the broker's own file of settings, topics, groups and
+offsets in config/, and what RocksDB holds beside files.
+"""
 
 import json
 import os
@@ -278,7 +280,7 @@ def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[st
 
 
 def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """As `topic_attributes`, of a topicConfigTable."""
+    """Each topic's attributes in a topicConfigTable; empty where it has none."""
     return {
         name: about["attributes"]
         if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
@@ -293,7 +295,7 @@ def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
 
 
 def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
-    """As `batch_topics`, of a topicConfigTable."""
+    """The names of the batch topics (queue.type=BatchCQ) in a topicConfigTable."""
     return [
         name for name, attributes in attributes_of(topics).items()
         if attributes.get("queue.type") == "BatchCQ"

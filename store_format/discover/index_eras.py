@@ -363,7 +363,7 @@ def _again_at_borders(
 
 
 def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
-    """The same, anywhere in a file.
+    """Messages that were indexed again anywhere in a file, as `_extra` yields them.
 
     From 5.5.0 on a clean start (DefaultMessageStore.recover) dispatches again what follows the last
     half message or op message of transRocksDBEnable, or the last message in the index of

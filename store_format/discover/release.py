@@ -1,4 +1,6 @@
-"""The releases by their clues."""
+"""Which release wrote a store last, by clues in its files; and whether the log holds anything that
+the releases which are left treat differently.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice

@@ -1,4 +1,5 @@
-"""Settings completed with the sizes that a store's files show: for a reader, and for a writer.
+"""Settings completed with the sizes that a store's segments, queue files and index files show: for
+a reader, and for a writer.
 
 A reader takes what most files show. A writer never continues a file with another size, so that all
 files are looked at, and must agree.

@@ -1,4 +1,5 @@
-"""What a store shows by itself, so that the user is not asked: sizes, release, kinds of queues.
+"""What a store shows by itself, so that the user is not asked: sizes, release, kinds of queues; and
+the same as texts for people.
 
 All commands use this module. What the user gives goes before what is found, but must not contradict
 it: a size that no file of the store has is an error. Files go before a found configuration.
@@ -179,7 +180,7 @@ class Discovered:
             raise SettingError(self.delays_wrong)
 
     def dispatched_from(self, start: int) -> "Discovered":
-        """As this is once the last release has dispatched the log from `start` on again."""
+        """What holds once the last release has dispatched the log from `start` on again."""
         if len(self.eras) < 2 or self.eras[-1].start <= start:
             return self
         older = tuple(era for era in self.eras[:-1] if era.start < start)
@@ -189,7 +190,7 @@ class Discovered:
         return replace(self, eras=eras, again=again, found=found)
 
     def of_one_release(self) -> "Discovered":
-        """The same for files that are all derived anew, by one release."""
+        """What holds for files that are all derived anew, by the release that wrote last."""
         if len(self.eras) < 2:
             return replace(self, again=())
         text = (

@@ -1,9 +1,10 @@
-"""Dispatch: which queues and which index keys one message goes to.
+"""Dispatch: which queues and which index keys one message goes to, and the index puts packed for
+the builders.
 
 In RocketMQ, CommitLog.checkMessageAndReturnSize computes tagsCode and the numbers of a batch,
 ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils choose the queues, and
 IndexService.buildIndex makes the keys. A put has its queue and queueOffset, but not yet its
-position in the queue: `queue_runs.number_run` decides that later.
+position in the queue: `runs.number_run` decides that later.
 """
 
 from collections import namedtuple
@@ -58,7 +59,7 @@ DispatchRules = namedtuple(
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
     "skips_delays skips_system property_crc zero_property_crc",
 )
-# Where dispatch writes its puts; index puts are packed (packed_puts). used: int64, the numbers of
+# Where dispatch writes its puts; index puts are packed (see below). used: int64, the numbers of
 # (queue puts, hashes, messages). Kernels are given the arrays one by one, as those of a QueueTable.
 Puts = namedtuple("Puts", "queue hashes messages used")
 

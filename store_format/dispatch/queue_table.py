@@ -48,7 +48,7 @@ QUEUE_ROW = np.dtype(
 BatchTopics = namedtuple("BatchTopics", "names ends")
 
 
-class MetQueue(NamedTuple):
+class TableQueue(NamedTuple):
     """A queue in the table: its name as the log spells it, its id, and its topic's flags."""
 
     raw_name: bytes
@@ -72,11 +72,11 @@ def clear(table: QueueTable) -> None:
     table.used[:] = 0
 
 
-def queues(table: QueueTable) -> list[MetQueue]:
+def queues(table: QueueTable) -> list[TableQueue]:
     """The queues in the order of their numbers. Copies."""
     names = table.names[: int(table.used[1])].tobytes()
     rows = table.rows[: int(table.used[0])].tolist()
-    return [MetQueue(names[at:end], queue_id, flags) for at, end, _, queue_id, flags in rows]
+    return [TableQueue(names[at:end], queue_id, flags) for at, end, _, queue_id, flags in rows]
 
 
 def batch_topics(names: list[str]) -> BatchTopics:

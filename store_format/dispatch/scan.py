@@ -1,4 +1,5 @@
-"""Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window.
+"""Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window, by
+rules made from a profile and settings.
 
 The scan starts at a known record, or looks for the first record that starts at its own
 physicalOffset. A stretch has the records that start in it. Whenever its buffers are full, the scan
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from reput.store_format.dispatch.dispatch import Dispatching, DispatchRules, Puts, dispatch
 from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
-    MetQueue,
+    TableQueue,
     batch_topics,
     clear,
     new_table,
@@ -294,8 +295,8 @@ class Outputs:
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
-            met = queues(self.buffers.table)
-            yield _runs(met, puts, self.buffers.entries, self.rules.times)
+            numbered = queues(self.buffers.table)
+            yield _runs(numbered, puts, self.buffers.entries, self.rules.times)
         self.buffers.empty()
 
 
@@ -375,17 +376,19 @@ class Scan:
         return int(np.frombuffer(head, DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")])
 
 
-def _runs(met: list[MetQueue], puts: Rows, room: Room, times: bool) -> Runs:
+def _runs(numbered: list[TableQueue], puts: Rows, room: Room, times: bool) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys, so that a builder of neighbouring queues reads neighbouring entries.
     """
-    keys = [NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
+    keys = [
+        NamedQueue(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in numbered
+    ]
     in_order = sorted(set(keys))
     numbers = {key: number for number, key in enumerate(in_order)}
-    of_met = np.array([numbers[key] for key in keys], np.int64)
+    of_queue = np.array([numbers[key] for key in keys], np.int64)
     batch = np.array([key.batch for key in in_order], np.bool_)
-    return Runs(in_order, group_by_queue(puts, of_met, batch, room, times))
+    return Runs(in_order, group_by_queue(puts, of_queue, batch, room, times))
 
 
 # ---
@@ -417,7 +420,9 @@ def scan_rules(
 
 
 def rocksdb_rules(rules: ScanRules, of: Profile, settings: Settings) -> ScanRules:
-    """As `rules` for RocksDB: rows have times, LMQ by enableLmq too (RocksDBConsumeQueueStore)."""
+    """The rules for queues in RocksDB: rows have times, and enableLmq alone makes LMQs too
+    (RocksDBConsumeQueueStore).
+    """
     further = of.multi_dispatch and (settings.enable_multi_dispatch or settings.enable_lmq)
     return replace(rules, times=True, dispatch=rules.dispatch._replace(multi_dispatch=further))
 

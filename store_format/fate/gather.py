@@ -1,4 +1,6 @@
-"""One pass over a log: takes the marks of the records in question, and what op messages name."""
+"""Gathers in one pass over a log the marks of the records that services of a broker have touched,
+and what op messages name.
+"""
 
 import re
 from collections.abc import Callable

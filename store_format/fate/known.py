@@ -1,4 +1,6 @@
-"""Marks without a walk: by queue and index, timer files, RocksDB, progress files."""
+"""What fates need beside a walk of the log: marks of records whose places are known, and what
+RocksDB, timerlog and the services' small files say.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -45,7 +47,7 @@ def gather_few(
     split: bool,
     near_end: int,
 ) -> Gathered:
-    """As `gather`, of one message's records.
+    """Gather the marks of one message's records, whose places are known, without a walk.
 
     op_queue: opens a topic's queue of op messages, if there is a half message; op messages after
     the first half message are read until each is named. near_end: a place near the log's end where

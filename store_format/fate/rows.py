@@ -1,4 +1,4 @@
-"""Rows of fates, and their sums."""
+"""The rows of `reput transactions`, `delayed` and `trace`, and the sums of fates by state."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -73,7 +73,7 @@ class Transaction(NamedTuple):
     checks: int  # TRANSACTION_CHECK_TIMES: it counts during the immunity time too (#8311)
     end: int  # physical offset of the record that ended it, NONE without one
     op: int  # of the op message that names it, NONE without one
-    key: int = 0  # hash of UNIQ_KEY (marks.hash_text), 0 without one
+    key: int = 0  # hash of UNIQ_KEY (gather.hash_text), 0 without one
     # Queue offsets of half message and copies in RMQ_SYS_TRANS_HALF_TOPIC that no op names.
     open_offsets: tuple[int, ...] = ()
     in_rocksdb: bool = False  # its half message is in RocksDB's topic

@@ -1,4 +1,6 @@
-"""A storage read in another way: live, growing, patched, cached; a `Files` read as a storage."""
+"""Storages that read another storage's files in their own way: while they grow, patched, or in
+cached blocks; and a writer's `Files` read as a storage.
+"""
 
 import sys
 from collections import OrderedDict

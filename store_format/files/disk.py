@@ -1,4 +1,6 @@
-"""`Files` on this machine's disks, and the atomic exchange."""
+"""`Files` on this machine's disks, where links are not followed; and the atomic step that gives a
+whole folder its final name.
+"""
 
 import ctypes
 import errno
@@ -272,7 +274,7 @@ class DiskFiles:
             os.close(descriptor)
 
     def open_below(self, path: str) -> DiskFile:
-        """Like open_read, but no folder on the way from the root may be a link either."""
+        """Open a file for reading; neither it nor a folder below the root may be a link."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         *folders, name = path.split("/")
         here = os.open(self._at(""), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,6 +1,8 @@
-"""The `Storage` of local disks: lists folders, reads ranges, and publishes in one atomic step.
+"""The `Storage` of local disks and of Databricks volumes: lists folders, reads ranges, writes new
+files, and publishes.
 
-It opens input read-only and never through a link. Input that is no regular file, or that changes
+A local disk publishes in one atomic step, a volume by its manifest, which is written last.
+Input is opened read-only and never through a link. Input that is no regular file, or that changes
 while it is read, is an error.
 """
 

@@ -1,4 +1,6 @@
-"""Folders of this user alone: the kernel cache, scratch."""
+"""Folders of this user alone: those of compiled kernels, which are loaded as code, and scratch
+folders that their process holds.
+"""
 
 import hashlib
 import os

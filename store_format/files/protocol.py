@@ -1,6 +1,8 @@
-"""`Storage`: what jobs need of any file system, in three parts: to read, to stage, to publish.
+"""`Storage` and `Files`: what jobs, and what the writer and changes in place, need of any file
+system.
 
-Each file system has its own module in `reput.store_format.files.by_url`.
+`Storage` has three parts: to read, to stage, to publish. Each file system has its own module in
+this folder, which by_url.py chooses.
 """
 
 from collections.abc import Callable, Iterable, Iterator

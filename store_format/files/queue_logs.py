@@ -54,7 +54,7 @@ class QueueLog:
         self.window_bytes, self.reads_ahead = storage.window_bytes, storage.reads_ahead
 
     def resolve(self, path: str) -> str:
-        """As for a Storage; the scheme stays, so that the path leads back here."""
+        """The absolute path; the scheme stays, so that the path leads back here."""
         return f"{self.scheme}:{self.storage.resolve(self._inner(path)).rstrip('/')}"
 
     def list(self, folder: str) -> Segments:
@@ -71,7 +71,7 @@ class QueueLog:
         raise NotImplementedError
 
     def read_bytes(self, path: str) -> bytes:
-        """As for a Storage; only files of config/ exist."""
+        """A small file's content; only files of config/ exist."""
         root, _, name = path.rpartition("/")
         root, _, folder = root.rpartition("/")
         if folder != CONFIG:
@@ -89,7 +89,7 @@ class QueueLog:
         yield from self.list(folder)
 
     def lock_holder(self, store: str) -> int | None:
-        """As for a Storage, of the store that the queue belongs to."""
+        """The process that holds the lock of the store that the queue belongs to."""
         root = self._store(self._inner(store))
         return self.storage.lock_holder(root) if root else None
 

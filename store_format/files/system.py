@@ -1,4 +1,6 @@
-"""What only the system knows of files: locks held, pages cached."""
+"""What only the system knows of files: who holds the lock of a store or of a folder, and what the
+page cache holds.
+"""
 
 import ctypes
 import errno

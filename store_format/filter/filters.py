@@ -31,7 +31,7 @@ class Filter:
     ) -> bool:
         """Whether the message is wanted.
 
-        properties: as RocketMQ reads them (property_text.parse_properties).
+        properties: as RocketMQ reads them (message.parse_properties).
         body: returns the body as it is in the log; called only if it is needed.
         """
         return True

@@ -1,4 +1,5 @@
-"""What an expression is compiled to: a list of instructions for a machine with one stack.
+"""What an expression is compiled to, a list of instructions for a machine with one stack; and how
+RocketMQ compares two values.
 
 Two modules run a program: `evaluate`, in Python, on one message, and `rows`, in a kernel, on all
 messages of a window. Neither recurses, so no expression is too deep for them.
@@ -176,7 +177,7 @@ def compare(left: Value, right: Value) -> int:
 
 
 def compare_ordered(left: Value, right: Value) -> int:
-    """As `compare`, for <, <=, > and >=: two texts are converted to doubles. Raises Thrown."""
+    """Compare for <, <=, > and >=: of two texts as doubles, else as `compare`. Raises Thrown."""
     if isinstance(left.of, str) and isinstance(right.of, str):
         return _order_of_doubles(parse_double(left.of), parse_double(right.of))
     return compare(left, right)

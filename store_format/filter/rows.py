@@ -1,8 +1,8 @@
-"""Runs a program on the records of a window, in one kernel.
+"""Runs a program on the records of a window, in one kernel, with Java's comparisons of values.
 
 For each record it tells that it matches, that it does not, or that `evaluate` must be asked. It
 asks in rare cases that would need long rules here: if a double is wanted, numbers other than plain
-decimals of up to 15 digits; and texts that are not UTF-8 (`rows.py`).
+decimals of up to 15 digits; and texts that are not UTF-8.
 """
 
 from collections import namedtuple
@@ -23,7 +23,7 @@ from reput.store_format.log.records import Bytes, Rows
 # ---
 # Compares two values of a filter in a kernel, as Java compares them.
 #
-# They are on the stack of `rows.py`. An item has a value's kind, its number, and for a text its
+# They are on the stack of `judge`. An item has a value's kind, its number, and for a text its
 # end; doubles are in an array beside it. A text is at [number, end) in the window, or, if its kind
 # is LITERAL, in the program's texts. ASK: `evaluate` must decide, which has the rest of Java's
 # rules.

@@ -1,4 +1,6 @@
-"""The filter by an SQL92 expression. It imports lark, so it is only imported when needed."""
+"""The filter by an SQL92 expression: parsed by lark, and built from parts as RocketMQ builds it.
+Imported only when needed, because it imports lark.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

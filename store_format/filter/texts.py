@@ -1,4 +1,6 @@
-"""Regular expressions and given texts, found in messages."""
+"""Texts found in messages: the filter by a regular expression, and given texts that are
+repeated.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property

@@ -1,4 +1,6 @@
-"""Texts and big-endian numbers in uint8 arrays."""
+"""Kernels on uint8 arrays: big-endian integers, and texts found, compared and hashed a block at a
+time.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""CRC-32 of bytes, blocks and any range."""
+"""CRC-32 inside kernels, and of any range of a file whose bytes are each hashed once."""
 
 import zlib
 from collections.abc import Callable

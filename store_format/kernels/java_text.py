@@ -100,7 +100,7 @@ def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
 
 @kernel
 def _hash_by_units(buf: Bytes, at: int, end: int, h: np.int32) -> np.int32:
-    """As hash_code, unit by unit: for texts that are not ASCII."""
+    """Java's hash code of any text, unit by unit, continued from `h`; for texts not ASCII."""
     while at < end:
         point, at = decode_at(buf, at, end)
         if point >= 0x10000:

@@ -124,5 +124,5 @@ def allocating(function: Function) -> Function:
 
 
 def unlocked(function: Function) -> Function:
-    """As `allocating`, but other threads run meanwhile."""
+    """Compile a kernel that may make arrays, and during which other threads run."""
     return _compiled(function, nogil=True)

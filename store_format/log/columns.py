@@ -1,4 +1,5 @@
-"""Kernels that lay the fields of a window's records out as columns, with no Python for each record.
+"""Kernels that lay the fields of a window's records out as columns, with no Python for each record;
+and the records at many known offsets read at once.
 
 A column of texts is laid out as in Arrow: all texts one after the other in UTF-8, decoded as Java
 decodes them, and int32 `ends`, one more than there are texts: text i is at [ends[i], ends[i + 1]).

@@ -1,4 +1,4 @@
-"""Logs of groups: DLedger, controller epochs."""
+"""Logs of groups: where a DLedger group's log is in a store, and the epochs of controller mode."""
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence

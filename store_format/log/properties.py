@@ -119,7 +119,7 @@ def find_named(
     name_ends: npt.NDArray[np.int64],
     spans: ValueSpans,
 ) -> None:
-    """As `find_properties`, for any names: number i is names[name_ends[i - 1]:name_ends[i]].
+    """Find properties of given names: number i is names[name_ends[i - 1]:name_ends[i]].
 
     spans: int64, shape (len(name_ends), 2).
     """

@@ -1,4 +1,5 @@
-"""`LogReader`: a log's records as values, the one at a physical offset or all from an offset on.
+"""`LogReader`: a log's records as values, the one at a physical offset or all from an offset on;
+and the log as `Files`.
 
 It reads from any storage, over all segments of a log, which may lie in several folders. It holds
 one window of the log; a body is only read when it is asked for. One record alone is read without
@@ -81,7 +82,7 @@ def records_of(step: "Step", numbers: Any, rules: RecordRules) -> Iterator[Recor
 
 
 def late_records_of(window: Bytes, rows: Any, rules: RecordRules) -> Iterator[Callable[[], Record]]:
-    """As `records_of`, but a record's bytes are only kept, and parsed when its function is called.
+    """Records of a window, each as a function that parses its bytes, which are kept until then.
 
     rows: RECORD_ROWs of records that are whole in the window.
     """
@@ -187,7 +188,7 @@ class LogReader:
     def steps(
         self, place: int, stop: int | None = None, another: "Callable[[], Buffers] | None" = None
     ) -> Iterator["Step"]:
-        """As `records`, but a window at a time, with the records' fields in `Step.rows`.
+        """The records that start before `stop`, a window at a time, with fields in `Step.rows`.
 
         place: see `start_of`. A step is valid until the next one; or longer, if each is read
         into `another` buffers.

@@ -1,4 +1,4 @@
-"""One record as a value, however long, without kernels."""
+"""One record as a value, however long: from a walk's window, or read alone, without kernels."""
 
 import zlib
 from collections.abc import Callable
@@ -117,7 +117,7 @@ class Record(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """As Java decodes it."""
+        """The topic's name as Java decodes it."""
         return decode(self.topic_bytes)
 
     @property

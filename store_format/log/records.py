@@ -1,6 +1,7 @@
-"""Kernels that read and check the CommitLog's records, one after the other; `walk` drives them.
+"""Kernels that read and check the CommitLog's records, one after the other, with `__CRC32#`; `walk`
+drives them.
 
-The rules of one record are those of `record_rules`, compiled.
+The rules of one record are those of rules.py, compiled.
 """
 
 import zlib

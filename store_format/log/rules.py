@@ -1,4 +1,4 @@
-"""By which bytes are a record."""
+"""Which bytes are a record: the rules as plain functions, and which CRCs a reader compares."""
 
 from collections import namedtuple
 from typing import Any, NamedTuple
@@ -42,8 +42,8 @@ from reput.store_format.release.profiles import Profile
 # start at its physicalOffset is a fault. RocketMQ never compares the two.
 #
 # `records` compiles them for whole windows of a log. To read a single message they run as they
-# stand (`one_record`): loading numba takes longer than that by far. So this module must not import
-# a kernel; it reads numbers by the `get_` functions, which `records` replaces by kernels.
+# stand (`record.read_one`): loading numba takes longer than that by far. So this module must not
+# import a kernel; it reads numbers by the `get_` functions, which `records` replaces by kernels.
 
 NO_HEADS = 1 << 62  # RecordRules.heads_from of a log without any
 
@@ -223,7 +223,7 @@ def frame(buf: Any, at: int, length: int, file_end: int, rules: RecordRules) -> 
 def entry(
     buf: Any, at: int, length: int, file_end: int, place: int, rules: RecordRules
 ) -> tuple[int, int]:
-    """As `frame`, of a DLedger entry: a head, and a record of the size that is returned.
+    """Check the frame of a DLedger entry: a head, and a record of the size that is returned.
 
     place: the physical offset of `at`. The checks are those of DLedgerMmapFileStore.recover; and
     head and record must have the same size.
@@ -337,7 +337,7 @@ class Checks(NamedTuple):
     property: bool = False  # a `__CRC32#` with its record, where a record has one
     split_properties: bool = False  # properties are separated as up to 4.9.0 (Profile)
     # The row of a record longer than a window gets, as its bodyCRC, the CRC of all but the record's
-    # last 20 bytes. A caller that compares each `__CRC32#` itself (property_crc) needs this.
+    # last 20 bytes. A caller that compares each `__CRC32#` itself (records.py) needs this.
     seal: bool = False
 
 

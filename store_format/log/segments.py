@@ -134,7 +134,7 @@ class Listing(NamedTuple):
 
 
 def list_segments(storage: InputStorage, folders: Sequence[str], configured: int) -> Listing:
-    """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
+    """List a log's segments; what is wrong becomes findings, what cannot be used is left out.
 
     A file whose name no segment can have is the segment that its records prove, if there is no
     other. Raises StoreError where there is no segment at all.

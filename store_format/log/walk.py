@@ -1,4 +1,5 @@
-"""The walk from record to record, a window at a time, which every reader of a log uses.
+"""The walk from record to record, a window at a time, which every reader of a log uses; and which
+segment a file is by its own records.
 
 Scan, salvage, recovery, dump and copying differ in what they do with a sound record and with a
 fault; how both are found is here (as in leveldb's log::Reader). The loop in this module runs once
@@ -120,7 +121,7 @@ class Walk:
             yield step
 
     def marked(self, at: int, stop: int) -> Iterator[Step]:
-        """As `steps`, but records that only fail a CRC are marked, and the walk goes on."""
+        """Records in [at, stop); those that only fail a CRC are marked, and the walk goes on."""
         self.sequence[:] = -1
         while at < stop:
             window = self.load(at)

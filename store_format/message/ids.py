@@ -1,4 +1,4 @@
-"""The broker's and the client's message ids."""
+"""Message ids: the broker's and the client's taken apart, and UNIQ_KEY as the client makes it."""
 
 import ipaddress
 from collections.abc import Callable

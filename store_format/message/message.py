@@ -1,4 +1,4 @@
-"""A message as a producer hands it over, and RocketMQ's checks of it."""
+"""A message as a producer hands it over, RocketMQ's checks of it, and its properties as text."""
 
 import ipaddress
 import re

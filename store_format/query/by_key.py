@@ -1,4 +1,4 @@
-"""Messages by key, by unique key and by message id, through the index."""
+"""Messages by key, by unique key and by either kind of message id, through the index."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator

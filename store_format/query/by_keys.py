@@ -1,4 +1,6 @@
-"""Messages by many keys at once, through the index. `by_key` does it for one key."""
+"""Messages by many keys at once, through the index, judged by a kernel. `by_key` does it for one
+key.
+"""
 
 import os
 from collections import namedtuple
@@ -229,7 +231,9 @@ def by_keys(
 def _all_places(
     store: OpenedStore, wanted: WantedKeys, begin: int | None, end: int | None
 ) -> Places:
-    """As `_places`, from index files or RocksDB. Raises BadIndex, RocksDBError."""
+    """Physical offsets of messages that may have one of the keys, ascending, by index files or
+    RocksDB. Raises BadIndex, RocksDBError.
+    """
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is None:
         return _places(store.index(), wanted, begin, end, store.storage.window_bytes)

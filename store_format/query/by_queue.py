@@ -1,4 +1,6 @@
-"""Messages of queues, by position and by time, through the ConsumeQueues."""
+"""Messages of queues, by position and by time, through the ConsumeQueues; and where a queue's
+messages from a time on really begin.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator

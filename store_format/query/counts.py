@@ -1,4 +1,5 @@
-"""Counts the messages put into a log, as a broker counts its puts while it runs.
+"""Counts the messages put into a log, as a broker counts its puts while it runs: by topic, by name,
+by time and by size.
 
 StoreStatsService counts every record that the store takes, by its own topic, and the bytes written
 (putMessageTopicTimesTotal, putMessageTopicSizeTotal); BrokerStatsManager does the same by name

@@ -1,4 +1,6 @@
-"""Reads the log itself, for messages that queues and index do not have."""
+"""Reads the log itself for messages that queues and index do not have, after finding which parts of
+it they lack.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -174,7 +176,7 @@ def _extent(log: LogReader, place: int) -> Gap:
 
 
 def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list[Gap]:
-    """As `_index_gaps`, for an index in RocksDB.
+    """The parts of the log that an index in RocksDB lacks.
 
     It is compared with the log at the log's first message with a UNIQ_KEY, and at the index's last.
     """

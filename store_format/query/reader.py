@@ -1,4 +1,6 @@
-"""`StoreReader`: log, queues, index opened once; a stored message."""
+"""`OpenedStore`: the readers of a store's log, queues and index, opened once for many questions;
+and `StoredMessage`, one message of an answer.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -208,7 +210,7 @@ class OpenedStore:
         self._index: IndexReader | None = None
         self._rocksdb_index: RocksDBIndex | None = None
         self._looked_for_it = False
-        self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
+        self.index_gaps: list[tuple[int, int]] | None = None  # once log_scan.py has looked for them
 
     def __enter__(self) -> "OpenedStore":
         return self

@@ -1,4 +1,5 @@
-"""What one RocketMQ release does differently from another, as one frozen value.
+"""What RocketMQ's releases do differently, each as one frozen value; which releases a store's clues
+leave; and eras, the parts of a log that different releases dispatched.
 
 `profile("5.3.3")` gives the `Profile` of a release. Every rule that changed between 4.1.0 and
 5.5.1 is a field here, named for what it does; kernels are given the fields they need and never

@@ -1,4 +1,4 @@
-"""`setting_names` as a table: each setting's names, releases, type, default and treatment."""
+"""Every setting of a broker, once: its names, releases, type, default, and how reput treats it."""
 
 import re
 from enum import StrEnum
@@ -10,7 +10,7 @@ from reput.store_format.release.profiles import RELEASES, release_key
 # ---
 # Every setting that a RocketMQ broker's file may hold, 4.1.0 to 5.5.1, and how reput treats it.
 #
-# This is the only declaration: `setting_table.py` reads it, `settings.py` parses by it, and
+# This is the only declaration: `KnownSetting`s are read from it, `settings.py` parses by it, and
 # warnings and docs/settings.md are made from it. Names, types, releases and defaults are those of
 # the setters of MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig and
 # AuthConfig, which MixAll.properties2Object calls; tests/rocketmq/test_setting_releases.py compares
@@ -161,7 +161,7 @@ class SettingError(ValueError):
 
 
 class Status(StrEnum):
-    """How reput treats a setting; see `setting_names`."""
+    """How reput treats a setting; see the comment above the table."""
 
     OBEYED = "obeyed"
     HARMLESS = "harmless"
@@ -170,9 +170,9 @@ class Status(StrEnum):
 
 
 def parse_number(text: str) -> int:
-    """As Integer.parseInt: at most one sign, then ASCII digits, and no blank. Raises ValueError.
+    """The number of a text that Integer.parseInt takes: one sign at most, then ASCII digits.
 
-    Of a number beyond every long its first digits.
+    Of a number beyond every long its first digits. Raises ValueError.
     """
     found = _INT.fullmatch(text)
     if found is None:

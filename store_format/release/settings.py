@@ -1,4 +1,5 @@
-"""The broker's settings that decide what derived files look like, under RocketMQ's own names.
+"""The broker's settings that decide what derived files look like, what a writer does and what
+expires, under RocketMQ's own names; and warnings about the others.
 
 A single override (`--set`) wins over the broker's properties file, which wins over the default.
 """
@@ -150,7 +151,7 @@ def settings_from(*layers: Mapping[str, str], release: str | None = None) -> Set
 def parse_settings(
     kind: type[_Kind], *layers: Mapping[str, str], release: str | None = None
 ) -> _Kind:
-    """As `settings_from`, for Settings or a subclass of it."""
+    """Settings, or a subclass of it, from layers of names and texts; see `settings_from`."""
     wanted = {f.metadata["name"]: f for f in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in merge_layers(*layers).items():
@@ -373,7 +374,7 @@ class WriterSettings(Settings):
 
 
 def writer_settings_from(*layers: Mapping[str, str], release: str | None = None) -> WriterSettings:
-    """As `settings_from`, with the writer's settings too. Raises SettingError."""
+    """The settings of a writer, from layers of names and texts. Raises SettingError."""
     settings = parse_settings(WriterSettings, *layers, release=release)
     given = frozenset(BY_NAME[name].name for layer in layers for name in layer)
     return replace(settings, given=given)

@@ -1,4 +1,6 @@
-"""Where records go, and their new bytes."""
+"""Records at new places in a new log: which place each gets, the order of several logs, the changed
+bytes, and which records an earlier store has too.
+"""
 
 from collections import namedtuple
 from typing import Any, NamedTuple
@@ -218,24 +220,24 @@ def _properties(
 
 @unlocked
 def rewrite(
-    buf: Bytes, rows: Rows, looked: Any, to: Any, alike: Any, out: Bytes, base: int
+    buf: Bytes, rows: Rows, selection: Any, to: Any, alike: Any, out: Bytes, base: int
 ) -> None:
     """Write records anew at their places, with all their changes.
 
-    looked: what a look at these rows gave (Looked); to: a To of arrays, a value a row; alike: an
-    Alike.
+    selection: what a RecordSelector gave for these rows; to: a To of arrays, a value a row; alike:
+    an Alike.
     """
     host = alike.host
     for i in range(len(rows)):
         row = rows[i]
-        decision = alike.decided[looked.numbers[i]]
+        decision = alike.decided[selection.numbers[i]]
         start = at = to.places[i] - base
         _copy(out, at, buf, row.at, row.at + RECORD_HEAD_BYTES)
         length = decision.nameEnd - decision.nameAt
         two = get_i32(buf, row.at + RECORD_AT.magic) == MAGIC_V2
         if length:
             two = _needs_v2(length)
-        put_i32(out, at + RECORD_AT.totalSize, looked.sizes[i])
+        put_i32(out, at + RECORD_AT.totalSize, selection.sizes[i])
         put_i32(out, at + RECORD_AT.magic, MAGIC_V2 if two else MAGIC_V1)
         put_i32(out, at + RECORD_AT.queueId, row.queueId + decision.queueShift)
         put_i64(out, at + RECORD_AT.queueOffset, to.queue_offsets[i])
@@ -265,14 +267,14 @@ def rewrite(
             at = _copy(out, at, alike.names, decision.nameAt, decision.nameEnd)
         else:
             at = _copy(out, at, buf, row.topicAt, row.topicAt + topic_bytes)
-        properties_bytes = start + looked.sizes[i] - at - PROPERTIES_LENGTH
+        properties_bytes = start + selection.sizes[i] - at - PROPERTIES_LENGTH
         out[at], out[at + 1] = properties_bytes >> 8, properties_bytes & 0xFF
         at += PROPERTIES_LENGTH
-        if len(looked.named):
-            _properties(buf, row, looked.spans[i], looked.named[i], alike, out, at)
+        if len(selection.named):
+            _properties(buf, row, selection.spans[i], selection.named[i], alike, out, at)
         else:
             _copy(out, at, buf, row.propertiesAt, row.propertiesAt + row.propertiesLength)
-        end = start + looked.sizes[i]
+        end = start + selection.sizes[i]
         if ends_in_crc(out, at, end):
             put_crc_property(out, start, end - CRC_PROPERTY_BYTES)
 

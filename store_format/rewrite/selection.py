@@ -1,4 +1,5 @@
-"""Looks at the records of a log before they are written anew: which are taken, and their new sizes.
+"""Which records are taken when a log is written anew, by their topics' names, and their new sizes;
+and whether another release reads them alike.
 
 A kernel looks names up in a table; what becomes of a new name is decided in Python, once.
 """
@@ -172,7 +173,7 @@ DECIDED = np.dtype(
     [
         ("fate", "<i4"),
         ("queueShift", "<i4"),
-        ("nameAt", "<i8"),  # the new name in `Looks.names`; empty where it stays
+        ("nameAt", "<i8"),  # the new name in `RecordSelector.names`; empty where it stays
         ("nameEnd", "<i8"),
         ("start", "<i8"),
         ("begin", "<i8"),
@@ -237,12 +238,12 @@ def store_host_bytes(sys_flag: int, ipv6_hosts: bool) -> int:
 
 
 @kernel
-def _look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     buf: Bytes, rows: Rows, by_topic: bool, unnamed: int, split_properties: bool, ipv6_hosts: bool,
     host_bytes: int, slots: Any, queues: Any, names: Bytes, used: Any, decided: Any, count: int,
     batch_names: Bytes, batch_ends: Any, sizes: Any, numbers: Any, all_spans: Any, all_named: Any,
 ) -> int:  # fmt: skip
-    """Fill in a Looked's arrays for the rows, up to a row with a name that is not decided yet;
+    """Fill in a Selection's arrays for the rows, up to a row with a name that is not decided yet;
     returns how many rows are filled in.
     """
     for i in range(len(rows)):
@@ -335,8 +336,8 @@ def _count(
                 tally.long |= get_i32(buf, rows[i].at + RECORD_AT.magic) == MAGIC_V2
 
 
-class Looked(NamedTuple):
-    """What a look finds for each row.
+class Selection(NamedTuple):
+    """What a selector finds for each row.
 
     sizes: its new size in bytes, 0 if left out; numbers: its queue's number; spans, named: where
     values of TOPIC_PROPERTIES stand in the window, int64 of shape (rows, 3, 2), and the numbers of
@@ -348,13 +349,13 @@ class Looked(NamedTuple):
     spans: npt.NDArray[np.int64]
     named: npt.NDArray[np.int64]
 
-    def of(self, rows: Any) -> "Looked":
-        """The same of some rows: a slice, or an array of their indices."""
-        return Looked(*(each[rows] if len(each) else each for each in self))
+    def of(self, rows: Any) -> "Selection":
+        """The part of the selection that belongs to some rows: a slice, or an array of indices."""
+        return Selection(*(each[rows] if len(each) else each for each in self))
 
 
-class Looks:
-    """Looks at rows, window by window, and keeps what was decided of each queue that it met."""
+class RecordSelector:
+    """Selects rows window by window, and keeps what was decided of each queue in them."""
 
     def __init__(self, changes: Changes, rules: RecordRules, split_properties: bool) -> None:
         self._changes, self._rules, self._split = changes, rules, split_properties
@@ -368,7 +369,7 @@ class Looks:
         self.stable = np.zeros(_QUEUES, np.int64)  # by number in the table, until `_forget`
         self._none = np.empty(0, np.uint8), np.empty(0, np.int64)
 
-    def look(self, window: Bytes, rows: Rows) -> Iterator[tuple[Looked, Rows]]:
+    def select(self, window: Bytes, rows: Rows) -> Iterator[tuple[Selection, Rows]]:
         """The rows in one part, or in several parts where the table of queues was full in between.
 
         Numbers hold until the next part. Raises StoreError where a record's properties get too
@@ -377,33 +378,35 @@ class Looks:
         begin = 0
         while begin < len(rows):
             some = rows[begin:]
-            looked, done = self._new(len(some)), 0
+            selection, done = self._new(len(some)), 0
             while done < len(some):
-                done += _look(
+                done += _select(
                     window, some[done:], self._changes.by_topic, int(self._changes.unnamed),
                     self._split, self._rules.ipv6_hosts, len(self._changes.store_host),
                     *self._table, self.decided, self._count, *self._none,
-                    *looked.of(slice(done, None)),
+                    *selection.of(slice(done, None)),
                 )  # fmt: skip
                 if done < len(some) and not self._decide():
                     break
             if not done:
                 self._forget()
                 continue
-            part = looked.of(slice(done))
+            part = selection.of(slice(done))
             self._refuse_too_long(part, some)
             yield part, some[:done]
             begin += done
 
-    def _new(self, rows: int) -> Looked:
+    def _new(self, rows: int) -> Selection:
         texts = rows if self._changes.by_topic else 0
-        return Looked(
+        return Selection(
             np.zeros(rows, np.int64), np.zeros(rows, np.int64),
             np.zeros((texts, len(TOPIC_PROPERTIES), 2), np.int64),
             np.full((texts, len(TOPIC_PROPERTIES)), -1),
         )  # fmt: skip
 
-    def count(self, window: Bytes, part: Looked, rows: Rows, shared: npt.NDArray[np.bool_]) -> None:
+    def count(
+        self, window: Bytes, part: Selection, rows: Rows, shared: npt.NDArray[np.bool_]
+    ) -> None:
         """Count rows that were looked at, by queue. shared: for each row whether an earlier store
         has it too; empty: no row is shared.
         """
@@ -417,8 +420,8 @@ class Looks:
 
     def _decide(self) -> bool:
         """Decide what becomes of new names; False without any, which means the table is full."""
-        met = queues(self._table)[self._count :]
-        for queue in met:
+        new = queues(self._table)[self._count :]
+        for queue in new:
             name = decode(queue.raw_name)
             decision = self._decision(name, queue.queue_id)
             stable = self.keys.setdefault((name, queue.queue_id), len(self._whole))
@@ -434,7 +437,7 @@ class Looks:
                 self.names = np.concatenate((self.names, np.frombuffer(raw, np.uint8)))
             self._tallies[self._count] = _NO_TALLY
             self._count += 1
-        return bool(met)
+        return bool(new)
 
     def _decision(self, name: str, queue_id: int) -> Decision:
         if queue_id == NAME_ONLY:
@@ -453,7 +456,7 @@ class Looks:
         clear(self._table)
         self._count, self.names = 0, np.zeros(0, np.uint8)
 
-    def _refuse_too_long(self, part: Looked, rows: Rows) -> None:
+    def _refuse_too_long(self, part: Selection, rows: Rows) -> None:
         if self._changes.by_topic and len(part.sizes) and part.sizes.min() < 0:
             place = int(rows["physicalOffset"][int(np.argmin(part.sizes))])
             raise StoreError(

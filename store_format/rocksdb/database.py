@@ -1,4 +1,6 @@
-"""A RocksDB read, and tables written, by rocksdict."""
+"""RocksDB by the library rocksdict (reput[rocksdb]): databases read, tables written, and a database
+made of tables.
+"""
 
 import errno
 import os

@@ -1,4 +1,5 @@
-"""Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore), read as `Queues`.
+"""Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore): their keys, and the queues read
+as `Queues`.
 
 A queue's entries count from its min to its max row in the family `offset`. A broker that cut its
 log leaves entries after max (truncateDirty). Those of expired messages stay until a compaction.
@@ -62,7 +63,7 @@ def topic_key(topic: str) -> bytes:
 
 
 def queue_of_topic(topic: bytes, queue_id: bytes) -> bytes:
-    """As `queue_key`. topic: from `topic_key`; queue_id: its four bytes."""
+    """A queue's key from parts made before. topic: by `topic_key`; queue_id: its four bytes."""
     return topic + queue_id + _SEPARATOR
 
 

@@ -1,4 +1,6 @@
-"""The other rows: index, configuration, timers, half messages."""
+"""What brokers keep in RocksDB besides queues: the index of keys, the content of config/, timers
+and half messages.
+"""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""Derived files compared, with names of places."""
+"""Compares the derived files of a store with newly derived ones, and names the place where two
+differ.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

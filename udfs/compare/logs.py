@@ -1,4 +1,4 @@
-"""Two logs compared."""
+"""Compares logs: their bytes by range, then the messages that only one of two logs has."""
 
 import json
 from collections.abc import Iterable, Iterator

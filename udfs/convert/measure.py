@@ -20,7 +20,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_M
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Splits
 from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
-from reput.store_format.rewrite.selection import WHOLE, Changes, Looked, Looks, Tally
+from reput.store_format.rewrite.selection import WHOLE, Changes, RecordSelector, Selection, Tally
 from reput.udfs.rebuild.scan import RunFile, scan_buffers, scanned_row
 from reput.udfs.staging import SCANNED, Staging, ids_of, read_range, scan_name, schema
 
@@ -52,7 +52,7 @@ for _name, _kind in (
 ):
     MEASURED = MEASURED.append(pa.field(_name, _kind))
 
-# What a split has of a queue; in a file of its own. number: as in Looks.stable.
+# What a split has of a queue; in a file of its own. number: as in RecordSelector.stable.
 SPLIT_QUEUE = schema(
     number=pa.int64(), topic=pa.string(), queue_id=pa.int32(),
     **dict.fromkeys(Tally._fields, pa.int64()),
@@ -96,29 +96,31 @@ class MeasureSplits:
         reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
         buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
-        looks = Looks(self.changes, self.rules.records, self.rules.dispatch.split_properties)
+        selector = RecordSelector(
+            self.changes, self.rules.records, self.rules.dispatch.split_properties
+        )
         output = _Output(self.staging, run, self.ordered)
         choice = _Choice(self.changes, self.waiting, SharedRecords(self.earlier))
         with closing(reader), closing(choice):
             scan = Scan(
                 segment.read_by(reader), stretch, self.rules, buffers,
-                lambda end: _Measured(end, looks, output, stretch.start, choice),
+                lambda end: _Measured(end, selector, output, stretch.start, choice),
             )  # fmt: skip
             for _ in scan.run():
                 pass
         output.finish()
         taken: Any = scan.outputs
         if scan.end.records:
-            self._write_queues(run, looks)
+            self._write_queues(run, selector)
         return {
             **scanned_row(number, run, scan.end, []), "taken": taken.taken,
             "longest": taken.longest,
         }  # fmt: skip
 
-    def _write_queues(self, run: str, looks: Looks) -> None:
+    def _write_queues(self, run: str, selector: RecordSelector) -> None:
         rows = [
-            {"number": looks.keys[key], "topic": key[0], "queue_id": key[1], **tally._asdict()}
-            for key, tally in looks.tallies().items()
+            {"number": selector.keys[key], "topic": key[0], "queue_id": key[1], **tally._asdict()}
+            for key, tally in selector.tallies().items()
         ]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SPLIT_QUEUE) as stream:
@@ -132,25 +134,25 @@ class _Measured:
     """Takes a scan's records in place of a dispatch."""
 
     def __init__(
-        self, end: End, looks: Looks, output: "_Output", start: int, choice: "_Choice"
+        self, end: End, selector: RecordSelector, output: "_Output", start: int, choice: "_Choice"
     ) -> None:  # fmt: skip
-        self._end, self._looks, self._output, self._start = end, looks, output, start
+        self._end, self._selector, self._output, self._start = end, selector, output, start
         self._choice = choice
         self.taken = self.longest = 0
 
     def dispatch(self, window: Bytes, rows: Rows) -> Generator[Any, None, tuple[int, Fault]]:
         """Measure rows. It yields nothing, and takes all of them."""
-        for looked, some in self._looks.look(window, rows):
-            shared = self._choice.leave_out(window, some, looked, self._looks)
-            self._looks.count(window, looked, some, shared)
-            kept = np.flatnonzero(looked.sizes > 0)
+        for selection, some in self._selector.select(window, rows):
+            shared = self._choice.leave_out(window, some, selection, self._selector)
+            self._selector.count(window, selection, some, shared)
+            kept = np.flatnonzero(selection.sizes > 0)
             if len(kept) < len(some):
-                kept_rows, looked_kept = some[kept], looked.of(kept)
+                kept_rows, kept_selection = some[kept], selection.of(kept)
             else:
-                kept_rows, looked_kept = some, looked
-            self._output.write(kept_rows, looked_kept, self._start, self._looks)
+                kept_rows, kept_selection = some, selection
+            self._output.write(kept_rows, kept_selection, self._start, self._selector)
             self.taken += len(kept)
-            longest = max(int(looked.sizes.max()), int(some["size"].max()))
+            longest = max(int(selection.sizes.max()), int(some["size"].max()))
             self.longest = max(self.longest, longest)
         self._end.count(rows)
         yield from ()
@@ -161,7 +163,7 @@ class _Measured:
 
 
 class _Choice:
-    """Leaves out records that Looks would take."""
+    """Leaves out records that a RecordSelector would take."""
 
     def __init__(self, changes: Changes, waiting: tuple[int, ...], shared: SharedRecords) -> None:
         self._selects, self._shared = changes.selects, shared
@@ -170,18 +172,20 @@ class _Choice:
         self._waiting = np.array(waiting, np.int64)
         self.close = shared.close
 
-    def leave_out(self, window: Bytes, rows: Rows, looked: Looked, looks: Looks) -> Marks:
+    def leave_out(
+        self, window: Bytes, rows: Rows, selection: Selection, selector: RecordSelector
+    ) -> Marks:
         """Set the sizes of such rows to 0. Returns whether an earlier store has each row too."""
         if not self._selects:
             return np.zeros(0, np.bool_)
-        new = islice(looks.keys, len(self._is_whole), None)
+        new = islice(selector.keys, len(self._is_whole), None)
         self._is_whole += bytes(topic in self._whole for topic, _ in new)
         flags = np.frombuffer(bytes(self._is_whole), np.bool_)
-        whole = flags[looks.stable[looked.numbers]]
+        whole = flags[selector.stable[selection.numbers]]
         if np.count_nonzero(whole):
-            looked.sizes[whole & ~np.isin(rows["physicalOffset"], self._waiting)] = 0
+            selection.sizes[whole & ~np.isin(rows["physicalOffset"], self._waiting)] = 0
         shared = self._shared.of(window, rows)
-        looked.sizes[shared] = 0
+        selection.sizes[shared] = 0
         return shared
 
 
@@ -192,16 +196,16 @@ class _Output:
         self._records = RunFile(staging, run + RECORDS)
         self._order = RunFile(staging, run + ORDER) if ordered else None
 
-    def write(self, rows: Rows, looked: Looked, start: int, looks: Looks) -> None:
+    def write(self, rows: Rows, selection: Selection, start: int, selector: RecordSelector) -> None:
         """Write rows that are taken. start: the split's."""
         taken = np.empty(len(rows), MEASURED_RECORD)
         taken["offset"] = rows["physicalOffset"] - start
-        taken["size"] = looked.sizes
+        taken["size"] = selection.sizes
         self._records.write(taken.view(np.uint8))
         if self._order is not None:
             order = np.empty(len(rows), MEASURED_ORDER)
             order["storeTimestamp"] = rows["storeTimestamp"]
-            queue = looks.stable[looked.numbers]
+            queue = selector.stable[selection.numbers]
             order["queue"] = np.where(reaching_queues(rows["sysFlag"]), queue, -1)
             order["queueOffset"] = rows["queueOffset"]
             self._order.write(order.view(np.uint8))

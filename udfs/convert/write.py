@@ -1,4 +1,6 @@
-"""New segments written."""
+"""Writes the segments of a new log from the records of old ones, and dispatches these records on
+the way.
+"""
 
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
@@ -28,7 +30,7 @@ from reput.store_format.rewrite.placing import (
     rewrite,
     stamp,
 )
-from reput.store_format.rewrite.selection import Changes, Looked, Looks
+from reput.store_format.rewrite.selection import Changes, RecordSelector, Selection
 from reput.udfs.convert.measure import measured_records
 from reput.udfs.rebuild.scan import RunFiles, scan_buffers, scanned_row
 from reput.udfs.staging import SCANNED, Staging, attempt_name, ids_of, read_range, scan_name
@@ -342,7 +344,7 @@ class _Rows(NamedTuple):
 
     window: Bytes
     rows: Rows
-    looked: Looked | None  # None if only places change
+    selection: Selection | None  # None if only places change
     placed: Placed
 
 
@@ -354,10 +356,10 @@ class _Stream:
         self._part = part
         self._records = PlacedRecords(task.staging, self.log, task.segment_bytes)
         changes = self.log.changes
-        self._looks = (
+        self._selector = (
             None
             if changes.keeps_sizes
-            else Looks(changes, self.log.rules, self.log.split_properties)
+            else RecordSelector(changes, self.log.rules, self.log.split_properties)
         )
         self._host = np.frombuffer(changes.store_host, np.uint8)
         self.steps = self._all_steps()
@@ -387,16 +389,16 @@ class _Stream:
         links = prepared_offsets(some.window, rows, prepared)
         if links:
             prepared = self._records.links(prepared)
-        if some.looked is not None:
+        if some.selection is not None:
             numbers = some.placed.numbers[begin:end]
             offsets = np.where(numbers < 0, rows["queueOffset"], numbers)
             to = To(places, offsets, prepared)
-            assert self._looks is not None
+            assert self._selector is not None
             alike = Alike(
-                self._looks.decided, self._looks.names, self._host, self.log.rules.ipv6_hosts
+                self._selector.decided, self._selector.names, self._host, self.log.rules.ipv6_hosts
             )
-            looked = some.looked.of(slice(begin, end))
-            rewrite(some.window, rows, looked, to, alike, chunk.out, chunk.base)
+            selection = some.selection.of(slice(begin, end))
+            rewrite(some.window, rows, selection, to, alike, chunk.out, chunk.base)
             return
         length = int(rows["at"][-1] + rows["size"][-1] - rows["at"][0])
         if places[-1] - places[0] == rows["at"][-1] - rows["at"][0]:
@@ -442,15 +444,15 @@ class _Stream:
             for step in walk.steps(at, stop):
                 if step.fault not in (Fault.NONE, Fault.BLANK):
                     break
-                for rows, looked in self._taken(step.window, step.rows, placed.offsets[done:]):
+                for rows, selection in self._taken(step.window, step.rows, placed.offsets[done:]):
                     some = placed.between(done, done + len(rows))
                     if not np.array_equal(rows["physicalOffset"], some.offsets):
                         break
-                    if looked is not None and not np.array_equal(looked.sizes, some.sizes):
+                    if selection is not None and not np.array_equal(selection.sizes, some.sizes):
                         break
                     done += len(rows)
                     if len(rows):
-                        yield _Rows(step.window, rows, looked, some)
+                        yield _Rows(step.window, rows, selection, some)
         if done < len(placed.offsets):
             raise StoreChanged(
                 f"{segment.path}: changed during the conversion: its records after physical "
@@ -459,14 +461,14 @@ class _Stream:
 
     def _taken(
         self, window: Bytes, rows: Rows, offsets: Numbers
-    ) -> Iterator[tuple[Rows, Looked | None]]:
+    ) -> Iterator[tuple[Rows, Selection | None]]:
         """The rows that are taken: those whose physicalOffset is among `offsets`."""
-        if self._looks is None:
+        if self._selector is None:
             yield rows, None
             return
-        for looked, some in self._looks.look(window, rows):
+        for selection, some in self._selector.select(window, rows):
             kept = np.flatnonzero(np.isin(some["physicalOffset"], offsets[: len(rows)]))
             if len(kept) == len(some):
-                yield some, looked
+                yield some, selection
             else:
-                yield some[kept], looked.of(kept)
+                yield some[kept], selection.of(kept)

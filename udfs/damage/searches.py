@@ -1,4 +1,6 @@
-"""Searches of a log: survey, torn, false transactions."""
+"""Searches of a damaged log, one task each: records after a fault that may be live, records that
+lost a sector, messages with a false transaction type.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

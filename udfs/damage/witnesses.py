@@ -1,4 +1,6 @@
-"""Queues and old index as witnesses."""
+"""Tasks that ask witnesses of a damaged log: its queues, for lost positions and foreign records,
+and the store's own index files.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Queue files from runs, many small ones too."""
+"""Builds queue files from runs: of many small queues at once, in two stages, or in shares where
+there are few runs.
+"""
 
 import hashlib
 import zlib
@@ -120,7 +122,7 @@ class SmallQueues:
         """One bool for each queue: whether it has few entries, and its queueOffsets go on by one
         through all runs from a possible first one.
 
-        Each entry then stands at its queueOffset, whatever the release (`queue_runs.number_run`).
+        Each entry then stands at its queueOffset, whatever the release (`runs.number_run`).
         """
         first, count = _numbers(rows, "first"), _numbers(rows, "count")
         plain = (_numbers(rows, "offsets_at") < 0) & ~np.asarray(rows.column("batch"))

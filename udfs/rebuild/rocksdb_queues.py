@@ -1,4 +1,6 @@
-"""Tables of queues by key range."""
+"""Builds the tables of queues in RocksDB from runs: which range of keys each table has, and its
+rows.
+"""
 
 import os
 from bisect import bisect_right
@@ -256,7 +258,7 @@ def copy_in(staging: Staging, path: str, name: str) -> None:
 #
 # Keys are as in RocksDBConsumeQueueTable: an entry's key has its record's own queueOffset. So a
 # message that the log lacks leaves a hole, and of two records with one queueOffset the later one
-# counts. Runs and queues are columns, because there may be very many small ones (table_ranges).
+# counts. Runs and queues are columns, because there may be very many small ones.
 
 _ENTRIES_A_PUT = 1 << 16
 
@@ -433,7 +435,7 @@ def _rows_of(begins: list[bytes], entries: _Entries) -> Iterator[tuple[list[byte
 def _rows_of_one_length(
     begins: list[bytes], entries: _Entries
 ) -> tuple[list[bytes], list[bytes]]:  # fmt: skip
-    """The same for queues whose keys have one length."""
+    """Keys and values of the rows of queues whose keys have one length."""
     first, last = int(entries.queue[0]), int(entries.queue[-1])
     heads = np.frombuffer(b"".join(begins[first : last + 1]), np.uint8)
     heads = heads.reshape(last + 1 - first, -1)[entries.queue - first]

@@ -1,4 +1,6 @@
-"""Runs listed, read, numbered."""
+"""The runs of a job's queues as scans left them in staging: listed, read with few reads, and
+numbered.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""A window as Arrow: columns, batches."""
+"""A window of a log as Arrow: the columns of a message, the rows that somebody wants, and their
+batches.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +73,7 @@ SCHEMA = pa.schema([each.field for each in COLUMNS])
 
 
 # ---
-# A window's rows as Arrow: the columns of `message_columns`.
+# A window's rows as Arrow: the columns above.
 #
 # `store_format.log.columns` has the kernels. Only records that they leave aside go through Python
 # one by one: with an IPv6 address, with dozens of properties, or with two properties of one name.

@@ -1,4 +1,6 @@
-"""Parts exported, their files."""
+"""Exports parts of a log in tasks: files of Parquet or JSON lines in staging, and rows with their
+sums.
+"""
 
 import base64
 import json

@@ -1,4 +1,5 @@
-"""What a task of the Spark source reads: the records of one part of a log.
+"""What a task of the Spark source reads: the records of one part of a log, and the live ones after
+damage.
 
 A part is a stretch of one segment. Only a walk from the segment's first record can tell which
 records start in it. So each task walks from there, from size to size, and makes rows once its part

@@ -1,4 +1,6 @@
-"""Rows of an index in RocksDB: made, compared."""
+"""The rows of an index in RocksDB, made from the records of splits and compared with those of a
+store.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator

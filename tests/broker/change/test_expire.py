@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.change.expire import AgedSegment, Occasion, expired_segments, occasion
+from reput.broker.change.expire import AgedSegment, DeleteReason, delete_reason, expired_segments
 from reput.broker.services.resolve import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
@@ -30,7 +30,7 @@ from tests.store_format.fate.stores import IN_ROCKSDB, unpack
 TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
 
 
-def assert_occasion(at: Occasion, why: str, any_age: bool) -> None:
+def assert_reason(at: DeleteReason, why: str, any_age: bool) -> None:
     assert why in at.why
     assert (bool(at.why), at.of_any_age) == (bool(why), any_age)
 
@@ -55,8 +55,8 @@ def names(going: Any) -> list[str]:
 def test_when_a_broker_deletes(
     hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
 ) -> None:
-    at = occasion(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
-    assert_occasion(at, why, any_age)
+    at = delete_reason(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
+    assert_reason(at, why, any_age)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_files_of_any_age_go_above_ratios_kept_in_bounds(
         disk_space_clean_forcibly_ratio=forcibly, disk_space_warning_level_ratio=warning
     )
     for disks in ((used, 0.1), (0.1, used)):
-        at = occasion(settings, profile("5.3.3"), 5, disks, manual=False)
+        at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
         assert at.of_any_age == (most is not None)
         assert most is None or f"more than {most}% (diskSpace" in at.why
 
@@ -83,8 +83,8 @@ def test_files_of_any_age_go_above_ratios_kept_in_bounds(
 @pytest.mark.parametrize("disks", [(0.9, 0.1), (0.1, 0.9)])
 def test_either_disk_deletes_files_of_any_age(disks: tuple[float, float]) -> None:
     settings = ExpirySettings(disk_max_used_space_ratio=95)
-    at = occasion(settings, profile("5.3.3"), 5, disks, manual=False)
-    assert_occasion(at, "90% of the disk is used, more than 85%", any_age=True)
+    at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
+    assert_reason(at, "90% of the disk is used, more than 85%", any_age=True)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_before_5_0_0_a_full_disk_waits_for_the_hour(
     hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
 ) -> None:
     settings = ExpirySettings(disk_max_used_space_ratio=95)
-    at = occasion(settings, profile("4.9.8"), hour, (log, queues), manual)
-    assert_occasion(at, why, any_age)
+    at = delete_reason(settings, profile("4.9.8"), hour, (log, queues), manual)
+    assert_reason(at, why, any_age)
 
 
 def test_before_5_0_0_the_log_s_disk_is_asked_first() -> None:
-    at = occasion(ExpirySettings(), profile("4.9.8"), 5, (0.76, 0.94), manual=False)
+    at = delete_reason(ExpirySettings(), profile("4.9.8"), 5, (0.76, 0.94), manual=False)
     assert "76% of the disk is used, more than 75%" in at.why
     assert not at.of_any_age
 
@@ -127,7 +127,7 @@ def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(
 
 
 def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
-    at = Occasion("now", False)
+    at = DeleteReason("now", False)
     settings = ExpirySettings(file_reserved_time=72)
     assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(10)]
     settings = ExpirySettings(file_reserved_time=95)
@@ -135,10 +135,10 @@ def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     assert names(expired_segments(TEN, settings, NOW - 1, at)) == [str(n) for n in range(5)]
     touched = [TEN[0], TEN[1]._replace(modified=NOW), *TEN[2:]]
     assert names(expired_segments(touched, settings, NOW, at)) == ["0"]
-    assert expired_segments(TEN, settings, NOW, Occasion("", False)) == []
+    assert expired_segments(TEN, settings, NOW, DeleteReason("", False)) == []
     assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
     fresh = [each._replace(modified=NOW) for each in TEN]
-    assert len(expired_segments(fresh, settings, NOW, Occasion("full", True))) == 10
+    assert len(expired_segments(fresh, settings, NOW, DeleteReason("full", True))) == 10
 
 
 def tree(store: Path) -> dict[str, bytes]:

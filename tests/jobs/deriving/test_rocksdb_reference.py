@@ -45,7 +45,7 @@ def _puts(message: Message, rules: Rules) -> list[tuple[str, int, int]]:
     )
     further = rules.flag("enableLmq") or rules.flag("enableMultiDispatch")
     if further and not is_blank(names) and not is_blank(offsets):
-        assume(False)  # names of further queues are tests/store_format/derive's
+        assume(False)  # names of further queues are tests/store_format/dispatch's
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.change.expire import Going
+from reput.broker.change.expire import FileToDelete
 from reput.jobs.in_place.expire import Even, Expired, Needed, When, expire_store, plan_expiry
 from reput.jobs.opening.held import held_store
 from reput.store_format.faults import StoreChanged, StoreError
@@ -22,8 +22,8 @@ NOW = 1_800_000_000_000
 LOG = damaged(messages(100))  # three segments
 
 
-def going(many: int, length: int = 10) -> list[Going]:
-    return [Going(f"f{n}", length, "72 hours") for n in range(many)]
+def to_delete(many: int, length: int = 10) -> list[FileToDelete]:
+    return [FileToDelete(f"f{n}", length, "72 hours") for n in range(many)]
 
 
 def about(**more: Any) -> Expired:
@@ -46,7 +46,7 @@ def test_nothing_to_delete_has_a_reason() -> None:
 def test_twenty_files_are_named_and_the_others_counted(
     segments: int, files: int, lines: int, more: str | None
 ) -> None:
-    told = about(segments=going(segments), files=going(files, 1))
+    told = about(segments=to_delete(segments), files=to_delete(files, 1))
     shown = [line for line in told.text().splitlines() if line.startswith("  goes ")]
     assert len(shown) == lines
     assert shown[0] == "  goes      f0: 10 bytes; 72 hours"
@@ -58,7 +58,7 @@ def test_twenty_files_are_named_and_the_others_counted(
 
 def test_who_needs_a_segment_and_where_copies_are_is_told() -> None:
     told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1, archive="there",
-                 segments=going(1), warnings=["w"])  # fmt: skip
+                 segments=to_delete(1), warnings=["w"])  # fmt: skip
     assert told.text().splitlines()[-4:] == [
         "  kept      1 expired segment, which somebody needs:",
         "            a, from 7 on", "            b, from 9,000 on", "  warning   w",
@@ -69,7 +69,7 @@ def test_who_needs_a_segment_and_where_copies_are_is_told() -> None:
 
 
 def test_programs_get_fields_by_name() -> None:
-    told = about(segments=going(1), kept=[Needed(7, "a")]).as_json()
+    told = about(segments=to_delete(1), kept=[Needed(7, "a")]).as_json()
     assert json.loads(json.dumps(told)) == told
     assert told["segments"] == [{"path": "f0", "length": 10, "why": "72 hours"}]
     assert told["kept"] == [{"offset": 7, "who": "a"}]

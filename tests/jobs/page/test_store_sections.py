@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.change.expire import Going
+from reput.broker.change.expire import FileToDelete
 from reput.jobs.in_place.expire import Expired
 from reput.jobs.page.facts import DiskPart, Facts
 from reput.jobs.page.model import Section
@@ -116,8 +116,10 @@ def test_fates_are_drawn_where_there_are_several() -> None:
 
 
 def test_what_cleaning_frees_is_a_part_of_its_folder_and_not_more_than_it_has() -> None:
-    going = [Going("commitlog/0", 600, ""), Going("commitlog/1", 400, "")]
-    expired = Expired("/s", "5.3.3", "", 0, going, [Going("index/1", 50, "")], kept_segments=2)
+    segments = [FileToDelete("commitlog/0", 600, ""), FileToDelete("commitlog/1", 400, "")]
+    expired = Expired(
+        "/s", "5.3.3", "", 0, segments, [FileToDelete("index/1", 50, "")], kept_segments=2
+    )
     disk = [DiskPart("commitlog/", 3, 1500), DiskPart("index/", 1, 40), DiskPart("config/", 2, 7)]
     section = disk_section(facts(disk=disk, expired=expired))
     assert section.words[0] == (

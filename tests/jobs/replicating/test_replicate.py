@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.replicating.from_folder import How, LogLimit
+from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
 from reput.jobs.replicating.from_master import Master
 from reput.jobs.replicating.replicate import from_master, from_store
 from reput.jobs.replicating.target import Replicated
@@ -29,7 +29,7 @@ def at(root: Path) -> StoreAt:
 
 
 def dry(source: Path, target: Path, wanted: LogLimit = LogLimit()) -> Replicated:  # noqa: B008
-    return from_store(at(source), str(target), How(wanted), True, Progress(), no)
+    return from_store(at(source), str(target), ReplicationOptions(wanted), True, Progress(), no)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_a_log_that_no_replication_has_made_is_asked_about_first(
     target = make_store(tmp_path / "target", 12)
     log = log_of(target)
     with pytest.raises(Asked, match="which has a log already"):
-        from_store(at(source), str(target), How(), False, Progress(), no)
+        from_store(at(source), str(target), ReplicationOptions(), False, Progress(), no)
     assert log_of(target) == log
     assert not (target / "lock").exists()
 
@@ -78,5 +78,5 @@ def test_a_master_of_whose_start_nobody_tells_is_refused_before_anything_is_made
 ) -> None:
     master = Master(("127.0.0.1", 10912), None, start, False)
     with pytest.raises(StoreError, match=r"10912: nobody tells where .* begins: --from-offset"):
-        from_master(master, str(tmp_path / "t"), None, {}, How(), Progress(), no)
+        from_master(master, str(tmp_path / "t"), None, {}, ReplicationOptions(), Progress(), no)
     assert not (tmp_path / "t").exists()

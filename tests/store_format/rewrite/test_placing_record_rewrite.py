@@ -18,7 +18,7 @@ from reput.store_format.rewrite.placing import (
     rewrite,
     stamp,
 )
-from reput.store_format.rewrite.selection import Changes, Looks
+from reput.store_format.rewrite.selection import Changes, RecordSelector
 from tests.logs import Message, encode, properties
 
 RULES = RecordRules(ipv6_hosts=True, long_topics=True)
@@ -60,8 +60,8 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(
 ) -> None:
     message = replace(PLAIN, crc_property=sealed)
     window, rows = walked(message)
-    looks = Looks(changes, RULES, False)
-    ((looked, _),) = looks.look(window, rows)
+    selector = RecordSelector(changes, RULES, False)
+    ((selection, _),) = selector.select(window, rows)
     name = fields.get("topic", "A")
     text = properties(("RETRY_TOPIC", name), ("KEYS", "k"), ("REAL_TOPIC", name))
     wanted = encode(
@@ -71,8 +71,8 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(
     out = np.zeros(len(wanted) + 10, np.uint8)
     host = np.frombuffer(changes.store_host, np.uint8)
     rewrite(
-        window, rows, looked, To(numbers(5000), numbers(3), numbers(88)),
-        Alike(looks.decided, looks.names, host, True), out, 4990,
+        window, rows, selection, To(numbers(5000), numbers(3), numbers(88)),
+        Alike(selector.decided, selector.names, host, True), out, 4990,
     )  # fmt: skip
     assert out.tobytes() == bytes(10) + wanted
 

@@ -9,7 +9,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
-from reput.store_format.rewrite.selection import Changes, Looked, Looks, Tally
+from reput.store_format.rewrite.selection import Changes, RecordSelector, Selection, Tally
 from tests.logs import Message, encode, properties
 
 RULES = RecordRules(ipv6_hosts=True, long_topics=True)
@@ -34,12 +34,12 @@ def walked(*messages: Message) -> tuple[Any, Any, list[int]]:
     return step.window, step.rows, sizes
 
 
-def looked(changes: Changes, *messages: Message) -> tuple[Looks, Looked, list[int]]:
-    looks = Looks(changes, RULES, split_properties=False)
+def selected(changes: Changes, *messages: Message) -> tuple[RecordSelector, Selection, list[int]]:
+    selector = RecordSelector(changes, RULES, split_properties=False)
     window, rows, sizes = walked(*messages)
-    ((found, some),) = looks.look(window, rows)
-    looks.count(window, found, some, np.zeros(0, np.bool_))
-    return looks, found, sizes
+    ((found, some),) = selector.select(window, rows)
+    selector.count(window, found, some, np.zeros(0, np.bool_))
+    return selector, found, sizes
 
 
 def waiting(topic: str, **names: str) -> Message:
@@ -52,7 +52,7 @@ def test_records_are_taken_by_their_queues_topic() -> None:
         Message("A", queue_offset=5), Message("B"), Message("A", queue_offset=4),
         Message("A", queue_offset=0, sys_flag=4), Message("A", 1),
     ]  # fmt: skip
-    _, found, sizes = looked(changes, *messages)
+    _, found, sizes = selected(changes, *messages)
     assert found.sizes.tolist() == [
         sizes[0],
         0,
@@ -75,7 +75,7 @@ def test_records_are_taken_by_their_queues_topic() -> None:
     ],
 )
 def test_a_record_that_waits_follows_the_topic_that_it_names(message: Message, taken: bool) -> None:
-    _, found, sizes = looked(Changes(topics=("A",)), message)
+    _, found, sizes = selected(Changes(topics=("A",)), message)
     assert found.sizes.tolist() == [sizes[0] if taken else 0]
 
 
@@ -96,7 +96,7 @@ def test_a_record_that_waits_follows_the_topic_that_it_names(message: Message, t
 def test_new_names_and_hosts_change_the_size(
     message: Message, changes: Changes, grown: int
 ) -> None:
-    _, found, sizes = looked(changes, message)
+    _, found, sizes = selected(changes, message)
     assert found.sizes.tolist() == [sizes[0] + grown]
 
 
@@ -104,9 +104,9 @@ def test_properties_that_get_too_long_are_refused_with_their_place() -> None:
     text = properties(("REAL_TOPIC", "A"), ("x", "y" * (0x7FFF - 13 - 3)))
     assert len(text) == 0x7FFF
     messages = [Message("B"), Message("B", properties=text)]
-    looked(Changes(renames=(("A", "C"),)), *messages)
+    selected(Changes(renames=(("A", "C"),)), *messages)
     with pytest.raises(StoreError, match="physical offset 92: propertiesLength"):
-        looked(Changes(renames=(("A", "CC"),)), *messages)
+        selected(Changes(renames=(("A", "CC"),)), *messages)
 
 
 def test_a_queues_tally() -> None:
@@ -114,8 +114,8 @@ def test_a_queues_tally() -> None:
         Message("A", queue_offset=7), Message("A", queue_offset=9, sys_flag=1), Message("B"),
         Message("A", queue_offset=1, sys_flag=4),
     ]  # fmt: skip
-    looks, _, sizes = looked(Changes(dropped=("B",)), *messages)
-    tallies = looks.tallies()
+    selector, _, sizes = selected(Changes(dropped=("B",)), *messages)
+    tallies = selector.tallies()
     taken = sizes[0] + sizes[1] + sizes[3]
     counted = Tally(3, 3, taken, 2, 2, 7, 9, 5, first=0)
     assert tallies["A", 0] == counted

@@ -172,9 +172,9 @@ STORES = (
                 rf"queueOffset {value} is out")
         for shown, value in (("2^62", 1 << 62), ("-1", -1), ("-2^63", -(1 << 63)))
     ),
-    Hostile("queueOffset 2^62 within a queue", one(queue_offset=1 << 62), DONE,
+    Hostile("queueOffset 2^62 within a queue", one(queue_offset=1 << 62), DAMAGE,
             "90 messages", COUNT),
-    Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DONE, "90 messages", COUNT),
+    Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DAMAGE, "90 messages", COUNT),
     Hostile("queueId -1", one(queue_id=-1, queue_offset=0), DONE, "4 queues in", COUNT),
     Hostile("queueId -2^31", one(queue_id=-(1 << 31), queue_offset=0), DONE,
             "4 queues in", COUNT),
@@ -186,8 +186,8 @@ STORES = (
     ),
     Hostile("a segment missing", file_wrong(Path.unlink), USAGE,
             "0+8192: a hole before it; .*so 1 segment is missing"),
-    Hostile("a foreign file among segments", file_wrong(foreign), USAGE,
-            "'notes.txt' is not a segment's name"),
+    Hostile("a foreign file among segments", file_wrong(foreign), DONE,
+            "notes.txt: is no file of RocketMQ's, which does not start with it", COUNT),
     Hostile("a linked segment", file_wrong(linked), USAGE, "0+4096: is not a regular file"),
     Hostile("a FIFO for a segment", file_wrong(fifo), USAGE, "0+4096: is not a regular file"),
     Hostile("a folder for a segment", file_wrong(folder), USAGE, "0+4096: is not a regular file"),

@@ -51,7 +51,7 @@ def test_a_header_that_ends_with_the_entry_before_the_last_is_only_behind(killed
     """IndexFile.putKey counts the entry, then sets endPhyOffset, and endTimestamp last."""
     for offset in (killed.head.end_offset, killed.offset):
         report = killed.check(end_timestamp=killed.time, end_offset=offset)
-        assert report.sound, report.differences
+        assert report.undamaged, report.differences
         assert [each.path for each in report.behind] == [str(killed.index)]
 
 
@@ -62,7 +62,7 @@ def test_an_entry_that_was_put_and_not_counted_is_behind(killed: Killed) -> None
     for slots_used in range(killed.head.slots_used - 2, killed.head.slots_used + 2):
         report = killed.check(**changed, slots_used=slots_used)
         may_be = (killed.head.slots_used, killed.head.slots_used - killed.opens_a_slot)
-        assert report.sound == (slots_used in may_be), report.differences
+        assert report.undamaged == (slots_used in may_be), report.differences
         assert len(report.behind) + len(report.differences) == 1
 
 

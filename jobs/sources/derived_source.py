@@ -301,10 +301,9 @@ def _parts(reader: IndexReader, start: Ends, end: Ends) -> list[InputPartition]:
 
 
 class _Source(DataSource):
-    """The base of both sources; `register` sets its values for the session."""
+    """The base of both sources; `register` sets `cores` for the session."""
 
     cores = 2
-    pushes = False
     known: ClassVar[Mapping[str, "MessageColumn"]]
     takes: ClassVar[tuple[str, ...]]  # allowed options, besides settings
     makes: ClassVar[type[_Reader]]

@@ -4,7 +4,7 @@ Spark makes the reader in a process beside the driver, which opens the store and
 (`opened_log`). It calls `read` in tasks (`udfs/log_batches`). `register` makes it known to Spark.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,15 +12,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -59,8 +51,7 @@ from reput.store_format.files.protocol import listed
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.udfs.table import columns as log_choice
-from reput.udfs.table.columns import BY_NAME, Choice, Condition, batches_of
+from reput.udfs.table.columns import BY_NAME, Choice, batches_of
 from reput.udfs.table.log_parts import FAIL, LogPart, LogParts, logger
 from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 from reput.udfs.worker_garbage import settle
@@ -126,26 +117,14 @@ def _refuse_later(first: int, log_start: int, path: str) -> None:
 NAME = "commitlog"
 _BODY = "body"
 
-# The conditions and columns that may be pushed down. Spark applies all filters again.
-_OPERATIONS: dict[Any, str] = {
-    EqualTo: log_choice.EQUAL, In: log_choice.IS_IN, StringStartsWith: log_choice.STARTS,
-    LessThan: log_choice.LESS, LessThanOrEqual: log_choice.LESS_EQUAL,
-    GreaterThan: log_choice.GREATER, GreaterThanOrEqual: log_choice.GREATER_EQUAL,
-}  # fmt: skip
-_PUSHED = {
-    "topic": str, "queueId": int, "queueOffset": int, "physicalOffset": int,
-    "storeTimestampMillis": int,
-}  # fmt: skip
-
 
 class CommitLogSource(DataSource):
     """The source; `register` sets its values for the session.
 
-    cores: number of tasks that run at once; pushes: whether the session pushes filters down.
+    cores: number of tasks that run at once.
     """
 
     cores = 2
-    pushes = False
 
     @classmethod
     def name(cls) -> str:
@@ -158,8 +137,7 @@ class CommitLogSource(DataSource):
         return spark_schema(BY_NAME, self._options().columns)
 
     def reader(self, schema: "StructType") -> "LogBatch":
-        kind = PushingLogBatch if self.pushes else LogBatch
-        return kind(self._options(), schema, self.cores)
+        return LogBatch(self._options(), schema, self.cores)
 
     def streamReader(self, schema: "StructType") -> "LogStream":  # noqa: N802 (Spark's name)
 
@@ -187,7 +165,11 @@ class LogReading:
 
 
 class LogBatch(LogReading, DataSourceReader):
-    """Reads a log as a batch."""
+    """Reads a log as a batch.
+
+    It takes no filters of Spark's (`pushFilters`): 4.2.0 keeps a query's filters for the next
+    query of the same DataFrame, which then lacks rows (decision 0030). Options choose rows instead.
+    """
 
     def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
         """Raises OptionError."""
@@ -210,8 +192,6 @@ class LogBatch(LogReading, DataSourceReader):
         stop = log.segments[-1].end if plan.splits.limit is None else plan.splits.limit
         if self.options.end >= 0:
             stop = min(stop, self.options.end)
-        first, last = self.choice.places
-        start, stop = max(start, first), stop if last is None else min(stop, last)
         queued, reach = self._by_queues(plan, log, start)
         found = [(queued, part) for part in self._cut(queued, start, min(reach, stop))]
         found += [(log, part) for part in self._cut(log, max(start, reach), stop)]
@@ -224,7 +204,7 @@ class LogBatch(LogReading, DataSourceReader):
         """(the log by the queues of the single wanted topic, the physical offset up to which they
         are used). Whether queues are used is logged.
         """
-        topics = self.choice.only_topics
+        topics = self.choice.topics
         if not self.options.by_queues:
             return log, start
         try:
@@ -238,32 +218,6 @@ class LogBatch(LogReading, DataSourceReader):
             f"{plan.store}: queues of {topics[0]!r} are used up to {reach}, then the log"
         )
         return queued, reach
-
-
-class PushingLogBatch(LogBatch):
-    """A LogBatch for sessions that push filters down. If a session does not, Spark refuses a reader
-    with `pushFilters` (spark.sql.python.filterPushdown.enabled).
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Take the filters that can be applied here; Spark applies all filters again."""
-        more = tuple(each for each in map(_condition, filters) if each is not None)
-        self.choice = Choice(self.choice.topics, self.choice.pattern, self.choice.since, more)
-        return filters
-
-
-def _condition(pushed: Any) -> Condition | None:
-    operation = _OPERATIONS.get(type(pushed))
-    if operation is None or len(pushed.attribute) != 1:
-        return None
-    column = pushed.attribute[0]
-    kind = _PUSHED.get(column)
-    values = pushed.value if operation == log_choice.IS_IN else (pushed.value,)
-    if kind is None or not all(type(value) is kind for value in values):
-        return None
-    if kind is str and operation not in (log_choice.EQUAL, log_choice.IS_IN, log_choice.STARTS):
-        return None
-    return Condition(column, operation, pushed.value)
 
 
 # ---

@@ -25,13 +25,14 @@ _YES_NO = {"true": True, "false": False}
 
 PATH, ROCKETMQ, COLUMNS = "path", "rocketmq", "columns"
 TOPICS, PATTERN = "subscribe", "subscribePattern"
-START, END, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
+START, END = "startingOffsets", "endingOffsets"
+SINCE, UNTIL = "startingTimestamp", "endingTimestamp"
 MOST, DATA_LOSS, PARTS = "maxOffsetsPerTrigger", "failOnDataLoss", "minPartitions"
 DAMAGE, CHECK = "onDamage", "checkBodyCRC"
 QUEUES = "useConsumeQueue"
 NAMES = (
-    PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, MOST, DATA_LOSS, PARTS, DAMAGE,
-    CHECK, QUEUES,
+    PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, UNTIL, MOST, DATA_LOSS, PARTS,
+    DAMAGE, CHECK, QUEUES,
 )  # fmt: skip
 _BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark lowers the case of names
 
@@ -100,6 +101,7 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         said(TOPICS, _words, "topics with commas between"),
         said(PATTERN, _pattern, "a regular expression as RE2 has them"),
         said(SINCE, int, "milliseconds since 1970"),
+        said(UNTIL, int, "milliseconds since 1970"),
     )
     return SourceOptions(
         path=named[PATH],

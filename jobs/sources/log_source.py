@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from reput.jobs.opening.plan import Plan
 from reput.jobs.sources.opened_log import (
     checked_start,
+    crc_before,
     cut,
     end_of_log,
     log_now,
@@ -33,6 +34,7 @@ from reput.jobs.sources.opened_log import (
     plan_of,
 )
 from reput.jobs.sources.options import (
+    DATA_LOSS,
     END,
     LATEST,
     MOST,
@@ -40,6 +42,7 @@ from reput.jobs.sources.options import (
     OptionError,
     SourceOptions,
     arrow_schema,
+    said_first,
     source_options,
     spark_schema,
 )
@@ -133,12 +136,15 @@ class CommitLogSource(DataSource):
     def _options(self) -> SourceOptions:
         return source_options(self.options, tuple(BY_NAME))
 
+    @said_first
     def schema(self) -> "StructType":
         return spark_schema(BY_NAME, self._options().columns)
 
+    @said_first
     def reader(self, schema: "StructType") -> "LogBatch":
         return LogBatch(self._options(), schema, self.cores)
 
+    @said_first
     def streamReader(self, schema: "StructType") -> "LogStream":  # noqa: N802 (Spark's name)
 
         return LogStream(self._options(), schema, self.cores)
@@ -156,6 +162,7 @@ class LogReading:
     choice: Choice
     columns: pa.Schema
 
+    @said_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, whose value is (LogParts, LogPart)."""
         if partition.value is not None:  # Spark makes an empty partition if there are none
@@ -182,6 +189,7 @@ class LogBatch(LogReading, DataSourceReader):
         self.columns = arrow_schema(schema, BY_NAME)
         self.check_body = checks_bodies(options, schema)
 
+    @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         plan = plan_of(self.options)
@@ -223,10 +231,16 @@ class LogBatch(LogReading, DataSourceReader):
 # ---
 # `spark.readStream.format("commitlog")`: a growing log, batch after batch.
 #
-# The offset of a stream is the physical offset at which the next record begins, or will begin. It
-# is kept in the query's checkpoint, so a batch repeated after a kill has the same rows.
+# The offset of a stream is the physical offset at which the next record begins, or will begin, and
+# the CRC of the bytes before it, by which another log is known. It is kept in the query's
+# checkpoint, so a batch repeated after a kill has the same rows.
 
-_OFFSET = "physicalOffset"
+_OFFSET, _BEFORE = "physicalOffset", "crcBefore"
+
+
+def _offset(log: LogParts, at: int) -> dict[str, int]:
+    before = crc_before(log, at)
+    return {_OFFSET: at} if before is None else {_OFFSET: at, _BEFORE: before}
 
 
 class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -251,36 +265,52 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
         return log_now(*self._opened)
 
+    @said_first
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        return {_OFFSET: place_of(self._log(), self.options.start)}
+        log = self._log()
+        return _offset(log, place_of(log, self.options.start))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.most_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @said_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         log = self._log()
         self.target = end_of_log(log, log.segments[0].start)
 
+    @said_first
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         log = self._log()
-        at = checked_start(log, start[_OFFSET])
+        at = self._start(log, start)
         self.seen = end = end_of_log(log, max(at, self.seen))
         if self.target is not None:
             end = min(end, self.target)
         if isinstance(limit, ReadMaxRows) and end > at:
             end = offset_after(log, at, limit.max_rows, end)
-        return {_OFFSET: max(end, start[_OFFSET])}
+        return _offset(log, end) if end > start[_OFFSET] else start
+
+    def _start(self, log: LogParts, start: dict[str, int]) -> int:
+        """As checked_start. Raises StoreError also where other bytes than those read are before."""
+        at, known = checked_start(log, start[_OFFSET]), start.get(_BEFORE)
+        if known is not None and not log.may_miss and crc_before(log, at) not in (None, known):
+            raise StoreError(
+                f"{self.options.path}: before physical offset {at} is not what was read: this is "
+                f"another log, or one that was cut and written anew; option {DATA_LOSS}=false goes "
+                "on all the same"
+            )
+        return at
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         return {_OFFSET: self.seen} if self.seen >= 0 else None
 
+    @said_first
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Raises StoreError if the log no longer has these offsets."""
         if start[_OFFSET] >= end[_OFFSET]:
             return []
         log = self._log()
-        at = checked_start(log, start[_OFFSET])
+        at = self._start(log, start)
         parts = cut(log, at, end[_OFFSET], self.cores, self.options.parts, known=True)
         return [InputPartition(log.around(part)) for part in parts]
 

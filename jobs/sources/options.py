@@ -1,12 +1,16 @@
 """Options and schema of a source."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
+from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.udfs.table.columns import EVERYTHING, Choice, whole_matches
 from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
@@ -156,6 +160,47 @@ def _positive(text: str, least: int = 1) -> int:
 
 def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
     return lambda text: words[words.index(text.lower())]
+
+
+# ---
+# What a user reads of an error: Spark shows the text of Python's traceback, of which a cause
+# without a traceback of its own comes first.
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def said_first(method: F) -> F:
+    """Let a method (or a generator) raise its errors so that their sentence is read first."""
+
+    @wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _sentence_first():
+            return method(*args, **kwargs)
+
+    @wraps(method)
+    def run_through(*args: Any, **kwargs: Any) -> Any:
+        with _sentence_first():
+            yield from method(*args, **kwargs)
+
+    return cast(F, run_through if isgeneratorfunction(method) else run)
+
+
+@contextmanager
+def _sentence_first() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        gone = f"{error.filename}{IS_GONE}"
+        raise StoreChanged(gone) from StoreChanged(gone)
+    except StoreChanged as error:
+        again = f"{error}; load the DataFrame again to read what is there now"
+        raise StoreChanged(again) from StoreChanged(again)
+    except StoreError as error:
+        raise error from StoreError(str(error))
+    except SettingError as error:
+        raise error from SettingError(str(error))
 
 
 # ---

@@ -163,8 +163,8 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
 
 
 # ---
-# What a user reads of an error: Spark shows the text of Python's traceback, of which a cause
-# without a traceback of its own comes first.
+# What a user reads of an error: Spark shows the text of Python's traceback, in which the cause
+# comes first. So an error gets a cause that is its sentence alone.
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -192,15 +192,41 @@ def _sentence_first() -> Iterator[None]:
     except FileNotFoundError as error:
         if error.filename is None:
             raise
-        gone = f"{error.filename}{IS_GONE}"
-        raise StoreChanged(gone) from StoreChanged(gone)
+        raise _shown(StoreChanged(f"{error.filename}{IS_GONE}"), StoreChanged) from None
     except StoreChanged as error:
         again = f"{error}; load the DataFrame again to read what is there now"
-        raise StoreChanged(again) from StoreChanged(again)
+        raise _shown(StoreChanged(again), StoreChanged) from None
     except StoreError as error:
-        raise error from StoreError(str(error))
+        raise _shown(error, StoreError) from None
     except SettingError as error:
-        raise error from SettingError(str(error))
+        raise _shown(error, SettingError) from None
+
+
+class _Shown(Exception):
+    """Mixed into an error that keeps its sentence as its cause: pyspark.util's
+    handle_worker_exception sets `__cause__` to None before it shows the error.
+    """
+
+    sentence: Exception
+
+    @property
+    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+        return self.sentence
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:
+        pass
+
+
+def _shown(error: Exception, known: type[Exception]) -> Exception:
+    """The error, shown with its sentence first, which is that of a `known` error."""
+    if isinstance(error, _Shown):
+        return error
+    kind = type(error)
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    shown = Exception.__new__(type(kind.__name__, (_Shown, kind), names), *error.args)
+    shown.__dict__.update(error.__dict__, sentence=known(str(error)))
+    return cast(Exception, shown.with_traceback(error.__traceback__))
 
 
 # ---

@@ -1,10 +1,13 @@
 """Makes dist/reput.zip, the code as spark-submit --py-files takes it: no wheel, no dependencies.
 
-The same sources give the same bytes.
+The same sources give the same bytes. Several may make it at once. In a checkout that the user
+cannot write it is made in the user's cache. Prints where it is.
 """
 
+import hashlib
 import os
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -21,18 +24,38 @@ def make_zip(root: Path, target: Path) -> None:
         if Path(name).suffix in SUFFIXES and not folder.endswith("__pycache__")
     )
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_suffix(".tmp")
-    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in files:
-            entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, path.read_bytes())
-    unfinished.replace(target)
+    handle, unfinished = tempfile.mkstemp(".tmp", target.name, target.parent)
+    try:
+        with open(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for path in files:
+                entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), (1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, path.read_bytes())
+        os.chmod(unfinished, 0o644)  # executors of other users read it
+        os.replace(unfinished, target)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
+
+
+def in_cache(root: Path) -> Path:
+    """Where the zip of this checkout is if the checkout cannot be written."""
+    cache = os.environ.get("REPUT_CACHE") or Path.home() / ".cache" / "reput"
+    return Path(cache) / hashlib.sha256(bytes(root)).hexdigest()[:12] / "reput.zip"
 
 
 if __name__ == "__main__":
     root = Path(__file__).resolve().parent.parent
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "dist" / "reput.zip"
-    make_zip(root, target)
-    print(target)
+    targets = [root / "dist" / "reput.zip", in_cache(root)]
+    if len(sys.argv) > 1:
+        targets = [Path(sys.argv[1])]
+    for target in targets:
+        try:
+            make_zip(root, target)
+        except OSError as error:
+            if target is targets[-1]:
+                sys.exit(f"make_zip.py: {target}: {error.strerror}")
+        else:
+            print(target)
+            break

@@ -1,5 +1,7 @@
 """A real Spark Connect server, whose Python has nothing of reput: the code is shipped to it.
 
+The session shows none of its settings, as on serverless.
+
 docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio.
 """
 
@@ -23,11 +25,20 @@ ROOT = Path(__file__).parent.parent
 _NEEDS = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")  # pyspark[connect]
 _CLIENT = """
 import sys
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.conf import RuntimeConf
 import reput
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 spark.addArtifacts(sys.argv[2], pyfile=True)
 settings = dict(word.split("=") for word in sys.argv[5:])
+
+def closed(conf, name, *_):  # as on serverless, where no default helps
+    if name == "spark.python.sql.dataFrameDebugging.enabled":
+        return "false"  # PySpark's own client asks, and wants an answer
+    raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available.")
+
+RuntimeConf.get = RuntimeConf.set = RuntimeConf.unset = closed
 print(reput.rebuild(spark, sys.argv[3], sys.argv[4], rocketmq="5.3.3", settings=settings).text())
 print(reput.verify(spark, sys.argv[3], against=sys.argv[4]).same)
 reput.register(spark)

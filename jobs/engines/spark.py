@@ -37,7 +37,7 @@ class SparkEngine(Engine):
         self.spark = spark
         self.cores = spark_cores(spark)
         # Whether all tasks run on the driver's machine, as far as the session's settings show.
-        self.one_machine = (spark.conf.get("spark.master", "") or "").startswith("local")
+        self.one_machine = setting_of(spark, "spark.master").startswith("local")
         self.most_cores = self.cores if self.one_machine else max(self.cores, _CORES_THERE_MAY_BE)
 
     def numbers(self, numbers: range, parts: int | None = None) -> "SparkRows":
@@ -114,7 +114,7 @@ def run_by_this_python(spark: Any) -> None:
     if context.pythonExec == sys.executable:  # checked first, as it costs nothing
         return
     # SparkContext.getConf would copy a hundred settings, each by two calls of the JVM
-    if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):
+    if os.environ.get("PYSPARK_PYTHON") or setting_of(spark, "spark.pyspark.python"):
         return
     context.pythonExec = sys.executable
     context.environment.update(our_packages(context.environment))
@@ -153,8 +153,8 @@ def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
     """
     from pyspark.errors import PySparkException
 
+    before = setting_of(spark, _FULL_RETRY)
     try:
-        before = spark.conf.get(_FULL_RETRY, None)
         spark.conf.set(_FULL_RETRY, "false")
     except PySparkException:  # the session does not allow this setting
         yield
@@ -162,16 +162,28 @@ def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(_FULL_RETRY)
-        else:
+        if before:
             spark.conf.set(_FULL_RETRY, before)
+        else:
+            spark.conf.unset(_FULL_RETRY)
+
+
+def setting_of(spark: Any, name: str) -> str:
+    """A session's setting; "" where it is not set, or where the session shows nobody its settings:
+    serverless raises CONFIG_NOT_AVAILABLE for most of them, also where a default is given.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.conf.get(name, "") or ""
+    except PySparkException:
+        return ""
 
 
 def spark_cores(spark: "SparkSession") -> int:
     """The number of tasks that run at once by the session's settings; 16 if they don't show it."""
     conf = {
-        name: spark.conf.get(name, "") or ""
+        name: setting_of(spark, name)
         for name in (
             "spark.default.parallelism",
             "spark.master",

@@ -27,7 +27,7 @@ from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
-from reput.udfs.table.columns import LESS, SCHEMA, Choice, Condition
+from reput.udfs.table.columns import SCHEMA, Choice
 from reput.udfs.table.export import (
     EXPORTED,
     JSONL,
@@ -252,8 +252,7 @@ class Chosen:
     @property
     def choice(self) -> Choice:
         """The part of the choice that columns can decide."""
-        late = () if self.until is None else (Condition("storeTimestampMillis", LESS, self.until),)
-        return Choice(self.topics or None, since=self.since, conditions=late)
+        return Choice(self.topics or None, since=self.since, until=self.until)
 
     def wanted(self, plan: Plan) -> Filter | None:
         """The part that is a consumer's filter (tags, SQL). Raises WrongTags, WrongExpression."""

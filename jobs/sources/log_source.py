@@ -5,7 +5,7 @@ Spark makes the reader in a process beside the driver, which opens the store and
 (`opened_log`). It calls `read` in tasks. `register` makes the source known to Spark.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,15 +13,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -33,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from reput.jobs.opening.plan import Plan
 from reput.jobs.sources.opened_log import (
     checked_start,
+    crc_before,
     cut,
     end_of_log,
     log_now,
@@ -42,6 +35,7 @@ from reput.jobs.sources.opened_log import (
     plan_of,
 )
 from reput.jobs.sources.options import (
+    DATA_LOSS,
     END,
     LATEST,
     MOST,
@@ -49,6 +43,7 @@ from reput.jobs.sources.options import (
     OptionError,
     SourceOptions,
     arrow_schema,
+    said_first,
     source_options,
     spark_schema,
 )
@@ -60,8 +55,7 @@ from reput.store_format.files.protocol import listed
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.udfs.table import columns as log_choice
-from reput.udfs.table.columns import BY_NAME, Choice, Condition, batches_of
+from reput.udfs.table.columns import BY_NAME, Choice, batches_of
 from reput.udfs.table.log_parts import FAIL, LogPart, LogParts, logger
 from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 from reput.udfs.worker_garbage import settle
@@ -127,26 +121,14 @@ def _refuse_later(first: int, log_start: int, path: str) -> None:
 NAME = "commitlog"
 _BODY = "body"
 
-# The conditions and columns that may be pushed down. Spark applies all filters again.
-_OPERATIONS: dict[Any, str] = {
-    EqualTo: log_choice.EQUAL, In: log_choice.IS_IN, StringStartsWith: log_choice.STARTS,
-    LessThan: log_choice.LESS, LessThanOrEqual: log_choice.LESS_EQUAL,
-    GreaterThan: log_choice.GREATER, GreaterThanOrEqual: log_choice.GREATER_EQUAL,
-}  # fmt: skip
-_PUSHED = {
-    "topic": str, "queueId": int, "queueOffset": int, "physicalOffset": int,
-    "storeTimestampMillis": int,
-}  # fmt: skip
-
 
 class CommitLogSource(DataSource):
     """The source; `register` sets its values for the session.
 
-    cores: number of tasks that run at once; pushes: whether the session pushes filters down.
+    cores: number of tasks that run at once.
     """
 
     cores = 2
-    pushes = False
 
     @classmethod
     def name(cls) -> str:
@@ -155,13 +137,15 @@ class CommitLogSource(DataSource):
     def _options(self) -> SourceOptions:
         return source_options(self.options, tuple(BY_NAME))
 
+    @said_first
     def schema(self) -> "StructType":
         return spark_schema(BY_NAME, self._options().columns)
 
+    @said_first
     def reader(self, schema: "StructType") -> "LogBatch":
-        kind = PushingLogBatch if self.pushes else LogBatch
-        return kind(self._options(), schema, self.cores)
+        return LogBatch(self._options(), schema, self.cores)
 
+    @said_first
     def streamReader(self, schema: "StructType") -> "LogStream":  # noqa: N802 (Spark's name)
 
         return LogStream(self._options(), schema, self.cores)
@@ -179,6 +163,7 @@ class LogReading:
     choice: Choice
     columns: pa.Schema
 
+    @said_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, whose value is (LogParts, LogPart)."""
         if partition.value is not None:  # Spark makes an empty partition if there are none
@@ -188,7 +173,11 @@ class LogReading:
 
 
 class LogBatch(LogReading, DataSourceReader):
-    """Reads a log as a batch."""
+    """Reads a log as a batch.
+
+    It takes no filters of Spark's (`pushFilters`): 4.2.0 keeps a query's filters for the next
+    query of the same DataFrame, which then lacks rows (decision 0030). Options choose rows instead.
+    """
 
     def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
         """Raises OptionError."""
@@ -201,6 +190,7 @@ class LogBatch(LogReading, DataSourceReader):
         self.columns = arrow_schema(schema, BY_NAME)
         self.check_body = checks_bodies(options, schema)
 
+    @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         plan = plan_of(self.options)
@@ -211,8 +201,6 @@ class LogBatch(LogReading, DataSourceReader):
         stop = log.segments[-1].end if plan.splits.limit is None else plan.splits.limit
         if self.options.end >= 0:
             stop = min(stop, self.options.end)
-        first, last = self.choice.places
-        start, stop = max(start, first), stop if last is None else min(stop, last)
         queued, reach = self._by_queues(plan, log, start)
         found = [(queued, part) for part in self._cut(queued, start, min(reach, stop))]
         found += [(log, part) for part in self._cut(log, max(start, reach), stop)]
@@ -225,7 +213,7 @@ class LogBatch(LogReading, DataSourceReader):
         """(the log by the queues of the single wanted topic, the physical offset up to which they
         are used). Whether queues are used is logged.
         """
-        topics = self.choice.only_topics
+        topics = self.choice.topics
         if not self.options.by_queues:
             return log, start
         try:
@@ -241,39 +229,19 @@ class LogBatch(LogReading, DataSourceReader):
         return queued, reach
 
 
-class PushingLogBatch(LogBatch):
-    """A LogBatch for sessions that push filters down. If a session does not, Spark refuses a reader
-    with `pushFilters` (spark.sql.python.filterPushdown.enabled).
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Take the filters that can be applied here; Spark applies all filters again."""
-        more = tuple(each for each in map(_condition, filters) if each is not None)
-        self.choice = Choice(self.choice.topics, self.choice.pattern, self.choice.since, more)
-        return filters
-
-
-def _condition(pushed: Any) -> Condition | None:
-    operation = _OPERATIONS.get(type(pushed))
-    if operation is None or len(pushed.attribute) != 1:
-        return None
-    column = pushed.attribute[0]
-    kind = _PUSHED.get(column)
-    values = pushed.value if operation == log_choice.IS_IN else (pushed.value,)
-    if kind is None or not all(type(value) is kind for value in values):
-        return None
-    if kind is str and operation not in (log_choice.EQUAL, log_choice.IS_IN, log_choice.STARTS):
-        return None
-    return Condition(column, operation, pushed.value)
-
-
 # ---
 # `spark.readStream.format("commitlog")`: a growing log, batch after batch.
 #
-# The offset of a stream is the physical offset at which the next record begins, or will begin. It
-# is kept in the query's checkpoint, so a batch repeated after a kill has the same rows.
+# The offset of a stream is the physical offset at which the next record begins, or will begin, and
+# the CRC of the bytes before it, by which another log is known. It is kept in the query's
+# checkpoint, so a batch repeated after a kill has the same rows.
 
-_OFFSET = "physicalOffset"
+_OFFSET, _BEFORE = "physicalOffset", "crcBefore"
+
+
+def _offset(log: LogParts, at: int) -> dict[str, int]:
+    before = crc_before(log, at)
+    return {_OFFSET: at} if before is None else {_OFFSET: at, _BEFORE: before}
 
 
 class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -298,36 +266,52 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
         return log_now(*self._opened)
 
+    @said_first
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        return {_OFFSET: place_of(self._log(), self.options.start)}
+        log = self._log()
+        return _offset(log, place_of(log, self.options.start))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.most_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @said_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         log = self._log()
         self.target = end_of_log(log, log.segments[0].start)
 
+    @said_first
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         log = self._log()
-        at = checked_start(log, start[_OFFSET])
+        at = self._start(log, start)
         self.seen = end = end_of_log(log, max(at, self.seen))
         if self.target is not None:
             end = min(end, self.target)
         if isinstance(limit, ReadMaxRows) and end > at:
             end = offset_after(log, at, limit.max_rows, end)
-        return {_OFFSET: max(end, start[_OFFSET])}
+        return _offset(log, end) if end > start[_OFFSET] else start
+
+    def _start(self, log: LogParts, start: dict[str, int]) -> int:
+        """As checked_start. Raises StoreError also where other bytes than those read are before."""
+        at, known = checked_start(log, start[_OFFSET]), start.get(_BEFORE)
+        if known is not None and not log.may_miss and crc_before(log, at) not in (None, known):
+            raise StoreError(
+                f"{self.options.path}: before physical offset {at} is not what was read: this is "
+                f"another log, or one that was cut and written anew; option {DATA_LOSS}=false goes "
+                "on all the same"
+            )
+        return at
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         return {_OFFSET: self.seen} if self.seen >= 0 else None
 
+    @said_first
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Raises StoreError if the log no longer has these offsets."""
         if start[_OFFSET] >= end[_OFFSET]:
             return []
         log = self._log()
-        at = checked_start(log, start[_OFFSET])
+        at = self._start(log, start)
         parts = cut(log, at, end[_OFFSET], self.cores, self.options.parts, known=True)
         return [InputPartition(log.around(part)) for part in parts]
 

@@ -1,5 +1,6 @@
 """Opens a log for the Spark source and exports, cuts it into parts, and finds its present end."""
 
+import zlib
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +23,7 @@ _PART_LEAST = 16 << 20  # bytes
 _PARTS_A_CORE = 2  # few, as the task of a part also walks the segment's records before the part
 _CUTS_MOST = 4  # parts of a segment at most, for the same reason
 _BLOCK = 1 << 12
+_KNOWN_BY = 1 << 8  # bytes: the end of a record, with the id that the client gave it
 
 
 def discover_for_reading(at: StoreAt) -> Discovered:
@@ -163,6 +165,19 @@ def place_of(log: LogParts, said: int) -> int:
                 return step.start(0)
             return segment.end
     return log.segments[-1].end
+
+
+def crc_before(log: LogParts, at: int) -> int | None:
+    """The CRC-32 of the last bytes before a physical offset, by which another log is known; None if
+    they are not there.
+    """
+    for segment in log.segments:
+        if segment.start < at <= segment.end:
+            last = np.empty(min(at - segment.start, _KNOWN_BY), np.uint8)
+            with closing(log.storage.open(segment.path, segment.state)) as reader:
+                reader.read_into(at - segment.start - len(last), last)
+            return zlib.crc32(last)
+    return None
 
 
 def checked_start(log: LogParts, start: int) -> int:

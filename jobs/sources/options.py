@@ -1,12 +1,16 @@
 """The options of the Spark sources, and the schema of a source."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
+from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.udfs.table.columns import EVERYTHING, Choice, whole_matches
 from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
@@ -25,13 +29,14 @@ _YES_NO = {"true": True, "false": False}
 
 PATH, ROCKETMQ, COLUMNS = "path", "rocketmq", "columns"
 TOPICS, PATTERN = "subscribe", "subscribePattern"
-START, END, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
+START, END = "startingOffsets", "endingOffsets"
+SINCE, UNTIL = "startingTimestamp", "endingTimestamp"
 MOST, DATA_LOSS, PARTS = "maxOffsetsPerTrigger", "failOnDataLoss", "minPartitions"
 DAMAGE, CHECK = "onDamage", "checkBodyCRC"
 QUEUES = "useConsumeQueue"
 NAMES = (
-    PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, MOST, DATA_LOSS, PARTS, DAMAGE,
-    CHECK, QUEUES,
+    PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, UNTIL, MOST, DATA_LOSS, PARTS,
+    DAMAGE, CHECK, QUEUES,
 )  # fmt: skip
 _BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark lowers the case of names
 
@@ -100,6 +105,7 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         said(TOPICS, _words, "topics with commas between"),
         said(PATTERN, _pattern, "a regular expression as RE2 has them"),
         said(SINCE, int, "milliseconds since 1970"),
+        said(UNTIL, int, "milliseconds since 1970"),
     )
     return SourceOptions(
         path=named[PATH],
@@ -154,6 +160,73 @@ def _positive(text: str, least: int = 1) -> int:
 
 def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
     return lambda text: words[words.index(text.lower())]
+
+
+# ---
+# What a user reads of an error: Spark shows the text of Python's traceback, in which the cause
+# comes first. So an error gets a cause that is its sentence alone.
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def said_first(method: F) -> F:
+    """Let a method (or a generator) raise its errors so that their sentence is read first."""
+
+    @wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _sentence_first():
+            return method(*args, **kwargs)
+
+    @wraps(method)
+    def run_through(*args: Any, **kwargs: Any) -> Any:
+        with _sentence_first():
+            yield from method(*args, **kwargs)
+
+    return cast(F, run_through if isgeneratorfunction(method) else run)
+
+
+@contextmanager
+def _sentence_first() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        raise _shown(StoreChanged(f"{error.filename}{IS_GONE}"), StoreChanged) from None
+    except StoreChanged as error:
+        again = f"{error}; load the DataFrame again to read what is there now"
+        raise _shown(StoreChanged(again), StoreChanged) from None
+    except StoreError as error:
+        raise _shown(error, StoreError) from None
+    except SettingError as error:
+        raise _shown(error, SettingError) from None
+
+
+class _Shown(Exception):
+    """Mixed into an error that keeps its sentence as its cause: pyspark.util's
+    handle_worker_exception sets `__cause__` to None before it shows the error.
+    """
+
+    sentence: Exception
+
+    @property
+    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+        return self.sentence
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:
+        pass
+
+
+def _shown(error: Exception, known: type[Exception]) -> Exception:
+    """The error, shown with its sentence first, which is that of a `known` error."""
+    if isinstance(error, _Shown):
+        return error
+    kind = type(error)
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    shown = Exception.__new__(type(kind.__name__, (_Shown, kind), names), *error.args)
+    shown.__dict__.update(error.__dict__, sentence=known(str(error)))
+    return cast(Exception, shown.with_traceback(error.__traceback__))
 
 
 # ---

@@ -2,7 +2,7 @@
 entries by number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import FileState, InputStorage, Reader, listed
+from reput.store_format.files.protocol import FileState, InputStorage, Listed, Reader, listed
 from reput.store_format.layouts import (
     BATCH_QUEUE_ENTRY,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -138,12 +138,20 @@ def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> 
 class QueueFiles:
     """A queue's files, listed once; each use of a file opens and closes it."""
 
-    def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
-        """Raises BadQueue for files that are no queue's. A missing folder is an empty queue."""
+    def __init__(
+        self,
+        storage: InputStorage,
+        folder: str,
+        batch: bool = False,
+        there: Sequence[Listed] | None = None,
+    ) -> None:
+        """there: what was in the folder, if it was listed before; else a missing folder is an empty
+        queue. Raises BadQueue for files that are no queue's.
+        """
         self.storage, self.folder, self.batch = storage, folder, batch
         self.entry_bytes = entry_bytes(batch)
         self.all: list[QueueFile] = []
-        for name, state in listed(storage, folder):
+        for name, state in listed(storage, folder) if there is None else there:
             path = f"{folder}/{name}"
             start = segment_start(name)
             if start is None:

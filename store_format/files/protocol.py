@@ -43,6 +43,10 @@ class FileState(NamedTuple):
     mtime: int
     tag: int | str
 
+    def __str__(self) -> str:
+        when = "" if self.mtime == ANY_TIME else f" of {self.mtime / 1e9:.3f} s after 1970"
+        return f"{self.size} bytes{when} ({self.tag})"
+
     def admits(self, now: "FileState") -> bool:
         """Whether a file in the state `now` is still the same file."""
         return self == (now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now)

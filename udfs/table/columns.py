@@ -298,14 +298,10 @@ def messages_table(rows: Iterable[Mapping[str, Any]], body: bool) -> pa.Table:
 
 
 # ---
-# Which rows of a window somebody wants: by topic, by time, and by what Spark pushed down.
+# Which rows of a window somebody wants: by topic and by time.
 #
 # All rows of a window are looked at together, by Arrow; a pattern is matched by RE2, which takes
 # the time of one pass over the text, whatever the pattern.
-
-LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "less", "less_equal", "greater", "greater_equal"
-EQUAL, STARTS, IS_IN = "equal", "starts_with", "is_in"
-
 
 _ONE = pa.array([""])
 
@@ -316,26 +312,18 @@ def whole_matches(texts: pa.Array, pattern: str) -> pa.Array:
     return pc.match_substring_regex(texts, f"^(?:{pattern})$")
 
 
-class Condition(NamedTuple):
-    """One condition on a column: its name, an operation (LESS, ... above), the value."""
-
-    column: str
-    operation: str
-    value: Any
-
-
 @dataclass(frozen=True)
 class Choice:
     """Which rows are wanted; by default all.
 
     topics: any of these; pattern: a regular expression that a whole topic matches; since: stored at
-    that time or later, in milliseconds; conditions: all of them hold.
+    that time or later, until: stored before that time, in milliseconds.
     """
 
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     since: int | None = None
-    conditions: tuple[Condition, ...] = ()
+    until: int | None = None
 
     def numbers(self, rows: StepRows) -> npt.NDArray[np.int64] | None:
         """The numbers of the wanted rows; None for all."""
@@ -343,16 +331,6 @@ class Choice:
         if mask is None:
             return None
         return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
-
-    @property
-    def only_topics(self) -> tuple[str, ...] | None:
-        """The named topics that a wanted row may have; None: any topic."""
-        found = self.topics
-        for column, operation, value in self.conditions:
-            if column == "topic" and operation in (EQUAL, IS_IN):
-                named = (value,) if operation == EQUAL else tuple(value)
-                found = named if found is None else tuple(t for t in found if t in named)
-        return found
 
     def of_topics(self, topics: list[str]) -> list[str]:
         """The wanted ones of these topics."""
@@ -371,28 +349,8 @@ class Choice:
         yield from self._topic_masks(lambda: rows.column("topic"))
         if self.since is not None:
             yield pc.greater_equal(rows.column("storeTimestampMillis"), self.since)
-        for condition in self.conditions:
-            column = rows.column(condition.column)
-            if condition.operation == STARTS:
-                yield pc.starts_with(column, condition.value)
-            elif condition.operation == IS_IN:
-                yield pc.is_in(column, value_set=pa.array(condition.value, column.type))
-            else:
-                value = pa.scalar(condition.value, column.type)
-                yield getattr(pc, condition.operation)(column, value)
-
-    @property
-    def places(self) -> tuple[int, int | None]:
-        """[start, stop) of the physicalOffsets that the conditions allow; None: up to the end."""
-        start, stop = 0, None
-        for column, operation, value in self.conditions:
-            if column == "physicalOffset":
-                if operation in (GREATER, GREATER_EQUAL, EQUAL):
-                    start = max(start, value + (operation == GREATER))
-                if operation in (LESS, LESS_EQUAL, EQUAL):
-                    end = value + (operation != LESS)
-                    stop = end if stop is None else min(stop, end)
-        return start, stop
+        if self.until is not None:
+            yield pc.less(rows.column("storeTimestampMillis"), self.until)
 
 
 def _all_of(masks: Iterator[pa.Array]) -> pa.Array | None:

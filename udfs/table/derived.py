@@ -8,10 +8,12 @@ import pyarrow as pa
 
 from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
-from reput.store_format.files.protocol import FileState, InputStorage
+from reput.store_format.faults import StoreChanged
+from reput.store_format.files.protocol import FileState, InputStorage, Listed
 from reput.udfs.table.columns import MessageColumn, column
 
 _ENTRIES = 1 << 16  # read at a time
+NO_STOP = 1 << 63  # up to the last entry
 
 QUEUE_COLUMNS = (
     column("topic", pa.string(), "topic, by the folder's name"),
@@ -39,14 +41,19 @@ INDEX: dict[str, MessageColumn] = {each.field.name: each for each in INDEX_COLUM
 
 
 class QueueRange(NamedTuple):
-    """The entries at positions [first, stop) of one queue."""
+    """The entries at positions [first, stop) of one queue.
+
+    there: the queue's files when the work was planned; all must still be there, and have entries up
+    to `stop`. None: the files are listed in the task, and what is not there is left out.
+    """
 
     folder: str
     topic: str
     queue_id: int
     batch: bool
     first: int = 0
-    stop: int = 1 << 63
+    stop: int = NO_STOP
+    there: tuple[Listed, ...] | None = None
 
 
 class IndexPart(NamedTuple):
@@ -63,15 +70,16 @@ class IndexPart(NamedTuple):
 def queue_batches(
     storage: InputStorage, queues: tuple[QueueRange, ...], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of queues, without pre-blanks. Raises BadQueue, OSError."""
+    """The entries of queues, without pre-blanks. Raises BadQueue, StoreChanged, OSError."""
     for queue in queues:
-        files = QueueFiles(storage, queue.folder, queue.batch)
+        files, reached = QueueFiles(storage, queue.folder, queue.batch, queue.there), queue.first
         for file in files.all:
             base = files.position(file, 0)
             if queue.first >= base + file.state.size // files.entry_bytes or queue.stop <= base:
                 continue
             with files.open(file) as entries:
                 end = min(entries.used(), queue.stop - base)
+                reached = base + end
                 for at in range(max(queue.first - base, 0), end, _ENTRIES):
                     some = entries.range(at, min(at + _ENTRIES, end))
                     positions = files.position(file, at) + np.arange(len(some))
@@ -80,6 +88,11 @@ def queue_batches(
                         some, positions = some[kept], positions[kept]
                     if len(some):
                         yield _batch(_queue_columns(queue, some, positions), schema)
+        if queue.there is not None and reached < queue.stop < NO_STOP:
+            raise StoreChanged(
+                f"{queue.folder}: had entries up to {queue.stop} when the work was planned, and "
+                f"now up to {reached}: it was cut"
+            )
 
 
 def _queue_columns(queue: QueueRange, some: Any, positions: Any) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import AnalysisException
 
+import reput
 from reput.jobs.engines.spark import SparkEngine, collect
 
 
@@ -69,3 +72,24 @@ def test_another_attempt_may_give_other_rows(before: str | None) -> None:
     assert collect(frame) == []
     assert seen == ["false"]
     assert spark.conf.get(name) == before
+
+
+class ClosedConf:
+    """A session's settings on serverless: no default helps (CONFIG_NOT_AVAILABLE)."""
+
+    def _refuse(self, name: str, *_: str) -> str:
+        raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available.")
+
+    get = set = unset = _refuse
+
+
+def test_a_session_that_shows_no_settings() -> None:
+    spark: Any = SimpleNamespace(conf=ClosedConf(), dataSource=Mock())
+    engine = SparkEngine(spark)
+    assert (engine.cores, engine.most_cores, engine.one_machine) == (16, 128, False)
+    rows = SimpleNamespace(to_pylist=lambda: [{"n": 1}])
+    frame: Any = SimpleNamespace(sparkSession=spark, toArrow=lambda: rows)
+    assert collect(frame) == [{"n": 1}]
+    reput.register(spark)
+    names = [call.args[0].name() for call in spark.dataSource.register.call_args_list]
+    assert names == ["commitlog", "consumequeue", "indexfile"]

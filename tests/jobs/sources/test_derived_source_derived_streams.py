@@ -1,5 +1,7 @@
 """Queue and index files as streams: stores that grow, limits, checkpoints, files that are gone."""
 
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from tests.quiet.small_stores import made
 ALL = ReadAllAvailable()
 KINDS = [ConsumeQueueSource, IndexFileSource]
 KEYS = {ConsumeQueueSource: ("topic", "queueId", "queueOffset"), IndexFileSource: ("file", "entry")}
-Offset = dict[str, int]
+Offset = Any
 Rows = list[tuple[Any, ...]]
 
 
@@ -74,7 +76,9 @@ def test_a_batch_has_no_more_than_was_asked_for(kind: Any, most: int, tmp_path: 
     store = made(tmp_path / "store", 60)
     reader = stream(kind, store, maxOffsetsPerTrigger=most)
     batches, _ = drained(kind, reader, {}, reader.getDefaultReadLimit())
-    assert max(map(len, batches)) <= most
+    kept = len(reader.files.there({}))  # at least one of each, as Kafka's source does
+    assert max(map(len, batches)) <= most + kept
+    assert len(batches) > 1 or most == 100_000
     assert flat(batches) == whole(kind, store)
     assert isinstance(reader.getDefaultReadLimit(), ReadMaxRows)
 
@@ -129,12 +133,135 @@ def test_a_file_that_was_cut_is_reported(kind: Any, tmp_path: Path) -> None:
     store = made(tmp_path / "store", 60)
     _, at = drained(kind, stream(kind, store), {})
     name = max(at)
-    ahead = {**at, name: at[name] + 5}
+    ahead = {**at, name: at[name][0] + 5}
     with pytest.raises(StoreError, match=r"was cut|but the file has"):
         stream(kind, store).latestOffset(ahead, ALL)
     made(store, 40, first=60)
     batches, _ = drained(kind, stream(kind, store, failOnDataLoss="false"), ahead)
     assert flat(batches)
+
+
+def tree(store: Path, kind: Any) -> Path:
+    return store / ("consumequeue" if kind is ConsumeQueueSource else "index")
+
+
+def read_all(reader: Any, parts: list[Any]) -> int:
+    return sum(batch.num_rows for part in parts for batch in reader.read(part))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["batch", "stream"])
+@pytest.mark.parametrize("what", ["gone", "cut"])
+def test_what_goes_after_the_planning_is_an_error(
+    kind: Any, how: str, what: str, tmp_path: Path
+) -> None:
+    store = made(tmp_path / "store", 400)
+    if how == "batch":
+        source = kind({"path": str(store), "minPartitions": "9"} if kind is KINDS[0] else
+                      {"path": str(store)})  # fmt: skip
+        reader = source.reader(source.schema())
+        parts = reader.partitions()
+    else:
+        reader = stream(kind, store)
+        parts = reader.partitions({}, reader.latestOffset({}, ALL))
+    assert read_all(reader, parts) == len(whole(kind, store))
+    victim = max(path for path in tree(store, kind).rglob("*") if path.is_file())
+    if what == "gone":
+        victim.unlink()
+    else:
+        with victim.open("r+b") as file:
+            file.truncate(victim.stat().st_size // 4)
+    with pytest.raises(StoreError, match=victim.name):
+        read_all(reader, parts)
+
+
+def test_entries_that_are_wiped_after_the_planning_are_missed(tmp_path: Path) -> None:
+    """The file has its length still: a stream's range is known to the entry."""
+    store = made(tmp_path / "store", 60)
+    reader = stream(ConsumeQueueSource, store)
+    parts = reader.partitions({}, reader.latestOffset({}, ALL))
+    victim = max((store / "consumequeue").rglob("0*0"))
+    victim.write_bytes(bytes(victim.stat().st_size))
+    with pytest.raises(StoreError, match=f"{victim.parent}: had entries up to"):
+        read_all(reader, parts)
+
+
+def test_a_queue_that_is_gone_is_an_error_and_not_read_twice(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 60)
+    kind, folder = ConsumeQueueSource, store / "consumequeue" / "T1" / "2"
+    _, at = drained(kind, stream(kind, store), {})
+    folder.rename(tmp_path / "kept")
+    with pytest.raises(StoreError, match="consumequeue/T1/2: the queue is gone"):
+        stream(kind, store).latestOffset(at, ALL)
+    with pytest.raises(StoreError, match="consumequeue/T1/2: the queue is gone"):
+        stream(kind, store).partitions({}, at)
+    reader = stream(kind, store, failOnDataLoss="false")
+    assert drained(kind, reader, at) == ([], at)
+    (tmp_path / "kept").rename(folder)
+    assert drained(kind, reader, at) == ([], at)
+    made(store, 40, first=60)
+    batches, _ = drained(kind, stream(kind, store), at)
+    assert len(flat(batches)) == 40
+
+
+def test_index_files_that_are_gone_unread_are_an_error(tmp_path: Path) -> None:
+    store, kind = made(tmp_path / "store", 20), IndexFileSource
+    batches, at = drained(kind, stream(kind, store), {})
+    made(store, 400, first=20)
+    files = sorted((store / "index").iterdir())
+    before = len(flat(batches))
+    assert len(files) > 2
+    last = max(at)
+    files[[file.name for file in files].index(last)].unlink()
+    with pytest.raises(StoreError, match=f"{last}: is gone, and only its first"):
+        stream(kind, store).latestOffset(at, ALL)
+    assert drained(kind, stream(kind, store, failOnDataLoss="false"), at)[0]
+    _, end = drained(kind, stream(kind, store), {})
+    min((store / "index").iterdir()).unlink()  # it expired: all of it was read
+    assert drained(kind, stream(kind, store), end) == ([], end)
+    assert before
+
+
+def test_an_index_file_made_anew_after_a_crash_is_read_again(tmp_path: Path) -> None:
+    """IndexService.load deletes it, and recovery makes it by the name of a later time."""
+    store, kind = made(tmp_path / "store", 20), IndexFileSource
+    _, at = drained(kind, stream(kind, store), {})
+    last = max((store / "index").iterdir())
+    last.rename(last.with_name("29991231235959999"))
+    batches, _ = drained(kind, stream(kind, store), at)
+    assert {file for file, _ in flat(batches)} == {"29991231235959999"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_store_in_the_place_of_the_first_is_an_error(kind: Any, tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 60)
+    _, at = drained(kind, stream(kind, store), {})
+    shutil.rmtree(store)
+    made(store, 1)  # shifts all that follows
+    made(store, 300, first=1000)
+    with pytest.raises(StoreError, match=r"another store|is gone"):
+        stream(kind, store).latestOffset(at, ALL)
+    old = {name: end for name, (end, _) in at.items()}  # of a release before
+    made(tmp_path / "again", 60)
+    assert drained(kind, stream(kind, tmp_path / "again"), old) == ([], old)
+
+
+def test_a_limit_starves_no_queue(tmp_path: Path) -> None:
+    store, kind = made(tmp_path / "store", 600), ConsumeQueueSource
+    reader = stream(kind, store, maxOffsetsPerTrigger=70)
+    end = reader.latestOffset({}, reader.getDefaultReadLimit())
+    counts = Counter(row[:2] for row in rows(kind, reader, {}, end))
+    there = Counter(row[:2] for row in whole(kind, store))
+    assert counts.keys() == there.keys()
+    share = 70 / sum(there.values())
+    assert all(abs(counts[each] - there[each] * share) <= 1 for each in there)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_that_is_not_there_is_an_error(kind: Any, tmp_path: Path) -> None:
+    for read in (table, stream):
+        with pytest.raises(StoreError, match="nowhere: no such folder"):
+            read(kind, tmp_path / "nowhere")
 
 
 def test_what_a_stream_does_not_take_is_named(tmp_path: Path) -> None:

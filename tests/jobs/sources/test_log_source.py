@@ -212,6 +212,7 @@ def test_rows_are_chosen_by_topic_time_and_place(tmp_path: Path) -> None:
     assert places(store, subscribe="Pay, Orders") == [at[0], at[2], at[3], at[4]]
     assert places(store, subscribePattern="Orders.?") == [at[0], at[1], at[3]]
     assert places(store, startingTimestamp=1_700_000_000_003) == at[3:]
+    assert places(store, endingTimestamp=1_700_000_000_003) == at[:3]
     assert places(store, startingOffsets=at[1] + 1, endingOffsets=at[3] + 1) == at[2:4]
     assert places(store, subscribe="None") == []
 

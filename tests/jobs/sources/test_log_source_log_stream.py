@@ -1,5 +1,6 @@
 """The source as a stream: a log that grows, limits, checkpoints, a log cleaned under the reader."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from reput.jobs.sources.log_source import CommitLogSource, LogStream
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import up_to, write
 
@@ -55,7 +56,7 @@ def test_a_growing_log_is_followed_record_by_record(tmp_path: Path) -> None:
         found += rows(reader, at, end)
         assert found == log.places[:count]
         at = end
-    assert reader.reportLatestOffset() == at
+    assert reader.reportLatestOffset() == {"physicalOffset": at["physicalOffset"]}
 
 
 def test_a_record_whose_end_is_not_written_yet_waits(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_where_a_stream_starts(tmp_path: Path) -> None:
     latest = stream(store, startingOffsets="latest").initialOffset()
     assert latest == stream(store).latestOffset(stream(store).initialOffset(), ALL)
     within = stream(store, startingOffsets=log.places[30] - 1)
-    assert within.initialOffset() == {"physicalOffset": log.places[30]}
+    assert within.initialOffset()["physicalOffset"] == log.places[30]
     assert flat(drained(within, within.initialOffset())) == log.places[30:]
 
 
@@ -131,7 +132,7 @@ def test_a_segment_that_goes_between_plan_and_task_is_reported(tmp_path: Path) -
         parts = reader.partitions(start, reader.latestOffset(start, ALL))
         (tmp_path / "commitlog" / f"{0:020d}").unlink()
         if loss == "true":
-            with pytest.raises(FileNotFoundError):
+            with pytest.raises(StoreChanged):
                 list(reader.read(parts[0]))
         else:
             assert list(reader.read(parts[0])) == []
@@ -141,6 +142,21 @@ def test_another_log_than_the_checkpoints_is_reported(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path)
     with pytest.raises(StoreError, match="it is another log, or was cut"):
         stream(store).latestOffset({"physicalOffset": 1 << 20}, ALL)
+
+
+def test_another_longer_log_in_the_place_of_the_first_is_reported(tmp_path: Path) -> None:
+    first = damaged(messages(20))
+    store = write(first.log, tmp_path)
+    at = stream(store).latestOffset(stream(store).initialOffset(), ALL)
+    other = damaged([replace(each, body=each.body[::-1] + b"x") for each in messages(60)])
+    write(other.log, store)
+    with pytest.raises(StoreError, match="is not what was read: this is another log"):
+        stream(store).latestOffset(at, ALL)
+    with pytest.raises(StoreError, match="is not what was read: this is another log"):
+        stream(store).partitions(at, {"physicalOffset": other.places[-1]})
+    write(damaged(messages(60)).log, store)
+    for start in (at, {"physicalOffset": at["physicalOffset"]}):  # as releases before wrote it
+        assert flat(drained(stream(store), start)) == damaged(messages(60)).places[20:]
 
 
 def test_damage_that_live_records_follow_ends_the_stream(tmp_path: Path) -> None:

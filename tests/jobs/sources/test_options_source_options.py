@@ -1,12 +1,16 @@
 """What a source says of options that it cannot take: the option, the value, what is possible."""
 
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from reput.jobs.sources.log_source import CommitLogSource
-from reput.jobs.sources.options import OptionError
+from reput.jobs.sources.options import OptionError, said_first
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import places, table, write
@@ -88,3 +92,30 @@ def test_a_users_schema_narrows(tmp_path: Path) -> None:
 def test_every_column_has_a_comment() -> None:
     schema = CommitLogSource({"path": "x"}).schema()
     assert [f.name for f in schema.fields if not f.metadata.get("comment")] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "first"),
+    [
+        (BadQueue("q/0", 20, "size", -1, "bad"), "StoreError: q/0: offset 20: size -1: bad"),
+        (StoreChanged("q/0: was cut"), "StoreChanged: q/0: was cut; load the DataFrame again"),
+        (FileNotFoundError(2, "No such file", "q/0"), "StoreChanged: q/0: is gone"),
+        (OptionError("option x"), "SettingError: option x"),
+    ],
+)
+def test_an_errors_sentence_comes_before_its_traceback(error: Exception, first: str) -> None:
+    """Spark shows what traceback.format_exc() says in a worker."""
+
+    def fails() -> None:
+        raise error
+
+    def fails_later() -> Iterator[int]:
+        yield 1
+        raise error
+
+    for method in (fails, lambda: list(said_first(fails_later)())):
+        with pytest.raises((StoreError, SettingError)) as caught:
+            said_first(method)()
+        caught.value.__cause__ = None  # as pyspark.util.handle_worker_exception does
+        line = "".join(traceback.format_exception(caught.value)).splitlines()[0]
+        assert line.partition(".faults.")[2].startswith(first) or line.endswith(first)

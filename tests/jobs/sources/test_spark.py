@@ -1,10 +1,14 @@
 """The source in a real session: what only Spark can tell, in as few queries as that takes."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
+from pyspark.sql.types import StructType
 
 import reput
 from reput.jobs.engines.spark import SparkEngine
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+KEEPS_FILTERS = ("4.2.0",)  # releases of Spark with the fault of decision 0030
 
 
 @pytest.mark.long
@@ -32,26 +37,54 @@ def test_all_columns_arrive_as_they_are(spark: "SparkSession") -> None:
     assert frame.schema["body"].metadata["comment"].startswith("as it stands")
 
 
-def test_filters_are_pushed_where_the_session_allows_it(
+def _ten_rows() -> type[DataSource]:
+    """A source of ten rows that takes `a = N` from Spark; made here, so that workers get it too."""
+
+    class Reader(DataSourceReader):
+        wanted: Any = None
+
+        def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+            self.wanted = next((f.value for f in filters if isinstance(f, EqualTo)), None)
+            return filters
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            yield from ((n,) for n in range(10) if self.wanted in (None, n))
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(0)]
+
+    class TenRows(DataSource):
+        def schema(self) -> str:
+            return "a int"
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return Reader()
+
+    return TenRows
+
+
+def test_a_session_that_pushes_filters_changes_no_row(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
+    """Spark 4.2.0 keeps a query's filters for the next one of the same DataFrame: the probe of ten
+    rows shows it. Once a release has it no more, decision 0030 is to be looked at again.
+    """
     log = damaged(messages(60))
-    log.flip(50, 0)  # not read where a range of places is all that is asked for
     store = write(log.log, tmp_path)
     spark.conf.set(_PUSHDOWN, "true")
     try:
         reput.register(spark)
-        frame = (
-            spark.read.format("commitlog")
-            .option("columns", "physicalOffset,topic")
-            .load(str(store))
-        )
-        first, stop = log.places[3], log.places[6]
-        where = f"physicalOffset >= {first} AND physicalOffset < {stop} AND topic = 'T'"
-        assert [row[0] for row in frame.where(where).collect()] == log.places[3:6]
+        spark.dataSource.register(_ten_rows())
+        probe = spark.read.format("TenRows").load()
+        counted = [probe.where("a = 3").count(), probe.count()]
+        columns = spark.read.format("commitlog").option("columns", "physicalOffset")
+        frame = columns.load(str(store))
+        few, rest = (f"physicalOffset {less} {log.places[3]}" for less in ("<", ">="))
+        both = frame.where(few).unionAll(frame.where(rest))
+        assert [both.count(), frame.where(few).count(), frame.count()] == [60, 3, 60]
+        assert counted == [1, 1 if pyspark.__version__ in KEEPS_FILTERS else 10]
     finally:
         spark.conf.unset(_PUSHDOWN)
-        reput.register(spark)
 
 
 def test_a_session_without_delta_is_reported(

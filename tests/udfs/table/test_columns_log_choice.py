@@ -1,4 +1,4 @@
-"""Which rows of a window are wanted: all conditions hold, and an unknown value meets none."""
+"""Which rows of a window are wanted: by topic and by time."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Walk
-from reput.udfs.table.columns import EVERYTHING, Choice, Condition, StepRows, whole_matches
+from reput.udfs.table.columns import EVERYTHING, Choice, StepRows, whole_matches
 from tests.logs.encoder import Message, build_log, properties
 
 START = 1_700_000_000_000
@@ -35,10 +35,6 @@ def rows() -> StepRows:
     return StepRows(step, None, rules, True, lambda at, length: b"")
 
 
-def where(*conditions: tuple[str, str, Any]) -> Choice:
-    return Choice(conditions=tuple(Condition(*each) for each in conditions))
-
-
 @pytest.mark.parametrize(
     ("choice", "numbers"),
     [
@@ -49,14 +45,9 @@ def where(*conditions: tuple[str, str, Any]) -> Choice:
         (Choice(pattern="A|B"), [0, 2, 3]),
         (Choice(pattern="A.*", since=START + 1), [1, 3]),
         (Choice(topics=("A",), pattern="B"), []),
-        (where(("queueOffset", "less", 2)), [0, 1]),
-        (where(("queueOffset", "greater_equal", 2), ("queueId", "equal", 1)), [3]),
-        (where(("topic", "starts_with", "A")), [0, 1, 3]),
-        (where(("topic", "is_in", ("B", "AB"))), [1, 2]),
-        (where(("uniqueKey", "equal", "u2")), [2]),
-        (where(("uniqueKey", "starts_with", "u")), [1, 2, 3]),
-        (where(("uniqueKey", "starts_with", "")), [1, 2, 3]),
-        (where(("uniqueKey", "is_in", ("u1", "u3"))), [1, 3]),
+        (Choice(until=START + 2), [0, 1]),
+        (Choice(("A",), since=START + 1, until=START + 3), []),
+        (Choice(since=START + 1, until=START + 3), [1, 2]),
     ],
 )
 def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) -> None:
@@ -81,46 +72,7 @@ def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
         whole_matches(pa.array([""]), words)
 
 
-@pytest.mark.parametrize(
-    ("choice", "topics"),
-    [
-        (EVERYTHING, None),
-        (Choice(pattern="A"), None),
-        (Choice(topics=("A", "B")), ("A", "B")),
-        (where(("topic", "equal", "A")), ("A",)),
-        (where(("topic", "is_in", ("B", "A")), ("topic", "is_in", ("A", "C"))), ("A",)),
-        (where(("topic", "starts_with", "A")), None),
-        (Choice(("B",), conditions=(Condition("topic", "equal", "A"),)), ()),
-    ],
-)
-def test_named_topics_are_those_that_all_conditions_name(
-    choice: Choice, topics: tuple[str, ...] | None
-) -> None:
-    assert choice.only_topics == topics
-
-
 def test_topics_are_chosen_by_name_and_pattern() -> None:
     there = ["A", "AB", "B"]
     assert EVERYTHING.of_topics(there) == there
     assert Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
-
-
-@pytest.mark.parametrize(
-    ("conditions", "places"),
-    [
-        ([], (0, None)),
-        ([("greater", 5)], (6, None)),
-        ([("greater_equal", 5)], (5, None)),
-        ([("less", 9)], (0, 9)),
-        ([("less_equal", 9)], (0, 10)),
-        ([("equal", 7)], (7, 8)),
-        ([("greater", 5), ("greater", 2), ("less", 9), ("less", 20)], (6, 9)),
-        ([("is_in", (7, 8))], (0, None)),
-        ([("greater", -9)], (0, None)),
-    ],
-)
-def test_conditions_bound_the_places_that_are_read(
-    conditions: list[tuple[str, Any]], places: tuple[int, int | None]
-) -> None:
-    both = [("physicalOffset", *each) for each in conditions] + [("size", "less", 3)]
-    assert where(*both).places == places

@@ -394,6 +394,5 @@ def test_messages_that_a_queue_skips_are_reported(cut: Cut) -> None:
     reported = rebuild_log(log, cut).summary.in_no_queue
     record = "consumequeue/T/0: the record at physical offset"
     assert [line.startswith(record) for line in reported] == [True, True]
-    assert [f"its queueOffset {n} is below the next position" in reported[n - 2] for n in (2, 3)] == [
-        True, True
-    ]  # fmt: skip
+    below = "is below the next position"
+    assert [f"queueOffset {n} {below}" in reported[n - 2] for n in (2, 3)] == [True, True]

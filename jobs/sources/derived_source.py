@@ -126,7 +126,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.seen: Ends | None = None
 
     @said_first
-    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         return {} if self.files.options.start == EARLIEST else self._offset({}, self._ends())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -141,7 +141,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: end for name, (_, end) in self.files.there({}).items()}
 
     @said_first
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         there = self.files.there(start)
         self.seen = ends = {name: end for name, (_, end) in there.items()}
         if self.target is not None:
@@ -155,7 +155,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = _shared(limit.max_rows, begun, ends)
         return self._offset(start, ends)
 
-    def _offset(self, start: Offset, ends: Ends) -> Offset:
+    def _offset(self, start: Offset, ends: Ends) -> dict[str, Any]:
         """`start` moved on to `ends`."""
         found: dict[str, int | list[int]] = {**start}
         for name, end in ends.items():

@@ -210,7 +210,7 @@ class _Shown(Exception):
     sentence: Exception
 
     @property
-    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+    def __cause__(self) -> BaseException | None:
         return self.sentence
 
     @__cause__.setter
@@ -224,7 +224,7 @@ def _shown(error: Exception, known: type[Exception]) -> Exception:
         return error
     kind = type(error)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    shown = Exception.__new__(type(kind.__name__, (_Shown, kind), names), *error.args)
+    shown: Any = Exception.__new__(type(kind.__name__, (_Shown, kind), names), *error.args)
     shown.__dict__.update(error.__dict__, sentence=known(str(error)))
     return cast(Exception, shown.with_traceback(error.__traceback__))
 

@@ -182,8 +182,8 @@ class OpenStore:
         if self.past_end and not crashed:
             raise StoreError(
                 f"{self.past_end:,} entries of queues lie past the log's end at {end.end:,}; new "
-                f"messages would take their places: segments, or the end of the last one, may be "
-                f"missing; put them back, or let `reput recover` cut queues and index to the log"
+                "messages would take their places: put back what is missing of the log, or have "
+                "`reput recover` cut queues and index"
             )
         zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(

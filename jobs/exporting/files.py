@@ -132,7 +132,7 @@ class Exported:
 
     @property
     def _nothing(self) -> bool:
-        return bool(self.chosen["topics"]) and not self.messages
+        return bool(self.chosen.get("topics")) and not self.messages
 
     def manifest(self) -> dict[str, Any]:
         """The content of the set's manifest."""

@@ -487,7 +487,7 @@ def test_a_log_on_several_disks_is_recovered_where_it_lies(
     assert about.done
     assert not any(path.exists() for path in behind)
     assert not any(damaged.read_bytes()[about.log_end - int(damaged.name) :])
-    kept = sum(len(p.read_bytes().replace(b"\0", b"")) for p in (store / "reput-cut").iterdir())
+    kept = sum(len(p.read_bytes().rstrip(b"\0")) for p in (store / "reput-cut").iterdir())
     assert kept == about.cut_bytes
     assert not run(store, settings=given).needed
 

@@ -28,8 +28,8 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.layouts import QUEUE_ENTRY
 from tests.faults.memory_files import MemoryFiles
 
-OLD = {"commitlog/0": b"log", "index/1": b"old", "config/a": b"A", "config/b": b"B"}
-NEW = {"index/2": b"new"}
+OLD = {"commitlog/0": b"log", "index/20260101000000001": b"old", "config/a": b"A", "config/b": b"B"}
+NEW = {"index/20260101000000002": b"new"}
 KEPT = kept_name("store")
 
 
@@ -64,7 +64,7 @@ def test_all_that_is_derived_is_replaced_and_all_else_is_the_same_file() -> None
     assert files.inode("store/commitlog/0") == log
     kept = below(files, KEPT)
     assert json.loads(kept.pop(NOTE))["by"] == "test"
-    assert kept == {"index/1": b"old", "checkpoint": b"then"}
+    assert kept == {"index/20260101000000001": b"old", "checkpoint": b"then"}
 
 
 def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
@@ -81,7 +81,9 @@ def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
 @pytest.mark.parametrize("change", [{"length": 4}, {"sha256": "0" * 64}])
 def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any) -> None:
     files, [wanted] = files_of(OLD, "store"), named(NEW)
-    with pytest.raises(StoreChanged, match="index/2: is not the file that the manifest names"):
+    with pytest.raises(
+        StoreChanged, match="index/20260101000000002: is not the file that the manifest names"
+    ):
         install(files, "store", "1", {}, files_of(NEW), [wanted._replace(**change)], 0)
     assert (below(files, "store"), files.names("")) == (OLD, ["store"])
 
@@ -91,8 +93,8 @@ def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any
     [
         ({KEPT: b""}, "is no folder"),
         ({f"{KEPT}/mine": b"", f"{KEPT}/{NOTE}": b"{}"}, "mine: is of no set"),
-        ({f"{KEPT}/index/1": b""}, f"has no {NOTE}"),
-        ({f"{KEPT}/index/1": b"", f"{KEPT}/{NOTE}": b"{}"}, None),
+        ({f"{KEPT}/index/20260101000000001": b""}, f"has no {NOTE}"),
+        ({f"{KEPT}/index/20260101000000001": b"", f"{KEPT}/{NOTE}": b"{}"}, None),
     ],
 )
 def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(
@@ -101,7 +103,7 @@ def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(
     files = files_of({**{f"store/{path}": raw for path, raw in OLD.items()}, **kept})
     if why is None:
         put(files)
-        assert set(below(files, KEPT)) == {"index/1", NOTE}
+        assert set(below(files, KEPT)) == {"index/20260101000000001", NOTE}
         return
     with pytest.raises(StoreError, match=why):
         put(files)
@@ -123,20 +125,23 @@ def test_a_queue_has_expired_where_its_last_message_lies_before_the_log(
 ) -> None:
     """Without it a broker would number its next messages from 0."""
     entries = np.array([(10, 5, 0), (last, 5, 0), (0, 0, 0)], QUEUE_ENTRY).tobytes()
-    queue = {"consumequeue/T/0/0": entries, "consumequeue/T/0/60": bytes(20)}
+    queue = {
+        "consumequeue/T/0/00000000000000000000": entries,
+        "consumequeue/T/0/00000000000000000060": bytes(20),
+    }
     files = files_of({**OLD, **queue, "consumequeue/README": b"somebody's"}, "store")
     assert expired_queues(files, "store", set(), 100) == ["consumequeue/T/0"] * expired
     assert expired_queues(files, "store", {"consumequeue/T/0"}, 100) == []
     put(files)
     found = {path for path in below(files, "store") if path.startswith("consumequeue/")}
-    assert found == (set(queue) if expired else set())
+    assert found == {"consumequeue/README", *(queue if expired else ())}
 
 
 def test_queues_in_rocksdb_have_their_ends_themselves() -> None:
-    old = {"consumequeue/T/0/0": np.array([(10, 5, 0)], QUEUE_ENTRY).tobytes()}
+    old = {"consumequeue/T/0/00000000000000000000": np.array([(10, 5, 0)], QUEUE_ENTRY).tobytes()}
     files, new = files_of({**OLD, **old}, "store"), {"consumequeue/CURRENT": b"MANIFEST-1\n"}
     put(files, new)
-    assert "consumequeue/T/0/0" not in below(files, "store")
+    assert "consumequeue/T/0/00000000000000000000" not in below(files, "store")
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"null", b"[" * 100_000, b"\xff"])
@@ -148,6 +153,8 @@ def test_a_note_that_was_cut_off_is_none(raw: bytes) -> None:
 def test_what_a_killed_install_left_before_the_exchange_is_removed() -> None:
     left = f"{staging_prefix('store')}7"
     other = f"{staging_prefix('stores')}7"  # another store's
-    files = files_of({f"{left}/root/index/2": b"", f"{other}/a": b"", "store/a": b"A"})
+    files = files_of(
+        {f"{left}/root/index/20260101000000002": b"", f"{other}/a": b"", "store/a": b"A"}
+    )
     assert clean_up(files, "store") == [left]
     assert set(files.tree()) == {f"{other}/a", "store/a"}

@@ -53,11 +53,12 @@ def test_a_file_that_is_too_short_has_no_mark(raw: bytes) -> None:
     assert found.next_entry == (3 if len(raw) >= 40 else 0)
 
 
-def test_a_name_that_is_no_index_files_is_refused() -> None:
+def test_a_name_that_is_no_index_files_is_passed_over_and_stays() -> None:
     files = holding(full())
+    before = IndexFolder(files, SLOTS).headers()
     files.create("index/other")
-    with pytest.raises(ValueError, match="other"):
-        IndexFolder(files, SLOTS).headers()
+    assert IndexFolder(files, SLOTS).headers() == before
+    assert "other" in files.names("index")
 
 
 @pytest.mark.parametrize(("last", "held"), [(200, 3), (100, 0), (7, 0)])

@@ -152,7 +152,7 @@ def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() 
     assert content(files) == {0: packed(*puts, Put(130, 3))}
 
 
-def test_names_that_are_no_queues_are_passed_over_and_other_files_are_refused() -> None:
+def test_names_of_no_queue_and_no_queue_file_are_passed_over_and_stay() -> None:
     files = MemoryFiles()
     for folder in ("consumequeue/T/x", "consumequeue/T/01"):
         files.make_folder(folder)
@@ -160,8 +160,8 @@ def test_names_that_are_no_queues_are_passed_over_and_other_files_are_refused() 
     assert opened(files, 1000).states == {}
     files.make_folder(FOLDER)
     files.create(f"{FOLDER}/name")
-    with pytest.raises(ValueError, match="name"):
-        opened(files, 1000)
+    assert all(state.position == 0 for state in opened(files, 1000).states.values())
+    assert files.names(FOLDER) == ["name"]
 
 
 def test_files_are_synced_by_the_pages_that_are_new() -> None:

@@ -70,6 +70,8 @@ def test_programs_get_the_number_of_segments_and_plain_values() -> None:
     told = report(findings=FOUND, differences=DIFFERS, behind=DIFFERS).as_json()
     assert told["segment_files"] == 2
     assert "segments" not in told
-    assert told["findings"] == [{"path": "commitlog/x", "reason": "is odd"}]
+    assert told["findings"] == [
+        {"path": "commitlog/x", "reason": "is odd", "left_out": False, "todo": ""}
+    ]
     wanted = [{"path": "index/1", "offset": 0, "field": "x", "there": 1, "wanted": 2}]
     assert (told["differences"], told["behind"]) == (wanted, wanted)

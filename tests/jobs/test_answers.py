@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,8 @@ def test_answers_exit_codes_and_bytes(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "UTC")  # in which index files are named
+    time.tzset()
     golden = golden_stores.unpack(name)
     store = golden_stores.as_left(name, tmp_path)
     sizes = " ".join(f"--set {key}={value}" for key, value in sorted(golden.settings.items()))

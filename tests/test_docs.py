@@ -19,6 +19,7 @@ import pytest
 
 import reput
 from reput.jobs import cli
+from reput.jobs.cli import _COMMANDS
 from reput.store_format.release.setting_table import SETTINGS
 from scripts import flowchart, pictures, site_pages
 from tests import golden_stores
@@ -239,3 +240,13 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "--on-damage" in (tmp_path / "commands/rebuild.html").read_text("utf-8")
     assert "index_start_name" in (tmp_path / "api.html").read_text("utf-8")
+
+
+def test_exit_codes_are_in_one_table() -> None:
+    """Each command has its row, and 1 means something there where the command can end with it."""
+    page = (ROOT / "docs" / "exit_codes.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\|`([a-z-]+)`\|[^|]+\|([^|]*)\|$", page, re.M))
+    assert list(rows) == list(_COMMANDS)
+    for command, one in rows.items():
+        source = (ROOT / "jobs" / f"{command.replace('-', '_')}.py").read_text("utf-8")
+        assert bool(one.strip()) == (re.search(r"\bDAMAGE\b", source) is not None), command

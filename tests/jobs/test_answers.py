@@ -48,7 +48,8 @@ _UNSTABLE = {  # clocks, machines, and what is drawn by chance
 }  # fmt: skip
 # They hold versions or the time of now.
 _NOT_COMPARED = re.compile(
-    r"\.parquet$|\.html$|lock$|manifest\.json$|^(appended|store)/(checkpoint|commitlog|index)|replica\.json$"
+    r"\.parquet$|\.html$|lock$|manifest\.json$|replica\.json$"
+    r"|^(appended|store)/(checkpoint|commitlog|index|config/topics)"
 )
 
 

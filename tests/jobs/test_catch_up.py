@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -243,7 +244,8 @@ def test_what_is_no_writers_folder_stays(kind: str, tmp_path: Path) -> None:
     if kind == "a link":
         (to / ".reput-index").symlink_to(mine)
     before = tree(to)
-    with pytest.raises(StoreError, match=r"\.reput-index(/thesis\.doc)?: "):
+    named = ".reput-index" if kind == "a link" else ".reput-index/thesis.doc"
+    with pytest.raises(StoreError, match=re.escape(f"{named}: ")):
         caught_up(store, to)
     assert tree(to) == before
     assert (mine / "thesis.doc").read_text() == "years of work"

@@ -164,8 +164,12 @@ def test_the_only_survivor_of_a_queue_stays() -> None:
     assert [each["physical_offset"] for each in ranges] == [log.places[2], log.places[10]]
 
 
-def test_a_torn_last_record_is_no_damage_where_no_crash_shows() -> None:
+def test_a_torn_last_record_is_named_by_check_alone_and_where_a_crash_shows() -> None:
     """Zeros at a record's end prove nothing (#8350): what a crash left is judged by its abort."""
     hurt = generate("a torn tail", 2, crc=False)
-    assert checked(hurt.log, storage_of(hurt.log.log)).damage["ranges"] == []
+    storage = storage_of(hurt.log.log)
+    assert checked(hurt.log, storage).damage["ranges"] == []
+    storage.files[f"{STORE}/abort"] = b""
+    (found,) = checked(hurt.log, storage).damage["ranges"]
+    assert found["physical_offset"] == hurt.log.places[min(hurt.touched())]
     assert salvage(hurt.log.log).summary.damage["ranges"] == []

@@ -82,8 +82,9 @@ class IndexFolder:
     def headers(self) -> list[Header]:
         """The headers of all files, in the order of the log."""
         found: list[Header] = []
-        for name in in_log_order([(name, self._raw(name)) for name in self.names()]):
-            found.append(self._header(name, found[-1] if found else None))
+        heads = {name: self._raw(name) for name in self.names()}
+        for name in in_log_order(heads.items()):
+            found.append(self._header(name, heads[name], found[-1] if found else None))
         return found
 
     def _raw(self, name: str) -> IndexHeader:
@@ -93,8 +94,7 @@ class IndexFolder:
                 file.read_at(0, raw)
             return decode_header(raw)
 
-    def _header(self, name: str, previous: Header | None) -> Header:
-        head = self._raw(name)
+    def _header(self, name: str, head: IndexHeader, previous: Header | None) -> Header:
         with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             last = head.entries
             ends = previous.end.physical_offset if previous else -1

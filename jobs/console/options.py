@@ -309,8 +309,6 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
         known, unknown = known_settings(broker_conf(arguments.broker_conf))
         layers.append(known)
         if unknown:
-            from reput.jobs.console.voice import remark
-
             remark(f"--broker-conf {arguments.broker_conf}: {unknown}")
     if getattr(arguments, "timezone", None):
         layers.append({"user.timezone": arguments.timezone})

@@ -144,7 +144,7 @@ class NumberedRows(NamedTuple):
 def source_of(
     name: str,
     skip: int,
-    wanted: CopyChoice = CopyChoice(),  # noqa: B008
+    wanted: CopyChoice = ALL,
 ) -> "Iterator[Line | NumberedRows | FromExport]":
     """The messages of a file, of standard input, or of an export's folder.
 
@@ -152,7 +152,7 @@ def source_of(
     """
     if name != "-" and ("://" in name or Path(name).is_dir()):
         return exported_rows(name, skip, wanted)
-    if wanted != CopyChoice():
+    if wanted != ALL:
         raise SettingError(
             f"--from {name}: --topic, --since and --until choose messages of --from-store, or of a "
             "folder that `reput export` wrote"

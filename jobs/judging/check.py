@@ -70,15 +70,17 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
             add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
 
 
-def past_the_end(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> list[Finding]:
+def past_the_end(
+    job: "Pipeline", found: DamageMap, known: Checkpoint | None, older: str
+) -> list[Finding]:
     """Findings of what points past the log's end: queues, index, checkpoint, consumer offsets.
 
-    If the last segment of a log is gone, nothing in the log itself shows the loss.
+    If the last segment of a log is gone, nothing in the log itself shows the loss. older: what
+    `index_of_older_log` says.
     """
     storage, store = job.plan.storage, job.plan.store
-    why = index_of_older_log(storage, store, found.linked) or TAIL_LOST
     return [
-        Finding(path, f"{said}: {why}")
+        Finding(path, f"{said}: {older or TAIL_LOST}")
         for path, said in (
             *_derived(storage, store, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
@@ -267,8 +269,8 @@ def _check(
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
-            report.findings += past_the_end(job, damage, known)
             older = index_of_older_log(plan.storage, plan.store, damage.linked)
+            report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
         check_unchanged(plan)
         return report

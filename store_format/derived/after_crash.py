@@ -7,7 +7,7 @@ the same record.
 from typing import Any
 
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_header import index_ends
+from reput.store_format.derived.index_header import index_files
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError
@@ -40,7 +40,8 @@ def was_dispatched(storage: InputStorage, store: str, window: Bytes, row: Any) -
     ReputMessageService dispatches a record only after it was written as a whole.
     """
     place = int(row["physicalOffset"])
-    if any(end >= place for _, end in index_ends(storage, store)):
+    heads = (head for _, head in index_files(storage, store) if head.entries)
+    if any(head.end_offset >= place for head in heads):
         return True
     at = int(row["topicAt"])
     topic = decode(window[at : at + int(row["topicLength"])].tobytes())

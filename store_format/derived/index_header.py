@@ -5,7 +5,7 @@ files by their names, which are local time; headers say the true order, as each 
 the one before it ended.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import Bytes, InputStorage, Listed, Reader, listed, read_head
+from reput.store_format.files.protocol import Bytes, InputStorage, Listed, Reader, listed
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import INDEX, is_index_name
 
@@ -59,16 +59,6 @@ def read_header(file: Reader) -> IndexHeader:
     return decode_header(raw)
 
 
-def index_ends(storage: InputStorage, store: str) -> Iterator[tuple[str, int]]:
-    """(path, endPhyOffset) of each index file with an entry, by name; other files are left out."""
-    for name, state in listed(storage, f"{store}/{INDEX}"):
-        path = f"{store}/{INDEX}/{name}"
-        head = None if state is None else read_head(storage, path, INDEX_HEADER_BYTES)
-        header = decode_header(head or b"")
-        if header.entries:
-            yield path, header.end_offset
-
-
 Named = tuple[str, IndexHeader]
 
 
@@ -110,6 +100,7 @@ def listed_index(storage: InputStorage, store: str) -> list[Listed]:
 
 
 def _listed(storage: InputStorage, store: str) -> list[Listed]:
+    """RocketMQ passes over other names too (IndexService.load)."""
     return [each for each in listed(storage, f"{store}/{INDEX}") if is_index_name(each.name)]
 
 

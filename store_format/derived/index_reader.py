@@ -21,7 +21,7 @@ from reput.store_format.layouts import (
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
-from reput.store_format.names import INDEX, is_index_name
+from reput.store_format.names import INDEX
 from reput.store_format.release.settings import Settings
 
 # ---
@@ -242,8 +242,6 @@ class IndexReader:
         self.files: list[tuple[str, FileState]] = []
         for name, state in reversed(listed_index(storage, store)):
             path = f"{folder}/{name}"
-            if not is_index_name(name):
-                continue  # RocketMQ passes it over (IndexService.load)
             if state is None:
                 raise BadIndex(path, 0, "file", 0, "is not a regular file")
             self.files.append((path, state))

@@ -29,6 +29,7 @@ from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage
+from reput.store_format.log.segments import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.counts import PutTimes, put_times
@@ -237,7 +238,11 @@ def _put(opened: OpenedStore, notes: Notes) -> PutTimes:
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
-    """The statistics of each index file, oldest first; an unreadable file gives a note."""
+    """The statistics of each index file, oldest first; an unreadable file gives a note, and so does
+    what is none.
+    """
+    others = strangers(opened.storage, opened.path, ())
+    facts.note("index", [f"{each.path}: {each.text(opened.profile)}" for each in others])
     reader, found = opened.index(), []
     many = len(reader.files)
     read = 0

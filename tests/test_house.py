@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs import cli
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
 LEAST, MOST = 100, 500  # lines of a module
@@ -46,6 +48,14 @@ STARTS = {
     ("topics", "STORE"): ("numpy", "numba"),
     ("trace", "STORE", "--key", "nobody"): ("numpy", "numba"),
 }
+
+
+# Commands whose own module loads more than numpy, before it knows what it is asked.
+HEAVY_COMMANDS = {
+    "groups": {"numba"}, "trace": {"numba"}, "dump": {"numba"}, "serve": {"numba"},
+    "install": {"numba", "pyarrow"}, "append": {"numba", "pyarrow", "pandas"},
+    "clean": {"pyarrow"},
+}  # fmt: skip
 
 
 @cache
@@ -117,3 +127,20 @@ def test_a_command_s_start_loads_no_more_than_it_needs(
     )
     (loaded,) = [line for line in done.stderr.splitlines() if line.startswith("LOADED")]
     assert set(loaded.split()[1:]) <= set(STARTS[words])
+
+
+@pytest.mark.parametrize("commands", [None, *HEAVY_COMMANDS])
+def test_a_command_s_module_loads_no_more_than_it_did(commands: str | None) -> None:
+    """None: all others, one after the other in one process."""
+    others = [name for name in cli._COMMANDS if name not in HEAVY_COMMANDS]
+    code = (
+        "import contextlib, io, sys\nfrom reput.jobs.cli import main\n"
+        f"for command in {[commands] if commands else others!r}:\n"
+        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "        main([command, '--help'])\n"
+        f"print(*(name for name in {HEAVY!r} if name in sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) <= {"numpy"} | HEAVY_COMMANDS.get(commands or "", set())

@@ -41,9 +41,9 @@ examples:
 def verify(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
+    against: str | None = None,
     *,
     rocketmq: str | None = None,
-    against: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str | None = None,
     cut: "Cut | None" = None,

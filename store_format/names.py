@@ -210,7 +210,7 @@ def check_topic(topic: str) -> str:
     A record's topic may be any bytes; RocketMQ uses it as a path unchecked.
     """
     if topic in ("", ".", ".."):
-        reason = "is no folder's name"
+        reason = "is not a folder's name"
     elif "/" in topic or "\\" in topic:
         reason = "holds a path separator"
     elif "\0" in topic:

@@ -189,7 +189,7 @@ def check_can_replace(files: Files) -> None:
         if not files.exists(folder):
             continue
         if not files.is_folder(folder):
-            raise StoreError(f"{folder}: is no folder; it is left as it is")
+            raise StoreError(f"{folder}: is not a folder; it is left as it is")
         for name in files.names(folder):
             try:
                 parse_segment_name(name)
@@ -236,7 +236,7 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: offset 0: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offset 0: is not a JSON object; it is left as it is")
     return found
 
 
@@ -248,13 +248,13 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
-        raise StoreError(f"{folder}: is no folder")
+        raise StoreError(f"{folder}: is not a folder")
     for name in (path + _BACKUP, path + _BACKUP + _NEW, path + _NEW):
         check_small(files, name)
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offsetTable: is not a JSON object; it is left as it is")
     return whole, table
 
 
@@ -271,7 +271,7 @@ def add_topics(
     whole = read_json(files, TOPICS)
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{TOPICS}: topicConfigTable: is not a JSON object; it is left as it is")
     added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
     for name in added:
         about = like.get(name)

@@ -124,7 +124,7 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
                 return raw
         except (ValueError, RecursionError):
             pass
-        warnings.append(f"{plan.store}/{CONFIG}/{path}: is no JSON object; it is left out")
+        warnings.append(f"{plan.store}/{CONFIG}/{path}: is not a JSON object; it is left out")
     return None
 
 
@@ -306,7 +306,7 @@ def parse_renames(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         old, equals, new = pair.partition("=")
         if not equals or not old or not new:
-            raise SettingError(f"--rename {pair[:80]!r}: OLD=NEW is wanted, two topics' names")
+            raise SettingError(f"--rename {pair[:80]!r}: expected OLD=NEW, two topics' names")
         if old in renames:
             raise SettingError(f"--rename {pair[:80]!r}: {old!r} has a new name already")
         renames[old] = new

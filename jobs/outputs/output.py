@@ -95,9 +95,9 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: is no manifest: {error}") from None
+        raise StoreError(f"{path}: is not a manifest: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
-        raise StoreError(f"{path}: is no manifest of {kind.what} ({kind.format})")
+        raise StoreError(f"{path}: is not a manifest of {kind.what} ({kind.format})")
     files_of(manifest, path, kind)
     return manifest
 
@@ -151,7 +151,7 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
                 _refuse(name[:-1] not in allowed, folder, name, kind, "is not in its manifest")
             elif name not in known:
                 _refuse(name not in files, folder, name, kind, "is not in its manifest")
-                _refuse(state is None, folder, name, kind, "is no regular file")
+                _refuse(state is None, folder, name, kind, "is not a regular file")
                 wrong = state is not None and files[name] not in (None, state.size)
                 _refuse(wrong, folder, name, kind, "has not the length that its manifest says")
         return list(there)

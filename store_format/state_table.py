@@ -285,14 +285,15 @@ def row_of(path: str) -> StateFile | None:
     return next((row for row in FILES if pattern(row).fullmatch(path)), None)
 
 
-def config_to_carry(positions: bool) -> tuple[str, ...]:
-    """The files of config/, of JSON, that a copy takes over: those that say how far something is
-    read, or the others.
+def config_to_carry(positions: bool = True) -> tuple[str, ...]:
+    """The files of config/, of JSON, that a copy takes over.
+
+    positions: with those that say how far something is read, after the others.
     """
-    return tuple(
-        name for name, row in CONFIG_ROWS.items()
-        if row.table and row.copies == Copies.CARRY and row.positions == positions
-    )  # fmt: skip
+    carried = [(row.positions, name) for name, row in CONFIG_ROWS.items()
+               if row.table and row.copies == Copies.CARRY]  # fmt: skip
+    return tuple(name for last in (False, True)[: 1 + positions] for at, name in carried
+                 if at == last)  # fmt: skip
 
 
 def _config_rows() -> Iterator[tuple[str, StateFile]]:

@@ -83,7 +83,7 @@ def delivered_up_to(plan: Plan) -> dict[int, int]:
 def carried_config(source: Source, warnings: list[str]) -> Config:
     """The files of config/ for the new store. warnings: gets a line for each file left out."""
     files = {}
-    for name in (*config_to_carry(False), *config_to_carry(True)):
+    for name in config_to_carry():
         content = _content(source.job.plan, name, warnings)
         if content is None and name == OFFSETS and source.groups:
             content = b"{}"

@@ -43,7 +43,7 @@ def copy_config(
     there = {name: state for name, state in listed(storage, f"{store}/{CONFIG}") if state}
     copied: dict[str, str] = dict(known)
     warnings: list[str] = []
-    for name in (*config_to_carry(False), *(config_to_carry(True) if positions else ())):
+    for name in config_to_carry(positions):
         folder = config_in_rocksdb(storage, store, name)
         if folder is not None:
             _from_rocksdb(storage, folder, name, files, copied, seen, warnings)

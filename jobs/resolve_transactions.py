@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, add_service, options_of_service, show
 from reput.store_format.faults import StoreError
+from reput.store_format.names import OFFSETS
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
             raise StoreError(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
             )
-        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, "consumerOffset.json")
+        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, OFFSETS)
         if elsewhere is not None:
             raise StoreError(
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "

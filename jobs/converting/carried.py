@@ -11,9 +11,7 @@ from typing import Any
 from reput.jobs.converting.new_log import QueueKey
 from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
-from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
-    LMQ_OFFSETS,
     batch_topics_of,
     config_in_rocksdb,
     config_table,
@@ -25,42 +23,31 @@ from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.message.message import check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
-from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
+from reput.store_format.names import (
+    CONFIG,
+    DELAY_OFFSETS,
+    LMQ_OFFSETS,
+    LMQ_PREFIX,
+    OFFSETS,
+    TOPICS,
+    is_queue_id,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
 from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config_to_carry
 
 # ---
 # The configuration of a new store: topics, groups and consumer offsets.
 #
-# The files are those that a slave fetches from its master (jobs/replicating/config.py). Files in
-# which names or offsets change are written anew; other files are copied unchanged.
+# Files in which names or offsets change are written anew; other files are copied unchanged.
 
 # File -> its table whose keys are `topic` or `topic@group`.
-_BY_TOPIC = {
-    "topics.json": "topicConfigTable",
-    "consumerOffset.json": "offsetTable",
-    LMQ_OFFSETS: "offsetTable",
-    "consumerOrderInfo.json": "table",
-    "consumerFilter.json": "filterDataByTopic",
-    "messageRequestMode.json": "messageRequestModeMap",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "broadcastOffset.json": "offsetStoreMap",
-}
-_IN_ROCKSDB = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-}
-_OTHER_TABLES = {
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "delayOffset.json": "offsetTable",
-}
+_BY_TOPIC = {name: row.table for name, row in CONFIG_ROWS.items() if row.keys == Keys.TOPIC}
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
-_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
-_OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
+_OF_GROUPS = (OFFSETS, LMQ_OFFSETS)
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 
@@ -86,7 +73,7 @@ def positions_of(source: Source) -> Marks:
 
 def delivered_up_to(plan: Plan) -> dict[int, int]:
     """Queue id of the schedule topic -> the position up to which its messages are delivered."""
-    delays = config_table(plan.storage, plan.store, _DELAYED, "offsetTable", Notes()) or {}
+    delays = config_table(plan.storage, plan.store, DELAY_OFFSETS, Notes()) or {}
     return {
         int(level) - 1: offset for level, offset in delays.items()
         if is_queue_id(level) and isinstance(offset, int)
@@ -96,9 +83,9 @@ def delivered_up_to(plan: Plan) -> dict[int, int]:
 def carried_config(source: Source, warnings: list[str]) -> Config:
     """The files of config/ for the new store. warnings: gets a line for each file left out."""
     files = {}
-    for name in (*KINDS, *POSITIONS):
+    for name in config_to_carry():
         content = _content(source.job.plan, name, warnings)
-        if content is None and name == _CONSUMED and source.groups:
+        if content is None and name == OFFSETS and source.groups:
             content = b"{}"
         if content is not None and source.changes.by_topic:
             content = _changed(name, json.loads(quoted_keys(content)), source)
@@ -109,11 +96,11 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
 
 def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     """The content of the old store's file of config/, or of its RocksDB; None without either."""
-    if name in _IN_ROCKSDB and config_in_rocksdb(plan.storage, plan.store, name) is not None:
+    if name in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, name) is not None:
         notes = Notes()
-        table = config_table(plan.storage, plan.store, name, _IN_ROCKSDB[name], notes)
+        table = config_table(plan.storage, plan.store, name, notes)
         warnings += notes.lines
-        return None if table is None else json.dumps({_IN_ROCKSDB[name]: table}).encode()
+        return None if table is None else json.dumps({CONFIG_ROWS[name].table: table}).encode()
     for path in (name, f"{name}.bak"):
         try:
             raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
@@ -130,7 +117,7 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
 
 def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
     """The content of a file with the topics' new names, and without dropped topics."""
-    if name == _CONSUMED:
+    if name == OFFSETS:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
     if isinstance(table, dict):
@@ -138,7 +125,7 @@ def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
             new: value for key, about in table.items()
             for new, value in _entry(name, key, about, source)
         }  # fmt: skip
-    if name == _DELAYED and isinstance(whole.get("offsetTable"), dict):
+    if name == DELAY_OFFSETS and isinstance(whole.get("offsetTable"), dict):
         levels = {str(int(level) - 1): offset for level, offset in whole["offsetTable"].items()
                   if is_queue_id(level)}  # fmt: skip
         moved = _new_offsets(SCHEDULE, levels, source)
@@ -161,7 +148,7 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
         return []
     if name in _OF_GROUPS and isinstance(about, dict):
         about = _new_offsets(topic, about, source)
-    if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
+    if name == TOPICS and isinstance(about, dict) and decision.queue_shift:
         counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
                   if isinstance(about.get(field), int)}  # fmt: skip
         about = {**about, **counts}
@@ -194,8 +181,8 @@ def _with_names(about: Any, changes: Changes) -> Any:
 
 def batch_topics_in(config: Config) -> list[str]:
     """The topics that have batch queues."""
-    whole = json.loads(quoted_keys(config.get(_TOPICS, b"{}")))
-    table = whole.get(_BY_TOPIC[_TOPICS])
+    whole = json.loads(quoted_keys(config.get(TOPICS, b"{}")))
+    table = whole.get(_BY_TOPIC[TOPICS])
     return batch_topics_of(table) if isinstance(table, dict) else []
 
 
@@ -208,7 +195,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
         # as a broker does, take a missing file, or a file without its table, for an empty table
         wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
         whole: dict[str, Any] = next((each for each in wholes if each), {})
-        table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
+        table = CONFIG_ROWS[name].table if name in CONFIG_ROWS else ""
         for other in wholes:
             ours, theirs = whole.get(table, {}), other.get(table, {})
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
@@ -221,7 +208,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
 
 def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     """Merge a file's table of two stores."""
-    if name == _DELAYED:  # a level without an offset is at 0 (ScheduleMessageService.start)
+    if name == DELAY_OFFSETS:  # a level without an offset is at 0 (ScheduleMessageService.start)
         levels = {**ours, **theirs}
         return {level: min(ours.get(level, 0), theirs.get(level, 0)) for level in levels}
     shared = {key: _joined(name, about, theirs[key]) for key, about in ours.items()
@@ -232,7 +219,7 @@ def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> d
 def _joined(name: str, one: Any, other: Any) -> Any:
     """Merge one entry of two stores."""
     if isinstance(one, dict) and isinstance(other, dict):
-        if name == _TOPICS:
+        if name == TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
             return {**one, **counts}
         if name in _OF_GROUPS:

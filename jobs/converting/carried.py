@@ -3,14 +3,16 @@ user's changes, checked.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from reput.jobs.converting.new_log import QueueKey
 from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
+from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
     LMQ_OFFSETS,
@@ -29,6 +31,7 @@ from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
+from reput.store_format.rewrite.pop import moved_order, order_offsets
 from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
 
 # ---
@@ -37,29 +40,31 @@ from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
 # The files are those that a slave fetches from its master (jobs/replicating/config.py). Files in
 # which names or offsets change are written anew; other files are copied unchanged.
 
+_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
+_ORDERS = "consumerOrderInfo.json"
+
 # File -> its table whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {
-    "topics.json": "topicConfigTable",
-    "consumerOffset.json": "offsetTable",
+    _TOPICS: "topicConfigTable",
+    _CONSUMED: "offsetTable",
     LMQ_OFFSETS: "offsetTable",
-    "consumerOrderInfo.json": "table",
+    _ORDERS: "table",
     "consumerFilter.json": "filterDataByTopic",
     "messageRequestMode.json": "messageRequestModeMap",
     "topicQueueMapping.json": "topicQueueMappingInfoMap",
     "broadcastOffset.json": "offsetStoreMap",
 }
 _IN_ROCKSDB = {
-    "topics.json": "topicConfigTable",
+    _TOPICS: "topicConfigTable",
     "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
+    _CONSUMED: "offsetTable",
 }
 _OTHER_TABLES = {
     "subscriptionGroup.json": "subscriptionGroupTable",
-    "delayOffset.json": "offsetTable",
+    _DELAYED: "offsetTable",
 }
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
-_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
 _OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
@@ -79,9 +84,27 @@ def positions_of(source: Source) -> Marks:
         if changes.merges or is_shared(topic):
             for queue_id, offset in queues.items():
                 found.setdefault((topic, queue_id), set()).add(offset)
+    for topic, queue_id, info in _orders(plan):
+        if changes.merges or is_shared(topic):
+            found.setdefault((topic, queue_id), set()).update(order_offsets(info))
     for queue_id, offset in delivered_up_to(plan).items():
         found.setdefault((SCHEDULE, queue_id), set()).add(offset)
     return {key: tuple(sorted(offsets)) for key, offsets in found.items()}
+
+
+def _orders(plan: Plan) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """(topic, queue id, OrderInfo) of what is popped in order."""
+    table = config_table(plan.storage, plan.store, _ORDERS, _BY_TOPIC[_ORDERS], Notes()) or {}
+    for name, queues in table.items():
+        for queue, info in _infos(queues):
+            yield name.partition(_GROUP)[0], int(queue), info
+
+
+def _infos(queues: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Queue id and OrderInfo of each queue that an entry of consumerOrderInfo.json tells of."""
+    for queue, info in queues.items() if isinstance(queues, Mapping) else ():
+        if is_queue_id(queue) and isinstance(info, Mapping) and info.get("o"):
+            yield queue, info
 
 
 def delivered_up_to(plan: Plan) -> dict[int, int]:
@@ -94,14 +117,16 @@ def delivered_up_to(plan: Plan) -> dict[int, int]:
 
 
 def carried_config(source: Source, warnings: list[str]) -> Config:
-    """The files of config/ for the new store. warnings: gets a line for each file left out."""
+    """The files of config/ for the new store. warnings: gets a line for each file left out, or
+    without some of its entries.
+    """
     files = {}
     for name in (*KINDS, *POSITIONS):
         content = _content(source.job.plan, name, warnings)
         if content is None and name == _CONSUMED and source.groups:
             content = b"{}"
         if content is not None and source.changes.by_topic:
-            content = _changed(name, json.loads(quoted_keys(content)), source)
+            content = _changed(name, json.loads(quoted_keys(content)), source, warnings)
         if content is not None:
             files[name] = content
     return files
@@ -128,12 +153,13 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     return None
 
 
-def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
+def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[str]) -> bytes:
     """The content of a file with the topics' new names, and without dropped topics."""
     if name == _CONSUMED:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
     if isinstance(table, dict):
+        table = _without_stale(name, table, source, warnings)
         whole[_BY_TOPIC[name]] = {
             new: value for key, about in table.items()
             for new, value in _entry(name, key, about, source)
@@ -144,6 +170,30 @@ def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
         moved = _new_offsets(SCHEDULE, levels, source)
         whole["offsetTable"] = {str(int(queue) + 1): offset for queue, offset in moved.items()}
     return json.dumps(whole).encode()
+
+
+def _without_stale(
+    name: str, table: dict[str, Any], source: Source, warnings: list[str]
+) -> dict[str, Any]:
+    """The table without entries of a topic that the store has no more, and whose name another topic
+    gets: they would take the place of that topic's own, with offsets that skip its messages.
+    """
+    changes = source.changes
+    renames = {new: old for old, new in changes.renames}
+    gone = renames.keys() - {old for old, _ in changes.renames} - set(changes.dropped)
+    stale: dict[str, list[str]] = {}
+    for key in table:
+        topic = changes.own(key.partition(_GROUP)[0])
+        if topic in gone:
+            stale.setdefault(topic, []).append(key)
+    for topic, keys in stale.items():
+        warnings.append(
+            f"{source.job.plan.store}/{CONFIG}/{name}: {counted(len(keys), 'entry')} of topic "
+            f"{topic[:127]!r}, which the store has no more, left out: {renames[topic][:127]!r} gets "
+            "this name, and keeps its own"
+        )
+    left_out = {key for keys in stale.values() for key in keys}
+    return {key: about for key, about in table.items() if key not in left_out}
 
 
 def _add_groups(table: Any, source: Source) -> None:
@@ -161,6 +211,10 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
         return []
     if name in _OF_GROUPS and isinstance(about, dict):
         about = _new_offsets(topic, about, source)
+    if name == _ORDERS:
+        about = _new_orders(topic, about, source)
+        if not about:
+            return []
     if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
         counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
                   if isinstance(about.get(field), int)}  # fmt: skip
@@ -179,6 +233,16 @@ def _new_offsets(topic: str, offsets: Mapping[str, Any], source: Source) -> dict
                 shift = source.changes.of_queue(topic).queue_shift
                 found[str(int(queue) + shift)] = new
     return found
+
+
+def _new_orders(topic: str, queues: Any, source: Source) -> dict[str, Any]:
+    """New queue id -> OrderInfo with new queueOffsets, without queues of which none is taken."""
+    shift = source.changes.of_queue(topic).queue_shift
+    moved = {
+        str(int(queue) + shift): moved_order(info, partial(source.offset, topic, int(queue)))
+        for queue, info in _infos(queues)
+    }
+    return {queue: info for queue, info in moved.items() if info is not None}
 
 
 def _with_names(about: Any, changes: Changes) -> Any:
@@ -235,6 +299,8 @@ def _joined(name: str, one: Any, other: Any) -> Any:
         if name == _TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
             return {**one, **counts}
+        if name == _ORDERS:  # the groups' offsets are those of what was not acknowledged
+            return {**other, **one}
         if name in _OF_GROUPS:
             low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
             return {**one, **other, **low}

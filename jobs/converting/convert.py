@@ -46,7 +46,11 @@ from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
-from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.config import (
+    configured_topics,
+    consumer_offsets,
+    subscription_groups,
+)
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
@@ -56,6 +60,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
+from reput.store_format.rewrite.pop import retried_topics
 from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
 from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
@@ -258,15 +263,28 @@ def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Sourc
         starts = delivered_up_to(job.plan).items()
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
     logs = earlier_logs(earlier)
+    changes = _with_retries(job.plan, changes, set())
     measured = measure(job, changes, changes.selects, (), logs)
     begins = _lives(job, measured)
-    if begins:
-        changes = replace(changes, begins=begins)
+    known = _with_retries(job.plan, changes, {key.topic for key in measured.queues})
+    if begins or known != changes:
+        changes = replace(known, begins=begins)
         measured = measure(job, changes, changes.selects, (), logs)
     waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
     if waits:
         measured = measure(job, changes, True, waits, logs)
     return Source(job, changes, measured)
+
+
+def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:
+    """The changes with the topics of pop's retries. topics: known besides those in config/."""
+    if not changes.by_topic:
+        return changes
+    notes = Notes()
+    consumed = consumer_offsets(plan.storage, plan.store, notes)
+    topics = topics.union(_configured(plan), (topic for _, topic in consumed))
+    groups = subscription_groups(plan.storage, plan.store, notes) or {}
+    return replace(changes, retries=retried_topics(topics, topics, groups, consumed))
 
 
 def _lives(job: Pipeline, measured: MeasuredLog) -> tuple[tuple[str, int, int], ...]:

@@ -273,8 +273,8 @@ def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
             raise StoreError(
                 f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
                 f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} cannot "
-                "be taken without those of all topics, from one store; `reput "
-                "resolve-transactions` ends them"
+                "be taken without those of all topics, from one store; only their broker or "
+                "producer can end them"
             )
         places |= {row.last_physical_offset for row in pending}
     if TIMER_TOPIC in topics:

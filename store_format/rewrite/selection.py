@@ -77,6 +77,8 @@ class Decision:
     # lower physical offset.
     start: int = 0
     begin: int = 0
+    # For a topic in which pop retries messages: what becomes of those that name no RETRY_TOPIC.
+    retried: Fate | None = None
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,17 @@ class Changes:
     shifts: tuple[tuple[str, int], ...] = ()  # (topic's old name, what is added to its queue ids)
     starts: tuple[tuple[str, int, int], ...] = ()  # (topic, queue id, Decision.start)
     begins: tuple[tuple[str, int, int], ...] = ()  # (topic, queue id, Decision.begin)
+    retries: tuple[tuple[str, str], ...] = ()  # (topic of pop's retries, the topic they are of)
     _names: dict[str, str] = field(init=False, compare=False)
     _shifts: dict[str, int] = field(init=False, compare=False)
+    _retries: dict[str, str] = field(init=False, compare=False)
     _starts: dict[tuple[str, int], int] = field(init=False, compare=False)
     _begins: dict[tuple[str, int], int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_names", dict(self.renames))
         object.__setattr__(self, "_shifts", dict(self.shifts))
+        object.__setattr__(self, "_retries", dict(self.retries))
         for name, values in (("_starts", self.starts), ("_begins", self.begins)):
             by_queue = {(topic, queue_id): value for topic, queue_id, value in values}
             object.__setattr__(self, name, by_queue)
@@ -130,7 +135,15 @@ class Changes:
         return not (self.by_topic or self.store_host)
 
     def renamed(self, topic: str) -> str:
-        return self._names.get(topic, topic)
+        """The topic's new name; a topic of pop's retries goes by the name of the topic they are of
+        (KeyBuilder.buildPopRetryTopic).
+        """
+        own = self.own(topic)
+        return topic.removesuffix(own) + self._names.get(own, own)
+
+    def own(self, topic: str) -> str:
+        """The topic that pop's retries in a topic are of; any other topic itself."""
+        return self._retries.get(topic, topic)
 
     def of_queue(self, topic: str, queue_id: int = 0) -> Decision:
         """What becomes of the records that stand in a queue."""
@@ -138,13 +151,19 @@ class Changes:
         if self.selects and is_shared(topic) and topic not in (*self.topics, *self.dropped):
             fate = Fate.LEFT_OUT if topic in WHOLE and topic not in WAIT else Fate.FOLLOWS
         return Decision(
-            fate, self._names.get(topic, ""), self._shifts.get(topic, 0),
+            fate, self._name(topic), self._shifts.get(topic, 0),
             self._starts.get((topic, queue_id), 0), self._begins.get((topic, queue_id), 0),
+            self._fate(self.own(topic)) if topic in self._retries else None,
         )  # fmt: skip
 
     def of_name(self, topic: str) -> Decision:
         """What becomes of a record with a property that names this topic."""
-        return Decision(self._fate(topic), self._names.get(topic, ""))
+        return Decision(self._fate(self.own(topic)), self._name(topic))
+
+    def _name(self, topic: str) -> str:
+        """The topic's new name, '' where it keeps its own."""
+        new = self.renamed(topic)
+        return "" if new == topic else new
 
     def _fate(self, topic: str) -> Fate:
         taken = topic not in self.dropped and (not self.topics or topic in self.topics)
@@ -164,6 +183,8 @@ NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name in a property
 _PROPERTIES_MAX = 0x7FFF  # propertiesLength is a short
 _LEFT_OUT, _TAKEN, _FOLLOWS = map(int, Fate)
 _TOO_LONG = -1
+_NO_RETRIES = -1
+_RETRY_TOPIC = len(TOPIC_PROPERTIES) - 1
 
 PROPERTY_NAMES = np.frombuffer(b"".join(TOPIC_PROPERTIES), np.uint8)
 PROPERTY_ENDS = np.cumsum([len(name) for name in TOPIC_PROPERTIES])
@@ -172,6 +193,7 @@ PROPERTY_ENDS = np.cumsum([len(name) for name in TOPIC_PROPERTIES])
 DECIDED = np.dtype(
     [
         ("fate", "<i4"),
+        ("retried", "<i4"),  # Decision.retried; -1 for None
         ("queueShift", "<i4"),
         ("nameAt", "<i8"),  # the new name in `RecordSelector.names`; empty where it stays
         ("nameEnd", "<i8"),
@@ -276,6 +298,9 @@ def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
             at, stop = row.propertiesAt, row.propertiesAt + row.propertiesLength
             find_named(buf, at, stop, split_properties, PROPERTY_NAMES, PROPERTY_ENDS, spans)
             text_grown, origin = 0, unnamed
+            pops = decision.retried != _NO_RETRIES
+            if pops:
+                origin = decision.retried
             for k in range(len(PROPERTY_ENDS)):
                 named[k] = -1
                 if spans[k, 0] >= 0:
@@ -288,7 +313,8 @@ def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
                     if name >= count:
                         return i
                     named[k] = name
-                    origin = decided[name].fate
+                    if not pops or k == _RETRY_TOPIC:
+                        origin = decided[name].fate
                     length = decided[name].nameEnd - decided[name].nameAt
                     if length:
                         text_grown += length - (value_end - value_at)
@@ -431,6 +457,7 @@ class RecordSelector:
             raw = decision.name.encode()
             row = self.decided[self._count]
             row["fate"], row["queueShift"] = decision.fate, decision.queue_shift
+            row["retried"] = _NO_RETRIES if decision.retried is None else decision.retried
             row["start"], row["begin"] = decision.start, decision.begin
             row["nameAt"], row["nameEnd"] = len(self.names), len(self.names) + len(raw)
             if raw:

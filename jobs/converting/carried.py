@@ -189,8 +189,8 @@ def _without_stale(
     for topic, keys in stale.items():
         warnings.append(
             f"{source.job.plan.store}/{CONFIG}/{name}: {counted(len(keys), 'entry')} of topic "
-            f"{topic[:127]!r}, which the store has no more, left out: {renames[topic][:127]!r} gets "
-            "this name, and keeps its own"
+            f"{topic[:127]!r}, which the store has no more, left out: {renames[topic][:127]!r} "
+            "gets this name, and keeps its own"
         )
     left_out = {key for keys in stale.values() for key in keys}
     return {key: about for key, about in table.items() if key not in left_out}

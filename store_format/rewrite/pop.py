@@ -32,7 +32,7 @@ def retried_topics(
     found = dict(by_position)
     for name in of_retries - found.keys():
         whole = name.removeprefix(RETRY_PREFIX)
-        group, plus, topic = whole.partition(_V2)
+        _, plus, topic = whole.partition(_V2)
         if plus:
             found[name] = topic
         elif whole not in groups:

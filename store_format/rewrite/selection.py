@@ -183,7 +183,6 @@ NAME_ONLY = -(1 << 31)  # as a queue id: the row of a name in a property
 _PROPERTIES_MAX = 0x7FFF  # propertiesLength is a short
 _LEFT_OUT, _TAKEN, _FOLLOWS = map(int, Fate)
 _TOO_LONG = -1
-_NO_RETRIES = -1
 _RETRY_TOPIC = len(TOPIC_PROPERTIES) - 1
 
 PROPERTY_NAMES = np.frombuffer(b"".join(TOPIC_PROPERTIES), np.uint8)
@@ -193,7 +192,8 @@ PROPERTY_ENDS = np.cumsum([len(name) for name in TOPIC_PROPERTIES])
 DECIDED = np.dtype(
     [
         ("fate", "<i4"),
-        ("retried", "<i4"),  # Decision.retried; -1 for None
+        ("unnamed", "<i4"),  # the fate of records that name no topic that counts
+        ("namedFrom", "<i4"),  # the index in TOPIC_PROPERTIES of the first one that counts
         ("queueShift", "<i4"),
         ("nameAt", "<i8"),  # the new name in `RecordSelector.names`; empty where it stays
         ("nameEnd", "<i8"),
@@ -261,7 +261,7 @@ def store_host_bytes(sys_flag: int, ipv6_hosts: bool) -> int:
 
 @kernel
 def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
-    buf: Bytes, rows: Rows, by_topic: bool, unnamed: int, split_properties: bool, ipv6_hosts: bool,
+    buf: Bytes, rows: Rows, by_topic: bool, split_properties: bool, ipv6_hosts: bool,
     host_bytes: int, slots: Any, queues: Any, names: Bytes, used: Any, decided: Any, count: int,
     batch_names: Bytes, batch_ends: Any, sizes: Any, numbers: Any, all_spans: Any, all_named: Any,
 ) -> int:  # fmt: skip
@@ -297,10 +297,7 @@ def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
             spans, named = all_spans[i], all_named[i]
             at, stop = row.propertiesAt, row.propertiesAt + row.propertiesLength
             find_named(buf, at, stop, split_properties, PROPERTY_NAMES, PROPERTY_ENDS, spans)
-            text_grown, origin = 0, unnamed
-            pops = decision.retried != _NO_RETRIES
-            if pops:
-                origin = decision.retried
+            text_grown, origin = 0, decision.unnamed
             for k in range(len(PROPERTY_ENDS)):
                 named[k] = -1
                 if spans[k, 0] >= 0:
@@ -313,7 +310,7 @@ def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
                     if name >= count:
                         return i
                     named[k] = name
-                    if not pops or k == _RETRY_TOPIC:
+                    if k >= decision.namedFrom:
                         origin = decided[name].fate
                     length = decided[name].nameEnd - decided[name].nameAt
                     if length:
@@ -407,9 +404,8 @@ class RecordSelector:
             selection, done = self._new(len(some)), 0
             while done < len(some):
                 done += _select(
-                    window, some[done:], self._changes.by_topic, int(self._changes.unnamed),
-                    self._split, self._rules.ipv6_hosts, len(self._changes.store_host),
-                    *self._table, self.decided, self._count, *self._none,
+                    window, some[done:], self._changes.by_topic, self._split,
+                    self._rules.ipv6_hosts, len(self._changes.store_host), *self._table, self.decided, self._count, *self._none,
                     *selection.of(slice(done, None)),
                 )  # fmt: skip
                 if done < len(some) and not self._decide():
@@ -457,7 +453,9 @@ class RecordSelector:
             raw = decision.name.encode()
             row = self.decided[self._count]
             row["fate"], row["queueShift"] = decision.fate, decision.queue_shift
-            row["retried"] = _NO_RETRIES if decision.retried is None else decision.retried
+            pops = decision.retried is not None
+            row["unnamed"] = decision.retried if pops else self._changes.unnamed
+            row["namedFrom"] = _RETRY_TOPIC if pops else 0
             row["start"], row["begin"] = decision.start, decision.begin
             row["nameAt"], row["nameEnd"] = len(self.names), len(self.names) + len(raw)
             if raw:

@@ -158,7 +158,8 @@ def test_a_delay_level_is_a_queue_of_the_schedule_topic_less_one() -> None:
 @pytest.mark.parametrize(
     ("name", "table", "own", "stale"),
     [
-        ("consumerOffset", "offsetTable", {"A@g": {"0": 2}}, {"New@g": {"0": 5}, "New@h": {"0": 1}}),
+        ("consumerOffset", "offsetTable", {"A@g": {"0": 2}},
+         {"New@g": {"0": 5}, "New@h": {"0": 1}}),
         ("consumerOrderInfo", "table", {"A@g": {"0": {"o": [2], "cm": 0}}},
          {"New@g": {"0": {"o": [5], "cm": 0}}}),
         ("consumerFilter", "filterDataByTopic", {"A": {"topic": "A"}}, {"New": {"topic": "New"}}),

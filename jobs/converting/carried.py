@@ -31,8 +31,8 @@ from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
+from reput.store_format.rewrite.changes import WAIT, Changes, Fate, is_shared
 from reput.store_format.rewrite.pop import moved_order, order_offsets
-from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
 
 # ---
 # The configuration of a new store: topics, groups and consumer offsets.
@@ -63,6 +63,7 @@ _OTHER_TABLES = {
     "subscriptionGroup.json": "subscriptionGroupTable",
     _DELAYED: "offsetTable",
 }
+_LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
 _OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
@@ -155,9 +156,14 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
 
 def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[str]) -> bytes:
     """The content of a file with the topics' new names, and without dropped topics."""
-    if name == _CONSUMED:
+    if name in _OF_GROUPS:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
+    if name == LMQ_OFFSETS and isinstance(whole.get(_LIGHT), dict):
+        whole[_LIGHT] = {
+            key: moved["0"] for key, offset in whole[_LIGHT].items()
+            if (moved := _new_offsets(key.partition(_GROUP)[0], {"0": offset}, source))
+        }  # fmt: skip
     if isinstance(table, dict):
         table = _without_stale(name, table, source, warnings)
         whole[_BY_TOPIC[name]] = {
@@ -267,16 +273,23 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
     """Merge the configurations of several stores. If stores share an entry, that of the first store
     counts, but with the greatest queue numbers of a topic, and the lowest offsets.
     """
+    if any(LMQ_OFFSETS in config for config in configs):
+        # a broker that has this file has all offsets there (LmqConsumerOffsetManager)
+        configs = [{LMQ_OFFSETS: config.get(_CONSUMED, b"{}"), **config} for config in configs]
     merged: Config = {}
     for name in dict.fromkeys(name for config in configs for name in config):
         # as a broker does, take a missing file, or a file without its table, for an empty table
         wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
+        if name == LMQ_OFFSETS:
+            wholes = [_with_light(whole) for whole in wholes]
         whole: dict[str, Any] = next((each for each in wholes if each), {})
         table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
         for other in wholes:
             ours, theirs = whole.get(table, {}), other.get(table, {})
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
                 whole[table] = _joined_tables(name, ours, theirs)
+                if name == LMQ_OFFSETS:
+                    whole[_LIGHT] = _lowest(whole[_LIGHT], other[_LIGHT])
             elif other and other != whole:
                 warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
         merged[name] = json.dumps(whole).encode()
@@ -302,9 +315,24 @@ def _joined(name: str, one: Any, other: Any) -> Any:
         if name == _ORDERS:  # the groups' offsets are those of what was not acknowledged
             return {**other, **one}
         if name in _OF_GROUPS:
-            low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
-            return {**one, **other, **low}
+            return _lowest(one, other)
     return one
+
+
+def _lowest(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    low = {key: min(one[key], other[key]) for key in one if key in other}
+    return {**one, **other, **low}
+
+
+def _with_light(whole: dict[str, Any]) -> dict[str, Any]:
+    """What lmqConsumerOffset.json holds, with the offsets of groups that are LMQs in their table,
+    where consumerOffset.json or `_add_groups` had them in the other.
+    """
+    table = whole.get("offsetTable") or {}
+    light = {key for key in table if key.partition(_GROUP)[2].startswith(LMQ_PREFIX)}
+    added = {key: table[key]["0"] for key in light if "0" in table[key]}
+    rest = {key: queues for key, queues in table.items() if key not in light}
+    return {**whole, "offsetTable": rest, _LIGHT: {**added, **(whole.get(_LIGHT) or {})}}
 
 
 # ---
@@ -329,15 +357,20 @@ def meet(sources: Sequence[Source], how: str) -> None:
     owners: dict[QueueKey, Source] = {}
     for source in sources:
         for key, queue in source.measured.queues.items():
-            if not queue.taken or key.topic in _JOIN:
+            if not (queue.taken or queue.counted) or key.topic in _JOIN:
                 continue
             new = source.new_queue(key)
             other = owners.setdefault(new, source)
             if other is not source:
+                ways = "--meet renumber or apart joins them by store time"
+                if not new.topic.startswith(LMQ_PREFIX):
+                    ways = (
+                        "--meet apart gives its queues other ids, --meet renumber joins them by "
+                        "store time, --rename or --drop keeps one out"
+                    )
                 raise StoreError(
                     f"{source.job.plan.store}: queue {new.queue_id} of topic {new.topic[:127]!r} "
-                    f"is in {other.job.plan.store} too: --meet apart gives its queues other ids, "
-                    "--meet renumber joins them by store time, --rename or --drop keeps one out"
+                    f"is in {other.job.plan.store} too: {ways}"
                 )
 
 
@@ -406,7 +439,7 @@ def wanted_changes(
 
 def _check_rename(old: str, new: str, release: Profile) -> None:
     for name in (old, new):
-        if is_shared(name) or name.startswith(LMQ_PREFIX):
+        if is_shared(name):
             raise SettingError(
                 f"--rename {old[:80]!r}: {name[:80]!r} is a topic of the broker's, or of a group's "
                 "own; only the topics of producers can be renamed"

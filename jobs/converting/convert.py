@@ -27,7 +27,13 @@ from reput.jobs.converting.new_log import (
     start_of,
     write_log,
 )
-from reput.jobs.converting.ordered import Source, complete_groups, earlier_logs, place_in_order
+from reput.jobs.converting.ordered import (
+    Source,
+    complete_groups,
+    digits_wanted,
+    earlier_logs,
+    place_in_order,
+)
 from reput.jobs.converting.report import (
     ConvertSummary,
     carry_timer,
@@ -60,8 +66,8 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
+from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits
 from reput.store_format.rewrite.pop import retried_topics
-from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
 from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
 
@@ -199,7 +205,10 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     sources: list[Source] = []
     for job in jobs:
         sources.append(_source(job, to.changes, sources))
-    there = {key.topic for source in sources for key in source.measured.queues}
+    there = {
+        key.topic for source in sources
+        for key, seen in source.measured.queues.items() if seen.records
+    }  # fmt: skip
     configured = {topic for job in jobs for topic in _configured(job.plan)}
     refuse_unknown_topics(to.changes, there | configured)
     for source in sources:
@@ -210,6 +219,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         _refuse_misfits(source, to)
     meet(sources, to.meet)
     complete_groups(sources)
+    _with_digits(sources)
     for source in sources:
         source.marks = positions_of(source)
     start = start_of((source.measured.start for source in sources), to.segment_bytes)
@@ -273,7 +283,17 @@ def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Sourc
     waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
     if waits:
         measured = measure(job, changes, True, waits, logs)
-    return Source(job, changes, measured)
+    return Source(job, changes, measured, waits)
+
+
+def _with_digits(sources: Sequence[Source]) -> None:
+    """Measure again where numbers in properties change, now that their greatest is known."""
+    digits = digits_wanted(sources)
+    for n, source in enumerate(sources if digits else ()):
+        source.changes = replace(source.changes, digits=digits)
+        source.measured = measure(
+            source.job, source.changes, True, source.waits, earlier_logs(sources[:n])
+        )
 
 
 def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:

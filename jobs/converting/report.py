@@ -21,7 +21,7 @@ from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
 from reput.store_format.names import CONFIG
-from reput.store_format.rewrite.selection import TRANSACTIONS, WHOLE, Changes, Fate
+from reput.store_format.rewrite.changes import TRANSACTIONS, WHOLE, Changes, Fate
 from reput.udfs.convert.write import PlacedRecords
 
 # ---
@@ -64,6 +64,8 @@ def topic_fates(source: Source) -> list[TopicFate]:
     found: dict[str, TopicFate] = {}
     store = source.job.plan.store
     for key, seen in source.measured.queues.items():
+        if not seen.records:
+            continue  # an LMQ: no records of its own
         fate = found.setdefault(
             key.topic, TopicFate(store, key.topic, "", 0, 0, 0, 0, seen.least, -1)
         )

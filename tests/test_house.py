@@ -35,8 +35,7 @@ SHORT = {
 LONG = {
     "jobs/console/options.py", "jobs/judging/report.py", "jobs/sockets/server.py",
     "store_format/discover/sizes.py", "store_format/discover/store.py",
-    "store_format/release/settings.py", "store_format/rewrite/selection.py",
-    "udfs/rebuild/queues.py",
+    "store_format/release/settings.py", "udfs/rebuild/queues.py",
 }  # fmt: skip
 
 # Words of a command's start, and what it may load of this. Nothing that is not here may be loaded.

@@ -212,6 +212,11 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     return np.unique(np.concatenate(found))
 
 
+def furthest_unit(storage: InputStorage, store: str) -> int:
+    """The greatest physical offset that a unit of timerlog names; -1 without a unit."""
+    return max((int(units["physicalOffset"].max()) for units in _units(storage, store)), default=-1)
+
+
 def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; other names are left out."""
     found = []
@@ -235,7 +240,9 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 units = raw.view(TIMER_UNIT)
                 if not units["size"].any():
                     break  # the zeros after the last unit
-                yield units[units["size"] == _UNIT]
+                units = units[units["size"] == _UNIT]
+                if len(units):
+                    yield units
 
 
 # ---

@@ -16,6 +16,8 @@ INDEX = "index"
 DLEDGER = "dledger-"  # prefix of a DLedger group member's folder; its id follows
 DLEDGER_DATA = "data"  # in that folder: the segments (DLedgerConfig.getDataStorePath)
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
+TIMER_LOG = "timerlog"
+TIMER_WHEEL = "timerwheel"
 STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new timerlog
 CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
@@ -93,6 +95,12 @@ def segment_start(name: str) -> int | None:
 def segments_among(names: Iterable[str]) -> list[str]:
     """Those of these names that a segment or a queue's file can have, in order."""
     return sorted(name for name in names if segment_start(name) is not None)
+
+
+def is_wheel(name: str) -> bool:
+    """Whether this is the timer wheel's file, or a snapshot of it (`timerwheel.NUMBER`)."""
+    first, _, number = name.partition(".")
+    return first == TIMER_WHEEL and (name == first or (number.isascii() and number.isdecimal()))
 
 
 def is_index_name(name: str) -> bool:

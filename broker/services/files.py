@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-from reput.store_format.fate.known import TIMER_LOG
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import PART, Files, check_small, read_small, replace_small
 from reput.store_format.java import quoted_keys
@@ -18,17 +17,13 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_LOG,
+    is_wheel,
     parse_segment_name,
 )
 from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 from reput.store_format.release.profiles import Profile
-from reput.store_format.state.timers import (
-    TIMER_CHECK_PATH,
-    Timers,
-    timer_check,
-    timer_log_files,
-    wheels,
-)
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Timers, timer_check, timer_log_files
 
 # ---
 # The timer's files, written in steps of which each can be killed.
@@ -51,7 +46,7 @@ def replace_timer_files(files: Files, timers: Timers, file_bytes: int) -> None:
     files.make_folder(CONFIG)
     # From here on a broker makes the wheel from the whole timerlog, the old or the new.
     _write_check(files, lastTimerLogFlushPos=0)
-    for name in wheels(files.names("")):
+    for name in filter(is_wheel, files.names("")):
         files.remove(name)
     files.sync_folder("")
     if files.exists(TIMER_LOG):
@@ -85,7 +80,7 @@ def check_can_replace(files: Files) -> None:
             except ValueError as error:
                 raise StoreError(f"{folder}: {error}; it is left as it is") from None
             check_small(files, f"{folder}/{name}")
-    for path in (*wheels(files.names("")), TIMER_CHECK_PATH, TIMER_CHECK_PATH + PART):
+    for path in (*filter(is_wheel, files.names("")), TIMER_CHECK_PATH, TIMER_CHECK_PATH + PART):
         check_small(files, path)
 
 

@@ -49,6 +49,7 @@ _LMQ = r"%LMQ%[^/]*(/[^/]+)*"  # whose name may have slashes
 _QUEUE_FILES = rf"(batch)?consumequeue/([^/]+|{_LMQ})/-?\d+/\d{{20}}"
 _DERIVED_FILES = rf"{_QUEUE_FILES}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
 _DERIVED_FOLDERS = rf"(batch)?consumequeue(/[^/]+(/-?\d+)?|/{_LMQ})?|index|rocksdbstore"
+_SERVICE_FILES = r"timerlog/\d{20}|config/(timercheck|delayOffset\.json)"
 _STORE_FILES = r"commitlog/\d{20}|config/[^/]+|damaged/\d{20}(\.json)?"
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
@@ -65,12 +66,13 @@ class SetKind(NamedTuple):
 
 REBUILT = SetKind(
     "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    re.compile(_DERIVED_FILES, re.ASCII), re.compile(_DERIVED_FOLDERS, re.ASCII),
+    re.compile(rf"{_DERIVED_FILES}|{_SERVICE_FILES}", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|timerlog|config", re.ASCII),
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
-    re.compile(f"{_DERIVED_FILES}|{_STORE_FILES}", re.ASCII),
-    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|damaged", re.ASCII),
+    re.compile(f"{_DERIVED_FILES}|{_STORE_FILES}|{_SERVICE_FILES}", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|damaged|timerlog", re.ASCII),
 )  # fmt: skip
 EXPORTED = SetKind(
     "a set that reput has exported", EXPORT_FORMAT, ("files",),
@@ -79,14 +81,13 @@ EXPORTED = SetKind(
 
 EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
-    re.compile(rf"{_DERIVED_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
-    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config", re.ASCII),
+    re.compile(rf"{_DERIVED_FILES}|{_SERVICE_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|timerlog", re.ASCII),
 )  # fmt: skip
-_TIMER_FILES = r"timerlog/\d{20}|timerwheel(\.\d+)?"
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
-    re.compile(f"{EXPORTED_STORE.files.pattern}|{_TIMER_FILES}", re.ASCII),
-    re.compile(f"{EXPORTED_STORE.folders.pattern}|timerlog", re.ASCII),
+    re.compile(rf"{EXPORTED_STORE.files.pattern}|timerwheel(\.\d+)?", re.ASCII),
+    EXPORTED_STORE.folders,
 )  # fmt: skip
 
 

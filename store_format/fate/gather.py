@@ -2,14 +2,17 @@
 and what op messages name.
 """
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME, TIMER_NAME
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.bytes import get_i32, get_i64, same_bytes
 from reput.store_format.kernels.java_text import hash_code, parse_integer
 from reput.store_format.kernels.jit import inlined, kernel
@@ -22,6 +25,8 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
+from reput.store_format.log.rules import RecordRules
+from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import (
     CHECK_MAX_TOPIC,
@@ -341,6 +346,38 @@ def gather(
         np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
         taken.last, breaks, unread_to,
     )  # fmt: skip
+
+
+def gather_segment(
+    storage: InputStorage, segment: Segment, rules: RecordRules, keep: Keep, split: bool, end: int
+) -> Gathered:
+    """`gather` of one segment up to the log's end, a physical offset."""
+    with LogReader(storage, [segment], rules) as log:
+        return gather(log, lambda marks: keep(marks) & (marks["physicalOffset"] < end), split)
+
+
+def joined(parts: Sequence[Gathered]) -> Gathered:
+    """What segments gave, in the log's order, as one."""
+    return Gathered(
+        np.concatenate([np.zeros(0, MARK), *(each.marks for each in parts)]),
+        np.concatenate([np.zeros(0, ENDED), *(each.ended for each in parts)]),
+        [one for each in parts for one in each.skipped],
+        sum(each.skips for each in parts),
+        max((each.last_timestamp for each in parts), default=0),
+        [one for each in parts for one in each.breaks],
+        max((each.unread_to for each in parts), default=0),
+    )
+
+
+def gather_on_all_cores(log: LogReader, keep: Keep, split: bool, end: int) -> Gathered:
+    """`gather`, a segment a thread: reads and kernels let others run."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        tasks = [
+            pool.submit(gather_segment, log.storage, segment, log.rules, keep, split, end)
+            for segment in log.segments
+            if segment.start < end
+        ]
+        return joined([each.result() for each in tasks])
 
 
 def _flaws(mark: Any) -> list[Skipped]:

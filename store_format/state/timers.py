@@ -6,7 +6,6 @@ wheel from lastReadTimeMs on, and rmq_sys_wheel_timer from after the message of 
 still waits, no file of the wheel, and a timercheck have it deliver each of them once.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from reput.store_format.fate.delays import DelayState, Read, resolve
 from reput.store_format.fate.gather import BAD_OUT, NONE, OTHER, SCHEDULE, WHEEL, Gathered, Marks
-from reput.store_format.fate.known import TIMER_LOG, Places, Units, furthest_unit, timer_log_names
+from reput.store_format.fate.known import Places, Units, furthest_unit, timer_log_names, timer_units
 from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import (
     MAGIC_TIMER_BLANK,
@@ -26,7 +25,7 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
-from reput.store_format.names import CONFIG, segment_name
+from reput.store_format.names import CONFIG, TIMER_LOG, is_wheel, segment_name
 
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
 DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
@@ -36,7 +35,6 @@ _ROLL_SLOTS = 2 * 24 * 3600
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
 _OUT_MAX = 1 << 62  # a message due later is rolled in any case
 _UNIT = TIMER_UNIT.itemsize
-_WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
 _DAY_MS = 24 * 3600 * 1000
 
 # ---
@@ -144,11 +142,6 @@ def timer_check(old: bytes, **fields: int) -> bytes:
     return raw.tobytes()
 
 
-def wheels(names: Iterable[str]) -> list[str]:
-    """Of the names in a store's root the wheel and its snapshots (`timerwheel.NUMBER`)."""
-    return [name for name in names if _WHEEL_FILE.fullmatch(name)]
-
-
 # ---
 # What a log decides, where a store's own files do not tell it.
 
@@ -195,11 +188,45 @@ def derived_timers(
         for each in resolve(_of_timers(gathered), {}, read._replace(stopped=False))
         if each.state in still and not (each.recalled and each.due < before)
     ]
-    read_time = max(before, (now // _DAY_MS - 1) * _DAY_MS)
+    read_time = _read_from(before, now)
     stay = that_stay(timers, places, before)
     turned = Turned(read_time, before, int(timers["queueOffset"][-1]) + 1, now, precision)
     units = units_of(stay, timers[-1:], written(stay["physicalOffset"]), turned)
     return Timers(units, turned, len(places))
+
+
+def carried_timers(storage: InputStorage, store: str, now: int, precision: int) -> Timers | None:
+    """The timers of a store whose files tell all (`why_lost`): the units of timerlog in slots that
+    are still to be read, and the last one. None without a unit. Holds timerlog.
+    """
+    parts = [np.zeros(0, TIMER_UNIT), *timer_units(storage, store)]
+    units = np.concatenate(parts).astype(TIMER_UNIT)  # numpy joins them in the machine's order
+    check = _read_check(storage, store)
+    if not len(units) or check is None:
+        return None
+    before = int(check["lastReadTimeMs"])
+    read_time = _read_from(before, now)
+    slot = units["writeTime"] + units["delay"]
+    late = slot >= before
+    slot[late] = np.maximum(slot[late], read_time)
+    units["delay"] = np.minimum(slot - units["writeTime"], _DELAY_MAX)
+    waiting = int(np.sum(late & (units["magic"] & TIMER_DELETE == 0)))
+    late[-1] = True
+    turned = Turned(read_time, before, int(check["lastTimerQueueOffset"]), now, precision)
+    return Timers(units[late], turned, waiting)
+
+
+def _read_from(before: int, now: int) -> int:
+    return max(before, (now // _DAY_MS - 1) * _DAY_MS)
+
+
+def _read_check(storage: InputStorage, store: str) -> np.void | None:
+    """The fields (TIMER_CHECK) of timercheck; None without one."""
+    head = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
+    if head is None or len(head) < TIMER_CHECK.itemsize:
+        return None
+    check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
+    return check
 
 
 def _of_timers(gathered: Gathered) -> Gathered:
@@ -232,15 +259,16 @@ def why_lost(storage: InputStorage, store: str, log_end: int) -> str:
     """Why a broker would lose timers, or deliver them again, of a store whose log has some; "" if
     its files tell all. log_end: physical offset.
     """
-    head = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
-    if head is None or len(head) < TIMER_CHECK.itemsize:
+    check = _read_check(storage, store)
+    if check is None:
         return f"there is no {TIMER_CHECK_PATH}"
-    check = np.frombuffer(head, TIMER_CHECK)[0]
     last = furthest_unit(storage, store)
     if last >= log_end:
         return f"{TIMER_LOG} points past the log's end"
     if last < 0:
         return f"{TIMER_LOG} is not there" if check["lastTimerQueueOffset"] > 0 else ""
-    if check["lastTimerLogFlushPos"] > 0 and not wheels(name for name, _ in listed(storage, store)):
+    if check["lastTimerLogFlushPos"] > 0 and not any(
+        is_wheel(name) for name, _ in listed(storage, store)
+    ):
         return "timerwheel is not there"
     return ""

@@ -19,6 +19,7 @@ from reput.broker.change.install import (
     check_no_links,
     install,
     kept_name,
+    may_be_apart,
     read_note,
     undo,
     used_entries,
@@ -32,6 +33,7 @@ from reput.jobs.in_place.install import (
     local_path,
     locked,
     refuse_further_rows,
+    services_from,
     to_convert,
 )
 from reput.jobs.opening.held import refuse_group_log
@@ -56,7 +58,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
-from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
+from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
@@ -83,6 +85,7 @@ class Installed:
     warnings: list[str] = field(default_factory=list)
     kept_before: bool = False  # whether a set that an earlier install kept gives way
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
+    waits: list[str] = field(default_factory=list)  # timers and delays: the set's files are taken
 
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
@@ -95,6 +98,7 @@ class Installed:
             verb = "is gone" if self.done else "goes"
             lines.append(f"  replaced  the set that an earlier install kept there, which {verb}")
         lines += [f"  becomes   {line}" for line in self.becomes]
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
@@ -117,6 +121,7 @@ def install_set(
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
     wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
+    services = services_from(target.path, manifest["log_end"], {file.path for file in wanted})
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.log_end = manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))
@@ -126,6 +131,7 @@ def install_set(
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
     about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    about.waits = manifest.get("waits", []) if services else []
     if index_in_rocksdb:
         refuse_further_rows(target.path)
     with locked(target, dry_run):
@@ -136,8 +142,8 @@ def install_set(
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
             apart = converted_config(target.path, in_rocksdb, made.folder)
-            if index_in_rocksdb:
-                apart = apart._replace(paths=(*apart.paths, STORE_DB))
+            more = (*services, *([STORE_DB] if index_in_rocksdb else []))
+            apart = apart._replace(paths=(*apart.paths, *more))
             if not dry_run:
                 gone = f", and remove {about.kept}" if about.kept_before else ""
                 confirm(
@@ -218,19 +224,13 @@ def wrong_in(noted: dict[str, Any]) -> str | None:
     ):
         return "its settings are none"
     apart = noted.get("apart", [])
-    if not isinstance(apart, list) or not all(_is_apart(path) for path in apart):
+    if not isinstance(apart, list) or not all(
+        isinstance(path, str) and may_be_apart(path) for path in apart
+    ):
         return "what it says that else was replaced is none of that"
     if not isinstance(inputs, list) or not all(_is_input(each) for each in inputs):
         return "its inputs are no segments"
     return None
-
-
-def _is_apart(path: Any) -> bool:
-    if not isinstance(path, str):
-        return False
-    folder, _, name = path.rpartition("/")
-    plain = name not in ("", ".", "..") and "\0" not in name
-    return path == STORE_DB or (folder == CONFIG and plain)
 
 
 def _is_input(entry: Any) -> bool:

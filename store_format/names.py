@@ -108,6 +108,12 @@ def segments_among(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if segment_start(name) is not None)
 
 
+def is_wheel(name: str) -> bool:
+    """Whether this is the timer wheel's file, or a snapshot of it (`timerwheel.NUMBER`)."""
+    first, _, number = name.partition(".")
+    return first == TIMER_WHEEL and (name == first or (number.isascii() and number.isdecimal()))
+
+
 def is_index_name(name: str) -> bool:
     """Whether an IndexFile can have the name."""
     try:
@@ -120,12 +126,6 @@ def is_index_name(name: str) -> bool:
 def index_files_among(names: Iterable[str]) -> list[str]:
     """Those of these names that an IndexFile can have, in order."""
     return sorted(filter(is_index_name, names))
-
-
-def is_wheel(name: str) -> bool:
-    """Whether a file of a store's root is the timer wheel, or a snapshot of it (5.4.0 on)."""
-    base, _, number = name.partition(".")
-    return name == TIMER_WHEEL or (base == TIMER_WHEEL and number.isascii() and number.isdigit())
 
 
 def tiered_name(offset: int) -> str:

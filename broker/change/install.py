@@ -31,8 +31,10 @@ from reput.store_format.names import (
     INDEX,
     ROCKSDB_QUEUES,
     STORE_DB,
+    TIMER_LOG,
     is_index_name,
     is_queue_folder,
+    is_wheel,
     queue_paths,
     segment_start,
     segments_among,
@@ -51,6 +53,14 @@ _NOTE_MOST = 256 << 20
 _APART = "apart"  # field of a note: paths besides DERIVED that are new or were replaced
 
 
+def may_be_apart(path: str) -> bool:
+    """Whether an install may replace this besides DERIVED: in the root, or directly in config/."""
+    folder, _, name = path.rpartition("/")
+    if folder == CONFIG:
+        return name not in ("", ".", "..") and "\0" not in name
+    return path in (STORE_DB, TIMER_LOG) or is_wheel(path)
+
+
 class SetFile(NamedTuple):
     """One file of a set, as in its manifest; `path`: below the set's folder and the store's."""
 
@@ -60,10 +70,11 @@ class SetFile(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What a store gets besides a set's files: files below config/, or the RocksDB of an index.
+    """What a store gets besides a set's files: files below config/, the RocksDB of an index, or the
+    timer's files.
 
-    files: below `source`'s root. paths: all that is new or replaced, each in the store's root or
-    directly in config/.
+    files: below `source`'s root. paths: all that is new or replaced (`may_be_apart`), also by files
+    of the set.
     """
 
     source: Files
@@ -113,7 +124,8 @@ def install(
         root = _begin(files, store, staging, other)
         if apart is not None:
             _copy_set(files, apart.source, root, apart.files)
-        copied = [file for file in wanted if file.path.split("/")[0] in (*DERIVED, *other)]
+        tops = (*DERIVED, *other)
+        copied = [f for f in wanted if f.path in other or f.path.split("/")[0] in tops]
         _copy_set(files, source, root, copied)
         queues = {file.path.rpartition("/")[0] for file in copied}
         in_rocksdb = any(file.path == f"{CONSUME_QUEUE}/{CURRENT}" for file in copied)
@@ -210,7 +222,7 @@ def check_kept(files: Files, store: str) -> None:
         raise StoreError(f"{kept}: is not a folder; install keeps the old set there: move it away")
     names = files.names(kept)
     for name in names:
-        if name not in (*DERIVED, CONFIG, STORE_DB, NOTE):
+        if name not in (*DERIVED, CONFIG, NOTE) and not may_be_apart(name):
             raise StoreError(
                 f"{kept}/{name}: is of no set that an install has kept; it stays: move it away"
             )

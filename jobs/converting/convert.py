@@ -411,7 +411,7 @@ def _derive(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
-    named = derive_files(
+    named, _ = derive_files(
         job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
     )
     checkpoint = new_checkpoint(made.plan, linked, named)

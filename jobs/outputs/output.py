@@ -26,6 +26,7 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DELAY_OFFSETS,
     DLEDGER,
     DLEDGER_DATA,
     INDEX,
@@ -46,6 +47,7 @@ STORE_FORMAT = "reput-export-store-1"
 CONVERT_FORMAT = "reput-convert-1"
 
 _DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
+_DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
 
@@ -71,7 +73,7 @@ def _patterns(
 
 REBUILT = SetKind(
     "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    *_patterns(_DERIVED),
+    *_patterns(_DERIVED, re.escape(_DELAYED)),
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),

@@ -161,6 +161,15 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
     return _read(store, read_half_rows, unread, notes)
 
 
+def timers_in_rocksdb(storage: InputStorage, store: str) -> bool:
+    """Whether RocksDB has timers (timerRocksDBEnable). Raises RocksDBError."""
+    folder = f"{store}/{STORE_DB}"
+    if not has_rows(storage, folder):
+        return False
+    with closing(open_database(storage, folder)) as database:
+        return read_timers(database) is not None
+
+
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
     """`read`, with RocksDB's rows of timers where the log has timers."""
     if not np.any(gathered.marks["kind"] == WHEEL):
@@ -200,7 +209,7 @@ def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, 
     """
     found: dict[int, int] = {}
     if len(wanted):
-        for units in _units(storage, store):
+        for units in timer_units(storage, store):
             mine = units[np.isin(units["physicalOffset"], wanted)]
             offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
             found |= dict(zip(offsets, times, strict=True))
@@ -213,10 +222,17 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     read_time: lastReadTimeMs. 8 bytes a unit are held.
     """
     found = [np.zeros(0, np.int64)]
-    for units in _units(storage, store):
+    for units in timer_units(storage, store):
         late = units["writeTime"] + units["delay"] >= read_time
         found.append(units["physicalOffset"][late].astype(np.int64))
     return np.unique(np.concatenate(found))
+
+
+def furthest_unit(storage: InputStorage, store: str) -> int:
+    """The greatest physical offset that a unit of timerlog names; -1 without a unit."""
+    return max(
+        (int(units["physicalOffset"].max()) for units in timer_units(storage, store)), default=-1
+    )
 
 
 def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
@@ -232,7 +248,7 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _units(storage: InputStorage, store: str) -> Iterator[Units]:
+def timer_units(storage: InputStorage, store: str) -> Iterator[Units]:
     """The units of all files, many at a time."""
     for name, length in timer_log_names(storage, store):
         with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
@@ -242,7 +258,9 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 units = raw.view(TIMER_UNIT)
                 if not units["size"].any():
                     break  # the zeros after the last unit
-                yield units[units["size"] == _UNIT]
+                units = units[units["size"] == _UNIT]
+                if len(units):
+                    yield units
 
 
 # ---

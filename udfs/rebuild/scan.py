@@ -10,9 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
+from reput.store_format.fate.delays import concerns
+from reput.store_format.fate.gather import ENDED, MARK, Gathered, gather_segment, joined
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.files.read_ahead import open_ahead
-from reput.store_format.log.segments import Splits
+from reput.store_format.log.rules import RecordRules
+from reput.store_format.log.segments import Segment, Splits
 from reput.store_format.names import UnsafeName, check_queue_topic
 from reput.udfs.staging import (
     ENTRIES,
@@ -24,8 +27,10 @@ from reput.udfs.staging import (
     SCANNED,
     SPLITS,
     Staging,
+    attempt_name,
     ids_of,
     scan_name,
+    schema,
 )
 
 _UNSAFE_SHOWN = 5
@@ -227,3 +232,48 @@ class RunFile:
     def finish(self) -> None:
         if self._output is not None:
             self._output.finish(self.bytes)
+
+
+# ---
+# Gathers the marks of delayed messages, timers and their deliveries, a segment a task.
+
+# One row for each segment. marks: the file in staging with them (MARK).
+GATHERED = schema(
+    segment=pa.int64(), marks=pa.string(), last_timestamp=pa.int64(), unread_to=pa.int64()
+)
+
+
+@dataclass(frozen=True)
+class GatherMarks:
+    """Gathers from the segments whose numbers arrive in the column `id`. end: of the log."""
+
+    storage: InputStorage
+    staging: Staging
+    segments: tuple[Segment, ...]
+    rules: RecordRules
+    split: bool  # Profile.split_properties
+    end: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            found = gather_segment(
+                self.storage, self.segments[number], self.rules, concerns, self.split, self.end
+            )
+            name, raw = attempt_name("marks"), found.marks.tobytes()
+            output = self.staging.storage.create(self.staging.path(name))
+            output.write(raw)
+            output.finish(len(raw))
+            row = [number, name, found.last_timestamp, found.unread_to]
+            yield pa.RecordBatch.from_pylist(
+                [dict(zip(GATHERED.names, row, strict=True))], GATHERED
+            )
+
+    def read(self, rows: list[dict[str, Any]]) -> Gathered:
+        """What all tasks gathered, by their rows."""
+        parts = []
+        for row in sorted(rows, key=lambda each: each["segment"]):
+            raw = self.staging.storage.read_bytes(self.staging.path(row["marks"]))
+            marks = np.frombuffer(raw, MARK)
+            ended, last, unread = np.zeros(0, ENDED), row["last_timestamp"], row["unread_to"]
+            parts.append(Gathered(marks, ended, [], 0, last, [], unread))
+        return joined(parts)

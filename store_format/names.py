@@ -20,6 +20,7 @@ STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new t
 CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
+COMPACTION_POSITIONS = "position-checkpoint"  # in COMPACTION
 # Folders of a tiered store's queue (FileSegmentType)
 TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"

@@ -14,7 +14,12 @@ from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
+from reput.store_format.layouts import (
+    BATCH_QUEUE_ENTRY_BYTES,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+)
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import release_key
 from reput.store_format.release.setting_table import BY_NAME, KnownSetting, Status, parse_number
@@ -401,10 +406,30 @@ def refuse_other_folders(settings: Settings, store: str) -> None:
 # The broker's settings that decide what it deletes; `expire` obeys them.
 
 _HOURS = 24
+_COMPACTED_LEAST = 5  # queue files of bytes that a file of a compacted log has at least
 # Bounds within which a broker keeps each ratio, whatever its file says.
 _USED_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio, in all releases
 _FORCIBLY = 30, 85  # CleanCommitLogService.getDiskSpaceCleanForciblyRatio, as the next from 5.0.0
 _WARNING = 35, 90  # getDiskSpaceWarningLevelRatio; before 5.0.0 no file could set these two
+
+
+@dataclass(frozen=True)
+class CompactionSettings(Settings):
+    """Whether topics are compacted, and the sizes of the files in `compaction/` (CompactionLog)."""
+
+    enable_compaction: bool = setting("enableCompaction")
+    compaction_mapped_file_size: int = setting("compactionMappedFileSize", least=1)
+    compaction_cq_mapped_file_size: int = setting("compactionCqMappedFileSize", least=1)
+
+    @property
+    def compacted_bytes(self) -> tuple[int, int]:
+        """Length of a log's file, and of its queue file (CompactionLog.getCompactionLogSize)."""
+        entries = self.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
+        queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
+        whole, rest = divmod(self.compaction_mapped_file_size, queue)
+        if whole < _COMPACTED_LEAST:
+            return _COMPACTED_LEAST * queue, queue
+        return (whole if 0 < rest < queue >> 1 else whole + 1) * queue, queue
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from reput.store_format.query.compacted import (
     lacking,
 )
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.release.settings import CompactionSettings, parse_settings
+from reput.store_format.release.settings import settings_from
 
 _WINDOW_BYTES = 1 << 20
 _POSITIONS_MOST = 64 << 20
@@ -82,28 +82,35 @@ def settle(
     files: of the store, which `storage` has at `store`; given: settings as text. notes: gets what
     is left out. Raises OSError, BadQueue, StoreError for a link: run again.
     """
-    topics = compacted_topics(storage, store, given, release)
+    topics = compacted_topics(storage, store, settings_from(given, release=release), release)
     if not topics:
         return Settled()
     written = cut = 0
-    settings = parse_settings(CompactionSettings, given, release=release)
     with OpenedStore(storage, store, release, given, notes) as opened:
-        sizes = _sizes(opened, topics, settings)
+        sizes = _sizes(opened, topics)
         for queue in list(compacted_queues(opened, topics)):
             own = _OwnLog(files, opened, queue, sizes)
             if queue.ahead:
                 cut += own.cut()
                 own.queue = compacted_queue(opened, queue.topic, queue.queue_id)
-            written += own.write(notes)
+            new = own.write(notes)
+            if new and opened.log.start and not own.queue.starts:
+                notes.note(
+                    f"{queue.folder(COMPACTION_LOG)}: is made of a log that begins at "
+                    f"{opened.log.start:,}: what the broker kept of older messages is in the old "
+                    "store alone; copy its folder first, where there is one"
+                )
+            written += new
     return Settled(written, cut)
 
 
-def _sizes(opened: OpenedStore, topics: list[str], settings: CompactionSettings) -> tuple[int, int]:
+def _sizes(opened: OpenedStore, topics: list[str]) -> tuple[int, int]:
     """Bytes of a log's file and of its queue file: those of the files that there are. A broker
     refuses to start on files of another length (MappedFileQueue.load).
     """
-    found = dict(zip((COMPACTION_LOG, COMPACTION_QUEUE), settings.compacted_bytes, strict=True))
-    for kind in found:
+    kinds = COMPACTION_LOG, COMPACTION_QUEUE
+    found = dict(zip(kinds, opened.settings.compacted_bytes, strict=True))
+    for kind in kinds:
         for queue in compacted_queues(opened, topics):
             there = listed(opened.storage, f"{opened.path}/{queue.folder(kind)}")
             sizes = [state.size for _, state in there if state is not None]

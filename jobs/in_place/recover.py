@@ -349,7 +349,7 @@ def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:
     """What is wrong in `compaction/`, by the queues as they are now."""
     at = held.storage, held.path
     given, release = plan.discovered.settings, plan.profile.release
-    topics = compacted_topics(*at, given, release)
+    topics = compacted_topics(*at, plan.settings, release)
     if not topics:
         return []
     with OpenedStore(*at, release, given, Notes(), log_end) as opened:

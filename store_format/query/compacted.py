@@ -6,7 +6,7 @@ A broker answers consumers of a topic with cleanup.policy=COMPACTION from `compa
 (DefaultMessageStore.recover): once they have a message, no start brings it into `compaction/`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import KEYS, OpenedStore
 from reput.store_format.release.profiles import release_key
-from reput.store_format.release.settings import CompactionSettings, parse_settings
+from reput.store_format.release.settings import Settings
 
 _SINCE = "5.1.0"  # CompactionStore
 Entries = Any  # BATCH_QUEUE_ENTRY
@@ -70,12 +70,10 @@ class Lacking(NamedTuple):
 
 
 def compacted_topics(
-    storage: InputStorage, store: str, given: Mapping[str, str], release: str
+    storage: InputStorage, store: str, settings: Settings, release: str
 ) -> list[str]:
-    """The topics that a broker of this release compacts. given: settings as text."""
-    if release_key(release) < release_key(_SINCE):
-        return []
-    if not parse_settings(CompactionSettings, given, release=release).enable_compaction:
+    """The topics that a broker of this release compacts."""
+    if release_key(release) < release_key(_SINCE) or not settings.enable_compaction:
         return []
     return [
         topic

@@ -29,6 +29,7 @@ _INT_MAX = 0x7FFFFFFF  # Integer.MAX_VALUE
 # A name ends at the first =, : or blank that is not escaped; the rest of the line is its value.
 _PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_COMPACTED_LEAST = 5  # a compacted log's file is as long as so many of its queue files, at least
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _OFFSET = re.compile(r"(?:UTC|GMT)?(?:([+-])([0-9]{1,2})(?::?([0-9]{2}))?)|UTC|GMT|Z")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -78,6 +79,9 @@ class Settings:
     max_message_size: int = setting("maxMessageSize", least=1)
     enabled_append_prop_crc: bool = setting("enabledAppendPropCRC")
     flush_disk_type: str = setting("flushDiskType")
+    enable_compaction: bool = setting("enableCompaction")
+    compaction_mapped_file_size: int = setting("compactionMappedFileSize", least=1)
+    compaction_cq_mapped_file_size: int = setting("compactionCqMappedFileSize", least=1)
     # `refuse_unsupported` refuses these: reput does not build such files
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
@@ -98,6 +102,16 @@ class Settings:
         """Whether multi-dispatch makes queue files (MultiDispatchUtils.checkMultiDispatchQueue)."""
         in_rocksdb = self.rocksdb_cq_double_write_enable and self.combine_cq_use_rocksdb_for_lmq
         return self.enable_multi_dispatch and not in_rocksdb
+
+    @property
+    def compacted_bytes(self) -> tuple[int, int]:
+        """Length of a compacted log's file and of its queue file (getCompactionLogSize)."""
+        entries = self.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
+        queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
+        whole, rest = divmod(self.compaction_mapped_file_size, queue)
+        if whole < _COMPACTED_LEAST:
+            return _COMPACTED_LEAST * queue, queue
+        return (whole if 0 < rest < queue >> 1 else whole + 1) * queue, queue
 
     @property
     def delays(self) -> tuple[int, ...]:
@@ -406,30 +420,10 @@ def refuse_other_folders(settings: Settings, store: str) -> None:
 # The broker's settings that decide what it deletes; `expire` obeys them.
 
 _HOURS = 24
-_COMPACTED_LEAST = 5  # queue files of bytes that a file of a compacted log has at least
 # Bounds within which a broker keeps each ratio, whatever its file says.
 _USED_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio, in all releases
 _FORCIBLY = 30, 85  # CleanCommitLogService.getDiskSpaceCleanForciblyRatio, as the next from 5.0.0
 _WARNING = 35, 90  # getDiskSpaceWarningLevelRatio; before 5.0.0 no file could set these two
-
-
-@dataclass(frozen=True)
-class CompactionSettings(Settings):
-    """Whether topics are compacted, and the sizes of the files in `compaction/` (CompactionLog)."""
-
-    enable_compaction: bool = setting("enableCompaction")
-    compaction_mapped_file_size: int = setting("compactionMappedFileSize", least=1)
-    compaction_cq_mapped_file_size: int = setting("compactionCqMappedFileSize", least=1)
-
-    @property
-    def compacted_bytes(self) -> tuple[int, int]:
-        """Length of a log's file, and of its queue file (CompactionLog.getCompactionLogSize)."""
-        entries = self.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
-        queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
-        whole, rest = divmod(self.compaction_mapped_file_size, queue)
-        if whole < _COMPACTED_LEAST:
-            return _COMPACTED_LEAST * queue, queue
-        return (whole if 0 < rest < queue >> 1 else whole + 1) * queue, queue
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,12 @@ from reput.store_format.query.compacted import (
     lacking,
 )
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.release.settings import settings_from
+from reput.store_format.release.settings import Settings, settings_from
 
 _WINDOW_BYTES = 1 << 20
 _POSITIONS_MOST = 64 << 20
-_KINDS = (COMPACTION_QUEUE, COMPACTION_LOG)  # entries are cut before the records they point to
+_LEAST_QUEUES = 5  # a log's file is as long as so many of its queue files, at least
+_KINDS = (COMPACTION_LOG, COMPACTION_QUEUE)
 _END = (-1, 0, 0, 0, 0, 0, -1, 0)  # SparseConsumeQueue.putEndPositionInfo
 
 
@@ -109,15 +110,25 @@ def _sizes(opened: OpenedStore, topics: list[str]) -> tuple[int, int]:
     refuses to start on files of another length (MappedFileQueue.load).
     """
     kinds = COMPACTION_LOG, COMPACTION_QUEUE
-    found = dict(zip(kinds, opened.settings.compacted_bytes, strict=True))
+    found = dict(zip(kinds, _by_settings(opened.settings), strict=True))
     for kind in kinds:
         for queue in compacted_queues(opened, topics):
             there = listed(opened.storage, f"{opened.path}/{queue.folder(kind)}")
-            sizes = [state.size for _, state in there if state is not None]
+            sizes = [state.size for _, state in there if state is not None and state.size]
             if sizes:
                 found[kind] = max(sizes)
                 break
     return found[COMPACTION_LOG], found[COMPACTION_QUEUE]
+
+
+def _by_settings(settings: Settings) -> tuple[int, int]:
+    """The same by CompactionLog.getCompactionLogSize."""
+    entries = settings.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
+    queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
+    whole, rest = divmod(settings.compaction_mapped_file_size, queue)
+    if whole < _LEAST_QUEUES:
+        return _LEAST_QUEUES * queue, queue
+    return (whole if 0 < rest < queue >> 1 else whole + 1) * queue, queue
 
 
 class _OwnLog:
@@ -128,6 +139,25 @@ class _OwnLog:
     ) -> None:
         self.files, self.opened, self.queue = files, opened, queue
         self.log_bytes, self.queue_bytes = sizes
+        self.folders = tuple(queue.folder(kind) for kind in _KINDS)
+
+    def files_at(self, start: int) -> list[OpenFile]:
+        """A log's file and its queue file, made where a run was killed between them: a broker
+        refuses to start with one of them alone (TopicPartitionLog.sanityCheck).
+        """
+        found = []
+        for folder, length in zip(self.folders, (self.log_bytes, self.queue_bytes), strict=True):
+            path = f"{folder}/{segment_name(start)}"
+            there = self.files.exists(path)
+            if not there:
+                self.files.make_folder(folder)
+            file = self.files.open(path) if there else self.files.create_zeros(path, length)
+            if not there or not file.length():
+                file.set_length(length)
+                file.sync()
+                self.files.sync_folder(folder)
+            found.append(file)
+        return found
 
     # --- cutting -----------------------------------------------------------------------------
 
@@ -143,15 +173,14 @@ class _OwnLog:
                 kept.append((start, entries[:good]))
         self._lower_position(end - 1)
         last, entries = kept[-1] if kept else (self.queue.starts[0], np.empty(0, BATCH_QUEUE_ENTRY))
-        places = {
-            COMPACTION_QUEUE: last + entries.nbytes,
-            COMPACTION_LOG: _after(entries) if len(entries) else last,
-        }
-        for kind, size in ((COMPACTION_QUEUE, self.queue_bytes), (COMPACTION_LOG, self.log_bytes)):
-            folder, window = self.queue.folder(kind), np.empty(min(_WINDOW_BYTES, size), np.uint8)
+        places = _after(entries) if len(entries) else last, last + entries.nbytes
+        sizes = self.log_bytes, self.queue_bytes
+        # the entries last: as long as one is there, the next run cuts again
+        for folder, place, size in zip(self.folders, places, sizes, strict=True):
+            window = np.empty(min(_WINDOW_BYTES, size), np.uint8)
             starts = [s for s in self.queue.starts if self._there(folder, s)]
             cutter = LogCutter(self.files, list(starts), size, window, f"{CUT}/{folder}", folder)
-            cutter.cut(places[kind], after_blank=bool(kept))
+            cutter.cut(place, after_blank=bool(kept))
             for start in starts:  # without a message, too: both kinds have one set of names
                 if start > last and self._there(folder, start):
                     self.files.remove(f"{folder}/{segment_name(start)}")
@@ -206,13 +235,13 @@ class _Tail:
 
     def __init__(self, own: _OwnLog) -> None:
         self._own, self.folder = own, own.queue.folder(COMPACTION_LOG)
-        self._files: tuple[OpenFile, OpenFile] | None = None
+        self._files: list[OpenFile] = []
         self._start = self._at = self._count = -1
         self._records, self._entries = bytearray(), bytearray()
 
     def put(self, raw: np.ndarray, message: QueueEntry, store_timestamp: int) -> None:
         """Append one record, and its entry."""
-        if self._files is None:
+        if not self._files:
             self._open_last()
         own, size = self._own, len(raw)
         full = (self._count + 1) * BATCH_QUEUE_ENTRY_BYTES >= own.queue_bytes
@@ -242,19 +271,10 @@ class _Tail:
     def _roll(self, start: int) -> None:
         """Go on in a new file (TopicPartitionLog.roll)."""
         self.close()
-        for kind in _KINDS:
-            self._own.files.make_folder(self._own.queue.folder(kind))
         self._use(start, 0, 0)
 
     def _use(self, start: int, at: int, count: int) -> None:
-        own, found = self._own, []
-        for kind, length in ((COMPACTION_LOG, own.log_bytes), (COMPACTION_QUEUE, own.queue_bytes)):
-            path = f"{own.queue.folder(kind)}/{segment_name(start)}"
-            there = own.files.exists(path)
-            found.append(own.files.open(path) if there else own.files.create_zeros(path, length))
-            if not there:
-                own.files.sync_folder(own.queue.folder(kind))
-        self._files = found[0], found[1]
+        self._files = self._own.files_at(start)
         self._start, self._at, self._count = start, at, count
 
     def _end_file(self) -> None:
@@ -266,7 +286,7 @@ class _Tail:
         self._flush()
 
     def _flush(self) -> None:
-        if self._files is None:
+        if not self._files:
             return
         ends = (self._at, self._count * BATCH_QUEUE_ENTRY_BYTES)
         for file, end, held in zip(self._files, ends, (self._records, self._entries), strict=True):
@@ -278,6 +298,6 @@ class _Tail:
     def close(self) -> None:
         """Write what is left, durably, and close the files."""
         self._flush()
-        for file in self._files or ():
+        for file in self._files:
             file.close()
-        self._files = None
+        self._files = []

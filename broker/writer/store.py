@@ -368,11 +368,11 @@ class OpenStore:
         settle: brings to the log what else follows it.
         """
         self.dispatch(self.log.flushed)
+        if self.dispatches:
+            settle()
         if self._indexes:
             self.index.publish_changes()
         self.keep_checkpoint(physic_timestamp)
-        if self.dispatches:
-            settle()
         self._remove_abort()
 
     def _remove_abort(self) -> None:

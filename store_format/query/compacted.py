@@ -39,9 +39,9 @@ Entries = Any  # BATCH_QUEUE_ENTRY
 class CompactedQueue(NamedTuple):
     """One queue in `compaction/`. Positions are queueOffsets.
 
-    starts: where its files begin in its own log; next: after its last message; 0 if it has none.
-    queue_end: the next position in the ConsumeQueue; None if the store has no such queue, and
-    nothing tells what it had.
+    starts: where its files of either kind begin in its own log; next: after its last message; 0 if
+    it has none. queue_end: the next position in the ConsumeQueue; None if the store has no such
+    queue, and nothing tells what it had.
     """
 
     topic: str
@@ -103,15 +103,15 @@ def compacted_queues(opened: OpenedStore, topics: list[str]) -> Iterator[Compact
 def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue:
     """One queue as it is now. Raises BadQueue."""
     known = CompactedQueue(topic, queue_id, (), 0, _queue_end(opened, topic, queue_id))
-    names = [
-        name for name, _ in listed(opened.storage, f"{opened.path}/{known.folder(COMPACTION_LOG)}")
-    ]
-    starts = tuple(int(name) for name in segments_among(names))
+    folders = [f"{opened.path}/{known.folder(kind)}" for kind in (COMPACTION_LOG, COMPACTION_QUEUE)]
+    names = {name for folder in folders for name, _ in listed(opened.storage, folder)}
+    starts = tuple(map(int, segments_among(names)))
     last = 0
     for start in reversed(starts):
-        entries = entries_of(opened.storage, opened.path, known, start)
-        if len(entries):
-            last = int(entries[-1]["baseOffset"] + entries[-1]["batchSize"])
+        entries = _all_entries(opened.storage, opened.path, known, start)
+        used = np.flatnonzero(_is_used(entries))
+        if len(used):  # also behind a place that a killed cut has begun to clear
+            last = int(entries[used[-1]]["baseOffset"] + entries[used[-1]]["batchSize"])
             break
     return known._replace(starts=starts, next=last)
 
@@ -125,16 +125,24 @@ def _queue_end(opened: OpenedStore, topic: str, queue_id: int) -> int | None:
 
 def entries_of(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
     """The messages' entries in one queue file, up to the first of none (SparseConsumeQueue)."""
+    entries = _all_entries(storage, store, queue, start)
+    used = _is_used(entries)
+    return entries if used.all() else entries[: int(np.argmin(used))]
+
+
+def _all_entries(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
     path = f"{store}/{queue.folder(COMPACTION_QUEUE)}/{segment_name(start)}"
     try:
         raw = storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
-        return np.empty(0, BATCH_QUEUE_ENTRY)
+        raw = b""
     whole = len(raw) // BATCH_QUEUE_ENTRY_BYTES * BATCH_QUEUE_ENTRY_BYTES
-    entries = np.frombuffer(raw[:whole], BATCH_QUEUE_ENTRY)
-    good = (entries["size"] > 0) & (entries["batchSize"] > 0)
-    good &= (entries["physicalOffset"] >= 0) & (entries["baseOffset"] >= 0)
-    return entries if good.all() else entries[: int(np.argmin(good))]
+    return np.frombuffer(raw[:whole], BATCH_QUEUE_ENTRY)
+
+
+def _is_used(entries: Entries) -> Any:
+    found = (entries["size"] > 0) & (entries["batchSize"] > 0)
+    return found & (entries["physicalOffset"] >= 0) & (entries["baseOffset"] >= 0)
 
 
 def lacking(opened: OpenedStore, queue: CompactedQueue, notes: Notes) -> Iterator[Lacking]:

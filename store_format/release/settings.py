@@ -14,12 +14,7 @@ from ipaddress import ip_address
 from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY_BYTES,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
-)
+from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import release_key
 from reput.store_format.release.setting_table import BY_NAME, KnownSetting, Status, parse_number
@@ -29,7 +24,6 @@ _INT_MAX = 0x7FFFFFFF  # Integer.MAX_VALUE
 # A name ends at the first =, : or blank that is not escaped; the rest of the line is its value.
 _PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_COMPACTED_LEAST = 5  # a compacted log's file is as long as so many of its queue files, at least
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _OFFSET = re.compile(r"(?:UTC|GMT)?(?:([+-])([0-9]{1,2})(?::?([0-9]{2}))?)|UTC|GMT|Z")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -102,16 +96,6 @@ class Settings:
         """Whether multi-dispatch makes queue files (MultiDispatchUtils.checkMultiDispatchQueue)."""
         in_rocksdb = self.rocksdb_cq_double_write_enable and self.combine_cq_use_rocksdb_for_lmq
         return self.enable_multi_dispatch and not in_rocksdb
-
-    @property
-    def compacted_bytes(self) -> tuple[int, int]:
-        """Length of a compacted log's file and of its queue file (getCompactionLogSize)."""
-        entries = self.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
-        queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
-        whole, rest = divmod(self.compaction_mapped_file_size, queue)
-        if whole < _COMPACTED_LEAST:
-            return _COMPACTED_LEAST * queue, queue
-        return (whole if 0 < rest < queue >> 1 else whole + 1) * queue, queue
 
     @property
     def delays(self) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ MANIFEST = "manifest.json"
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
+POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 

@@ -20,6 +20,7 @@ SHORT = {
     "store_format/notes.py": "what is said beside an answer: everything imports it",
     "store_format/derived/after_crash.py": "apart from the checkpoint, as it reads queues",
     "store_format/derived/checkpoint.py": "a base: writer, recovery, rebuild and check import it",
+    "store_format/discover/purpose.py": "one table: every command imports its row",
     "store_format/files/by_url.py": "apart, so that who has a path need not load each file system",
     "store_format/query/all_cores.py": "apart, so that light questions need no processes",
     "broker/serving/handlers.py": "what all rooms of requests are joined in",

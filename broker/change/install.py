@@ -90,7 +90,7 @@ def staging_prefix(store: str) -> str:
     return f".{store}.reput-install-"
 
 
-def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
+def install(
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip

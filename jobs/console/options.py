@@ -45,6 +45,7 @@ from reput.store_format.release.settings import (
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.output import NewFile
+    from reput.store_format.discover.purpose import Purpose
 
 # ---
 # Single files that options name: a picture, all ranges, a body.
@@ -380,19 +381,18 @@ def engine_for(
 
 
 def asks_store(
-    arguments: argparse.Namespace, options: Mapping[str, Any], compared: str | None = None,
-    compares: bool = False,
+    arguments: argparse.Namespace, options: Mapping[str, Any], purpose: "Purpose",
+    compared: str | None = None,
 ) -> Callable[[], None]:  # fmt: skip
     """A function for `meanwhile` of engine_for. It raises if the store's files do not show what
     the job needs, and imports the job's modules, so that nobody waits for them later.
 
-    compared: folder of the derived files that the job compares, if any; compares: whether the job
-    only compares.
+    compared: folder of the derived files that the job compares, if any.
     """
 
     def asked() -> None:
         check_discovery(
-            arguments.store, options["rocketmq"], options["settings"], compared, compares
+            arguments.store, options["rocketmq"], options["settings"], purpose, compared
         )
         import reput.jobs.deriving.derive_set  # noqa: F401
 

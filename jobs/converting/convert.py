@@ -47,6 +47,7 @@ from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
 from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
@@ -357,9 +358,7 @@ def _derive(
 ) -> None:
     """Derive the new log's files into the set. rows: SEGMENT_WRITTEN rows."""
     cut = replace(found.cut, split_bytes=rows[0]["length"])  # a segment is a split
-    made = find_store(
-        found.engine, at, cut=cut, progress=found.progress, one_release=True, even_rocksdb=True,
-    )  # fmt: skip
+    made = find_store(found.engine, at, CONVERT, cut=cut, progress=found.progress)
     job, summary = made.job(staging), looked.summary
     if kinds.of_queues == ROCKSDB:
         job.keep_times()

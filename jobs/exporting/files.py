@@ -415,7 +415,7 @@ def _parts(
     return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
 
 
-def _run(  # noqa: PLR0913 (what a task of an export is made of)
+def _run(
     engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip

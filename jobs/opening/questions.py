@@ -121,7 +121,7 @@ class Store:
     def close(self) -> None:
         self._opened.close()
 
-    def query(  # noqa: PLR0913 (a user's options)
+    def query(
         self,
         topic: str,
         key: str,

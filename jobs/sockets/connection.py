@@ -148,7 +148,7 @@ Sendable = bytes | BodyPiece
 class Connection:
     """An accepted connection. number: no other connection of the server has this number."""
 
-    def __init__(  # noqa: PLR0913 (what a server gives a connection)
+    def __init__(
         self, sock: socket.socket, number: int, peer: str, local: str,
         came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
         now: Callable[[], float], tls: TlsMode | None = None,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.broker.change.install import (
     NOTE,
     SetFile,
@@ -86,6 +87,7 @@ class Installed:
     kept_before: bool = False  # whether a set that an earlier install kept gives way
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
     waits: list[str] = field(default_factory=list)  # timers and delays: the set's files are taken
+    compaction: str = ""  # what was written to compaction/, or cut off it
 
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
@@ -99,6 +101,7 @@ class Installed:
             lines.append(f"  replaced  the set that an earlier install kept there, which {verb}")
         lines += [f"  becomes   {line}" for line in self.becomes]
         lines += [f"  waits     {line}" for line in self.waits]
+        lines += [f"  compacted {self.compaction}"] if self.compaction else []
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
@@ -155,7 +158,16 @@ def install_set(
                     manifest["log_start"], apart,
                 )  # fmt: skip
                 about.done = True
+                _settle(target.path, note, about)
     return about
+
+
+def _settle(store: str, note: dict[str, Any], about: Installed) -> None:
+    """Bring `compaction/` to the log: a broker with whole queues does not."""
+    files, notes = DiskFiles.as_owned_by(os.lstat(store), store), Notes()
+    given = as_text(note["settings"])
+    about.compaction = str(settle(files, LocalStorage(), store, note["rocketmq"], given, notes))
+    about.warnings += notes.lines
 
 
 def undo_install(

@@ -98,7 +98,7 @@ def recover(  # noqa: PLR0913 (a user's options)
             recovery, about = examine(found, held, job, on_damage)
             if about.needed and not dry_run:
                 confirm(f"change {store} in place: {about.steps()}")
-                change(held, recovery)
+                change(held, recovery, about)
                 about.done = True
     about.seconds = time.monotonic() - started
     return about

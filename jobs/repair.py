@@ -21,7 +21,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import REPAIR, REPAIRED
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
-from reput.store_format.names import CONFIG
+from reput.store_format.names import COMPACTION, CONFIG
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def repair(  # noqa: PLR0913 (a user's options)
         repair_segments,
         restorations,
         restored,
+        settle_copy,
     )
     from reput.store_format.discover.config import config_faults
     from reput.store_format.discover.store import store_at
@@ -122,11 +123,13 @@ def repair(  # noqa: PLR0913 (a user's options)
         check_unchanged(plan)
         target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
-        copy_folder(plan, place.storage, target, CONFIG, summary)
+        for folder in (CONFIG, COMPACTION):
+            copy_folder(plan, place.storage, target, folder, summary)
         faults = config_faults(plan.storage, plan.store)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
+        settle_copy(plan, place.storage, target, summary)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
     return summary

@@ -20,6 +20,7 @@ STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new t
 CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
+COMPACTION_POSITIONS = "position-checkpoint"  # in COMPACTION
 # Folders of a tiered store's queue (FileSegmentType)
 TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"
@@ -45,6 +46,7 @@ MANIFEST = "manifest.json"
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
+POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 

@@ -7,7 +7,7 @@ IndexService.deleteExpiredFile. Files are deleted one by one, the oldest first: 
 store as a killed broker may leave it too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -210,14 +210,15 @@ class StagedFile(NamedTuple):
     path: str
 
 
-def apply(
+def apply(  # noqa: PLR0913 (the log, what is derived, and what else follows the log)
     files: Files, log: LogRecovery, end: LogEnd, placed: Sequence[StagedFile],
-    removed: Sequence[str], checkpoint: bytes, abort: bytes,
+    removed: Sequence[str], checkpoint: bytes, abort: bytes, settle: Callable[[], object],
 ) -> None:  # fmt: skip
     """Cut the log at `end`, put derived files in their places, and note a clean stop.
 
     What is cut is kept in the folder CUT. removed: old derived files without a new one.
-    abort: content of the file `abort`, if it must be made. Raises OSError: run again.
+    abort: content of the file `abort`, if it must be made. settle: brings what else follows the log
+    to it, once the queues are there. Raises OSError: run again.
     """
     if not files.exists(ABORT):
         write_small(files, ABORT, abort)
@@ -232,6 +233,7 @@ def apply(
         files.remove(path)
     if placed or removed:
         files.sync_all("")
+    settle()
     replace_small(files, CHECKPOINT, checkpoint)
     files.sync_folder("")
     files.remove(ABORT)

@@ -362,9 +362,14 @@ class OpenStore:
             self.files.sync_folder("")
         self.checkpoint = checkpoint
 
-    def finish(self, physic_timestamp: int) -> None:
-        """End as a clean stop, once the log is durable: dispatch all of it, and remove `abort`."""
+    def finish(self, physic_timestamp: int, settle: Callable[[], object]) -> None:
+        """End as a clean stop, once the log is durable: dispatch all of it, and remove `abort`.
+
+        settle: brings to the log what else follows it.
+        """
         self.dispatch(self.log.flushed)
+        if self.dispatches:
+            settle()
         if self._indexes:
             self.index.publish_changes()
         self.keep_checkpoint(physic_timestamp)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
+from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
@@ -77,6 +78,7 @@ class CaughtUp:
     index_keys: int = 0
     needed: bool = False
     done: bool = False
+    compaction: str = ""  # what was written to compaction/, or cut off it
     resumed: bool = False  # whether this run finished an earlier catch-up that was killed
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues that lack older messages of the log
@@ -103,6 +105,7 @@ class CaughtUp:
             f"{counted(self.index_keys, 'key')}",
             f"  time      {self.seconds:.1f} s",
         ]
+        lines += [f"  compacted {self.compaction}"] if self.compaction else []
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
         lines += guessed_lines(self.discovered) if self.index_keys else []
@@ -186,6 +189,10 @@ def catch_up_in_place(
                 catching.resume(new)
             else:
                 catching.apply(new)
+        given, notes = plan.discovered.settings, Notes()
+        at = held.storage, held.path, plan.profile.release
+        about.compaction = str(settle(files, *at, given, notes))
+        about.warnings += notes.lines
         held.crashed = False
         about.done = True
         return about

@@ -27,7 +27,7 @@ from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import consumer_offsets, has_rows
+from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
@@ -41,13 +41,14 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
-    POP_DB,
+    POP_RETRY_SIGNS,
     RETRY_PREFIX,
     segment_name,
 )
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.log_scan import log_gaps
+from reput.store_format.query.pop_leftovers import in_flight
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.settings import ExpirySettings, parse_settings
 
@@ -110,17 +111,16 @@ def needed(
 
 
 def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
-    """The first unread message of each group in each queue.
+    """The first message of each group in each queue that it has not read, or that it popped and
+    nobody acknowledged.
 
     If a group reads a topic, a queue of it without an offset counts as unread. Raises BadQueue.
     """
-    folder = f"{opened.path}/{POP_DB}"
-    if has_rows(opened.storage, folder):
-        raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
     offsets = consumer_offsets(opened.storage, opened.path, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
-    for group, _ in list(asked):  # each group also reads its own retry topic
-        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
+    for group, topic in list(asked):  # each group also reads its own retry topics
+        for own in (group, *(f"{group}{sign}{topic}" for sign in POP_RETRY_SIGNS)):
+            asked.setdefault((group, f"{RETRY_PREFIX}{own}"), {})
     for (group, topic), read in sorted(asked.items()):
         queues = opened.queues.of(topic)
         for queue_id, batch in queues:
@@ -132,8 +132,24 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
                     first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
                     f"{offset:,} ({CONFIG}/consumerOffset.json)",
                 )  # fmt: skip
+    yield from _popped(opened, ignored, notes)
     if asked:
         yield from _not_in_queues(opened)
+
+
+def _popped(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
+    """The first message of each queue that a group has in flight: it is to come again."""
+    for row in in_flight(opened, True, notes):
+        for queue_id, batch in opened.queues.of(row.topic) if row.group not in ignored else ():
+            if queue_id == row.queue_id:
+                queue = opened.queue(row.topic, queue_id, batch)
+                for entry in queue.entries(row.offset, row.offset + 1):
+                    if entry.physical_offset >= opened.log.start:
+                        yield Needed(
+                            entry.physical_offset, f"group {row.group!r} has popped, and not "
+                            f"acknowledged, queueOffset {row.offset:,} of topic {row.topic!r}, "
+                            f"queue {row.queue_id}",
+                        )  # fmt: skip
 
 
 def _first_there(queue: Queue, position: int, log_start: int) -> int | None:

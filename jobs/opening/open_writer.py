@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.plan import Plan, index_zone
 from reput.store_format.derived.after_crash import vouched_for
@@ -95,7 +96,7 @@ def open_writer(
     said += setting_warnings(given, rules.release, "append")
     found = strangers(at.storage, path, [f"{path}/{COMMIT_LOG}"])
     said += [f"{each.path}: {each.text(rules)}" for each in found]
-    return CommitLogWriter.open(
+    writer = CommitLogWriter.open(
         path,
         parsed,
         clock=lambda: time.time_ns() // 1_000_000,
@@ -106,6 +107,10 @@ def open_writer(
         prepare_ahead=prepare_ahead,
         local=zone.local,
     )
+    writer.settle = lambda: settle(
+        writer.store.files, at.storage, path, rules.release, given, Notes()
+    )
+    return writer
 
 
 def discover_to_write(at: StoreAt) -> Discovered:

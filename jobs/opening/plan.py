@@ -264,8 +264,8 @@ def make_plan(
         else:
             warnings.append(str(fault))
     notes = [
-        f"topic {name!r} is compacted: what its compaction kept is not derived anew; `reput query "
-        f"{COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads that of queue 0"
+        f"topic {name!r} is compacted: install, recover and repair bring {COMPACTION}/ to the log; "
+        f"`reput query {COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads queue 0"
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]

@@ -53,6 +53,10 @@ enableMultiDispatch boolean 4.9.3 = false
 enableLmq boolean 4.9.3 = false
 [obeyed obeyed] with rocksdbCQDoubleWriteEnable: such further queues have no files then
 combineCQUseRocksdbForLmq boolean 5.5.0 = false
+[obeyed obeyed] whether topics are compacted, and files of which size `compaction/` gets
+enableCompaction boolean 5.1.0 = true
+compactionMappedFileSize int 5.1.0 = 104857600
+compactionCqMappedFileSize int 5.1.0 = 10485760
 [obeyed obeyed] what is checked of a record
 checkCRCOnRecover boolean 4.1.0 = true
 forceVerifyPropCRC boolean 5.2.0 = false

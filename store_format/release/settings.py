@@ -73,6 +73,9 @@ class Settings:
     max_message_size: int = setting("maxMessageSize", least=1)
     enabled_append_prop_crc: bool = setting("enabledAppendPropCRC")
     flush_disk_type: str = setting("flushDiskType")
+    enable_compaction: bool = setting("enableCompaction")
+    compaction_mapped_file_size: int = setting("compactionMappedFileSize", least=1)
+    compaction_cq_mapped_file_size: int = setting("compactionCqMappedFileSize", least=1)
     # `refuse_unsupported` refuses these: reput does not build such files
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")

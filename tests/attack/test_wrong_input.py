@@ -370,8 +370,8 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
     assert summary.warnings == [
-        "topic 'T' is compacted: what its compaction kept is not derived anew; `reput query "
-        "compacted:STORE/compaction/compactionLog/T/0` reads that of queue 0"
+        "topic 'T' is compacted: install, recover and repair bring compaction/ to the log; `reput "
+        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"
     ]
 
 

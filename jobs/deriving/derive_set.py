@@ -67,6 +67,7 @@ def derive_set(  # noqa: PLR0913 (a user's options)
             job, read.linked, summary, queues=queues, index=index, expired=expired,
             index_start_name=index_start_name,
         )  # fmt: skip
+        summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         summary.seconds = found.seconds()

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.judging.report import TAIL_LOST, CheckReport, report_of
-from reput.jobs.judging.verdict import files_there, judge
+from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.open_writer import left_open, read_checkpoint
-from reput.jobs.opening.plan import check_unchanged, make_plan, of_strangers
+from reput.jobs.opening.plan import check_unchanged, make_plan
 from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
@@ -27,6 +27,7 @@ from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
 from reput.store_format.log.segments import Finding
+from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.inventory import PAST_QUEUE
@@ -256,7 +257,7 @@ def _check(
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.storage, plan.store)
-        if had_queues or in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
+        if had_queues or in_rocksdb or derived_files(plan.storage, plan.store).files:
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.differences = verdict.differences

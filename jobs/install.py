@@ -25,7 +25,7 @@ from reput.broker.change.install import (
     undo,
     used_entries,
 )
-from reput.jobs.console.options import add_consent, consent, show
+from reput.jobs.console.options import DAMAGE, DONE, add_consent, consent, show
 from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install import (
     Target,
@@ -59,6 +59,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
+from reput.store_format.log.there import derived_files, of_strangers, strangers
 from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
@@ -88,6 +89,7 @@ class Installed:
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
     waits: list[str] = field(default_factory=list)  # timers and delays: the set's files are taken
     compaction: str = ""  # what was written to compaction/, or cut off it
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
@@ -106,6 +108,7 @@ class Installed:
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  next      {todo}" for todo in self.in_the_way]
         return "\n".join(lines)
 
 
@@ -142,6 +145,7 @@ def install_set(
         _check_belongs(target.path, source, note, [file.path for file in wanted])
         about.cleaned, about.warnings = finish_first(target, dry_run)
         check_can_change(target.files, target.name)
+        _name_strangers(about, note)
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
             apart = converted_config(target.path, in_rocksdb, made.folder)
@@ -160,6 +164,17 @@ def install_set(
                 about.done = True
                 _settle(target.path, note, about)
     return about
+
+
+def _name_strangers(about: Installed, note: dict[str, Any]) -> None:
+    """What others left in the store stays where it is, also where no broker starts with it."""
+    storage, rules = LocalStorage(), profile(note["rocketmq"])
+    folders = commit_log_folders(about.store, settings_from(as_text(note["settings"])))
+    found = strangers(storage, about.store, folders)
+    found += derived_files(storage, about.store).strangers
+    said, in_the_way = of_strangers(found, rules)
+    about.warnings += [*said, *(f"{each.path}: {each.reason}" for each in in_the_way)]
+    about.in_the_way = [each.todo for each in in_the_way]
 
 
 def _settle(store: str, note: dict[str, Any], about: Installed) -> None:
@@ -186,6 +201,7 @@ def undo_install(
         if wrong:
             raise StoreError(f"{about.kept}/{NOTE}: is not a note of an install: {wrong}")
         check_no_links(target.files, kept_name(target.name))
+        _name_strangers(about, note)
         check_not_grown(target.path, note)
         about.log_end = note["log_end"]
         about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
@@ -382,7 +398,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Install or undo, and say what was done. Raises as install_set does; returns 0."""
+    """Install or undo, and say what was done. Raises as install_set does.
+
+    Returns 1 where a broker does not start on what others left in the store.
+    """
     wanted = 1 if arguments.undo else 2
     if len(arguments.paths) != wanted:
         raise StoreError("reput install DIR STORE, or reput install --undo STORE")
@@ -392,5 +411,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         folder, store = arguments.paths
         about = install_set(store, folder, arguments.dry_run, ask)
-    show(arguments, asdict(about), about.text())
-    return 0
+    show(arguments, asdict(about), about.text(), good=not about.in_the_way)
+    return DAMAGE if about.in_the_way else DONE

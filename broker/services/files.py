@@ -156,7 +156,7 @@ def add_topics(
     whole = read_json(files, _TOPICS)
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{_TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{_TOPICS}: topicConfigTable: is not a JSON object; it is left as it is")
     added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
     for name in added:
         about = like.get(name)

@@ -195,6 +195,15 @@ def is_back_to_back(storage: InputStorage) -> bool:
     return bool(getattr(storage, "back_to_back", False))
 
 
+def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
+    """The regular file that a link leads to, and its state; for anything else the path, and None.
+
+    Only who lists a log asks: a broker's segment may be a link to another disk.
+    """
+    follow = getattr(storage, "follow", None)
+    return (follow(path) if follow else None) or (path, None)
+
+
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
     """`OutputStorage.walk` that lists folder after folder."""
     for name, state in storage.list(folder):

@@ -33,7 +33,7 @@ class TopicCharacters(Refused):
 
 
 class TopicUnsafe(Refused):
-    """A name of a topic or further queue that is no folder's; RocketMQ uses it as a path."""
+    """A name of a topic or further queue that is not a folder's; RocketMQ uses it as a path."""
 
 
 class TopicTooLong(Refused):

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
 _GONE = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:\n]*: (['\"])(.+)\1$", re.M)
-# A cluster may have more cores than its settings show, and these need tasks too.
-_CORES_THERE_MAY_BE = 128
+# local, local[4], local[*,2], local-cluster[2,4,1024]
+_LOCAL = re.compile(r"local(?:-cluster)?(?:\[(\d+|\*)(?:,(\d+),\d+|,\d+)?\])?$")
+# Where settings show no cores: so many, and perhaps more, which then need tasks too.
+_CORES_THERE_ARE, _CORES_THERE_MAY_BE = 16, 128
 
 
 class SparkEngine(Engine):
@@ -181,26 +183,22 @@ def setting_of(spark: Any, name: str) -> str:
 
 
 def spark_cores(spark: "SparkSession") -> int:
-    """The number of tasks that run at once by the session's settings; 16 if they don't show it."""
-    conf = {
-        name: setting_of(spark, name)
-        for name in (
-            "spark.default.parallelism",
-            "spark.master",
-            "spark.cores.max",
-            "spark.executor.instances",
-            "spark.executor.cores",
-        )
-    }
-    for name in ("spark.default.parallelism", "spark.cores.max"):
-        if conf[name]:
-            return int(conf[name])
-    master = conf["spark.master"]
-    if master.startswith("local["):
-        threads = master[6:].split("]")[0].split(",")[0]
-        return len(os.sched_getaffinity(0)) if threads == "*" else int(threads)
-    if master == "local":
-        return 1
-    if conf["spark.executor.instances"]:
-        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
-    return 16
+    """The number of tasks that run at once, as far as the session's settings show it. It is only a
+    floor: stages are sized by their data.
+    """
+
+    def number(name: str) -> int:
+        said = setting_of(spark, name)
+        return int(said) if said.isdecimal() else 0
+
+    master = setting_of(spark, "spark.master")
+    if known := number("spark.default.parallelism"):
+        return known
+    if found := _LOCAL.match(master):
+        threads, cores = found[1] or "1", found[2] or "1"
+        return (len(os.sched_getaffinity(0)) if threads == "*" else int(threads)) * int(cores)
+    executors = number("spark.executor.instances")
+    if setting_of(spark, "spark.dynamicAllocation.enabled") == "true":
+        executors = max(executors, number("spark.dynamicAllocation.maxExecutors"))
+    at_most = executors * (number("spark.executor.cores") or 1)
+    return number("spark.cores.max") or at_most or _CORES_THERE_ARE

@@ -47,6 +47,13 @@ def test_the_share_of_tasks_that_are_done() -> None:
         ({"spark.master": "spark://host:7077"}, 16, 128, False),
         ({"spark.master": "yarn", "spark.executor.instances": "100", "spark.executor.cores": "4"},
          400, 400, False),
+        ({"spark.master": "local[2,4]"}, 2, 2, True),
+        ({"spark.master": "local-cluster[2,4,1024]"}, 8, 8, True),
+        ({"spark.master": "spark://host:7077", "spark.cores.max": "24"}, 24, 128, False),
+        ({"spark.master": "yarn", "spark.executor.cores": "4", "spark.executor.instances": "2",
+          "spark.dynamicAllocation.enabled": "true",
+          "spark.dynamicAllocation.maxExecutors": "2000"}, 8000, 8000, False),
+        ({"spark.master": "yarn", "spark.executor.instances": "many"}, 16, 128, False),
         ({"spark.default.parallelism": "5"}, 5, 128, False),  # Spark Connect
         ({}, 16, 128, False),
     ],

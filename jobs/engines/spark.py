@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,13 +17,14 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.engines.folders import our_packages
 from reput.store_format import faults
-from reput.udfs.staging import Task
+from reput.udfs.staging import InTurn, Task
 from reput.udfs.worker_garbage import Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+_DESCRIPTION = "spark.job.description"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
 _GONE = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:\n]*: (['\"])(.+)\1$", re.M)
 # local, local[4], local[*,2], local-cluster[2,4,1024]
@@ -44,10 +45,11 @@ class SparkEngine(Engine):
 
     def numbers(self, numbers: range, parts: int | None = None) -> "SparkRows":
         parts = max(1, min(len(numbers), parts or len(numbers)))
-        return SparkRows(self.spark.range(numbers.start, numbers.stop, 1, parts))
+        rows = self.spark.range(numbers.start, numbers.stop, 1, parts)
+        return SparkRows(rows, parts)
 
     def table(self, rows: pa.Table, parts: int) -> "SparkRows":
-        return SparkRows(self.spark.createDataFrame(rows).repartition(parts))
+        return SparkRows(self.spark.createDataFrame(rows).repartition(parts), parts)
 
     def share_done(self) -> float | None:
         """The share of tasks that are done; None on Spark Connect, and between two stages."""
@@ -68,17 +70,22 @@ class SparkRows(TaskRows):
     """Rows of a DataFrame."""
 
     frame: "DataFrame"
+    parts: int  # 0: as the tasks before
+    doing: tuple[str, ...] = ()  # what its tasks do, for Spark's UI
 
     def run(self, task: Task, columns: pa.Schema) -> "SparkRows":
-        return SparkRows(run_in_tasks(self.frame, task, columns))
+        tasks = f" in {self.parts:,} tasks" if self.parts else ""
+        doing = (*self.doing, doing_of(task) + tasks)
+        return SparkRows(run_in_tasks(self.frame, task, columns), 0, doing)
 
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "SparkRows":
         shared = self.frame.repartition(parts, *key)
-        return SparkRows(shared.sortWithinPartitions(*key, *order))
+        return replace(self, frame=shared.sortWithinPartitions(*key, *order), parts=parts)
 
     def also(self, other: TaskRows) -> "SparkRows":
         assert isinstance(other, SparkRows)
-        return SparkRows(self.frame.unionByName(other.frame))
+        both = (*self.doing, *other.doing)
+        return SparkRows(self.frame.unionByName(other.frame), 0, both)
 
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
@@ -87,11 +94,42 @@ class SparkRows(TaskRows):
 
         asked = [f.max(name).alias(name) for name in greatest]
         asked += [f.min(name).alias(name) for name in least]
-        return SparkRows(self.frame.groupBy(*key).agg(*asked))
+        return replace(self, frame=self.frame.groupBy(*key).agg(*asked))
 
     def collect(self) -> list[Row]:
         """Run the plan and return its rows. Raises a task's own errors, else PySparkException."""
-        return collect(self.frame)
+        with described(self.frame.sparkSession, ", ".join(self.doing)):
+            return collect(self.frame)
+
+
+def doing_of(task: Task) -> str:
+    """What a task does, by its name: "scan splits" is ScanSplits'."""
+    if isinstance(task, InTurn):
+        return ", ".join(f"{doing_of(each)} ({count:,})" for count, each in task.tasks)
+    name = getattr(task, "__name__", type(task).__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
+
+
+@contextmanager
+def described(spark: Any, doing: str) -> Iterator[None]:
+    """Name the jobs of the block in Spark's UI. A tag has the name on Connect too, where none has
+    a description; it ends with the block.
+    """
+    text = f"reput: {doing}"
+    tag = re.sub(r"[^\w-]+", "-", text).strip("-")
+    context = getattr(spark, "_sc", None)
+    before = context.getLocalProperty(_DESCRIPTION) if context is not None else None
+    try:
+        with suppress(Exception):  # a name is not worth a failure: sessions may refuse it
+            spark.addTag(tag)
+            if context is not None:
+                context.setLocalProperty(_DESCRIPTION, text)
+        yield
+    finally:
+        with suppress(Exception):
+            spark.removeTag(tag)
+            if context is not None:
+                context.setLocalProperty(_DESCRIPTION, before)
 
 
 def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFrame":

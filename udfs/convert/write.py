@@ -109,8 +109,8 @@ class NewRecords:
                 end.next = self._segment_end
         for part in self._outputs.empty():
             self._keep(part)
-        self._files.finish(end.records)
-        return scanned_row(self._number, self._run, end, self._files.unsafe)
+        self._files.finish()
+        return scanned_row(self._number, self._run, end, self._files)
 
 
 # ---

@@ -176,15 +176,13 @@ def _of_index(files: Files, log_start: int) -> Iterator[FileToDelete]:
 
 
 def delete(files: Files, paths: Iterable[str]) -> None:
-    """Remove files one by one, in this order, durably. Raises OSError: run again."""
-    folder = None
+    """Remove files one by one, in this order, durably. Raises OSError: run again.
+
+    Of two removals in a folder a power cut may else keep the second alone: a hole in the log.
+    """
     for path in paths:
-        if folder not in (None, path.rpartition("/")[0]):
-            files.sync_folder(folder)
         files.remove(path)
-        folder = path.rpartition("/")[0]
-    if folder is not None:
-        files.sync_folder(folder)
+        files.sync_folder(path.rpartition("/")[0])
 
 
 # ---

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
@@ -373,6 +374,7 @@ class WholeFile(NewFile):
                 os.fsync(file.fileno())
                 self.check()
                 self._name(part)
+                DiskFiles(folder).sync_folder("")
             except OSError as error:
                 error.filename = error.filename or self.path  # else the message names no disk
                 raise

@@ -140,8 +140,8 @@ class StagedRuns:
         if row["offsets_at"] < 0 and not decided:
             return _NO_OFFSETS
         if row["offsets_at"] < 0:
-            offsets = np.uint64(row["first"] % (1 << 64)) + np.arange(row["count"], dtype=np.uint64)
-            offsets = offsets.view(np.int64)
+            counted = np.arange(row["count"], dtype=np.uint64)
+            offsets = (np.uint64(row["first"] % (1 << 64)) + counted).view(np.int64)
         elif row.get("carried") is not None:
             offsets = np.frombuffer(row["carried"][-8 * row["count"] :], np.int64).copy()
         else:

@@ -13,11 +13,18 @@ from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, CommandFailed, Refused, Ways, wrong
 from tests.rocketmq.whole.life import BY_NAME, Made, features, kept, live
+from tests.rocketmq.whole.reports import ALONE, BY_REPUT
+
+EVERY = {
+    **CASES,
+    **{f"report-{number}": case for number, case in BY_REPUT.items()},
+    **{f"alone-{number}": case for number, case in ALONE.items()},
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rocketmq.whole", description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(EVERY)}")
     parser.add_argument("--release", default="5.3.3")
     parser.add_argument("--size", default="small", choices=BY_NAME)
     parser.add_argument("--queues", default="files", choices=["files", "rocksdb"])
@@ -36,7 +43,7 @@ def main() -> int:
 
         bad = 0
         for name in args.cases or CASES:
-            if CASES[name].needs <= features(args.release, args.queues):
+            if EVERY[name].needs <= features(args.release, args.queues):
                 work = Path(tempfile.mkdtemp(prefix="reput-whole-case-"))
                 bad += not _tell(name, Ways(made(), work, lambda: made("second-")), client, args.v)
                 shutil.rmtree(work)
@@ -48,7 +55,7 @@ def main() -> int:
 def _tell(name: str, ways: Ways, client: Driver, verbose: bool) -> bool:
     begin = time.time()
     try:
-        served = CASES[name].run(ways)
+        served = EVERY[name].run(ways)
         ran = time.time() - begin
         got = ledger.run(served.version, served.store, client, served.expected, served.settings)
         found = wrong(served, got)
@@ -57,7 +64,7 @@ def _tell(name: str, ways: Ways, client: Driver, verbose: bool) -> bool:
     except (CommandFailed, RuntimeError) as error:
         lines = str(error).splitlines()
         ran, text, said, sound = time.time() - begin, f"{lines[0]} {lines[-1]}", str(error), False
-        sound = isinstance(error, Refused) and CASES[name].refused == ways.made.queues
+        sound = isinstance(error, Refused) and EVERY[name].refused == ways.made.queues
     sys.stdout.write(f"| {name} | {text} | {ran:.0f} + {time.time() - begin - ran:.0f} s |\n")
     if verbose:
         sys.stdout.write(said + "\n")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -40,21 +42,29 @@ class Size(NamedTuple):
     popped: int
     due: int
     roll: int  # timerRollWindowSlot: timers due later than that are rolled
+    java: bool = True  # whether Java's own consumers are asked as well, which takes seconds
+
+    def on_this_machine(self) -> Size:
+        """What waits must not be due before the life's end: longer, where a machine is busy."""
+        times = max(1.0, min(6.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2))
+        return self._replace(due=int(self.due * times), roll=int(self.roll * times))
 
 
-SMALL = Size(4, 8, 4, 4, 8, due=24, roll=13)
+SMALL = Size(4, 8, 4, 4, 8, due=26, roll=13, java=False)
 SHORT = Size(24, 64, 24, 24, 40, due=60, roll=30)
 FULL = Size(200, 1000, 200, 200, 200, due=240, roll=100)
 BY_NAME = {"small": SMALL, "short": SHORT, "full": FULL}
 
 
 def features(version: str, queues: str = "files") -> frozenset[str]:
-    """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, queues in
-    RocksDB from 5.2 (no batch queues), check points there (popConsumerKVServiceEnable) from 5.3.2.
+    """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, topics with
+    compaction from 5.1, queues in RocksDB from 5.2 (no batch queues), check points there
+    (popConsumerKVServiceEnable) from 5.3.2.
     """
     since = {
         "plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0", "lmq": "4.9.3",
-        "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0", "rocksdb": "5.2.0", "kv": "5.3.2",
+        "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0", "compaction": "5.1.0",
+        "rocksdb": "5.2.0", "kv": "5.3.2",
     }  # fmt: skip
     has = {each for each, first in since.items() if _number(version) >= _number(first)}
     return frozenset(has - {"batch"} if queues == "rocksdb" else has)
@@ -64,8 +74,14 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+# Pop comes early: what is behind it is no reason to keep its messages.
+_ORDER = ("plain", "pop", "lmq", "batch", "compaction", "timers", "delayed", "half", "retry")
+
+
 class Reader(NamedTuple):
-    """A group that reads a topic. kind: pull, pop or ordered (popped in order)."""
+    """A group that reads a topic. kind: pull, pop, ordered (popped in order); push or push-orderly
+    are Java's.
+    """
 
     group: str
     topic: str
@@ -79,6 +95,7 @@ class Reader(NamedTuple):
 PARTS = {"nothing": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 READERS = {
     "plain": [*(Reader(f"part-{name}", "Plain") for name in PARTS)],
+    "java": [Reader("pushed", "Plain", "push"), Reader("pushed-orderly", "Plain", "push-orderly")],
     "delayed": [Reader("arrivals", "Delayed")],
     "half": [Reader("arrivals", "Half")],
     "retry": [
@@ -89,6 +106,7 @@ READERS = {
     "timers": [Reader("arrivals", "Timers")],
     "pop": [Reader("popper", "Popped", "pop"), Reader("orderly", "PoppedInOrder", "ordered", 1)],
     "batch": [Reader("part-batch", "Batch", queues=1)],
+    "compaction": [Reader("part-compacted", "Compacted", queues=1)],
 }
 
 
@@ -109,11 +127,15 @@ class Made:
     expected: dict[str, list[str]] = field(default_factory=dict)
     due: dict[str, int] = field(default_factory=dict)  # milliseconds since 1970
     pending: list[str] = field(default_factory=list)
+    cut: int = 0  # a place in the log shortly before its end, with `tail` behind it
+    tail: dict[str, list[str]] = field(default_factory=dict)  # of `expected`, what is behind it
+    java: bool = False
     last_due: float = 0.0  # seconds since 1970; everything comes soon after it
 
     @property
     def has(self) -> frozenset[str]:
-        return features(self.version, self.queues)
+        has = features(self.version, self.queues)
+        return has | {"java"} if self.java else has
 
     @property
     def words(self) -> list[str]:
@@ -155,30 +177,42 @@ def live(
 
     mark: begins each key, where two stores are to be told apart.
     """
+    size = size.on_this_machine()
     given = settings(version, queues, size)
     made = Made(
         version, queues, dict(given), *(str(folder / each) for each in ("store", "killed", "early"))
     )
+    made.java = size.java
     store = Path(made.store)
     with Broker(version, store, **given) as broker, Peer(f"127.0.0.1:{broker.port}", 60) as peer:
         life = _Life(Client(client, broker.namesrv), broker, peer, made, size, mark)
-        for name in ("plain", "pop", "lmq", "batch", "timers", "delayed", "half", "retry"):
+        for name in _ORDER:
             if name in made.has:
                 getattr(life, name)()
-            if name == "batch":
+            if name == "compaction":
                 broker.catch_up()
-                copied(store, Path(made.early))
+                _frozen(broker, store, Path(made.early))
         life.settle()
-        copied(store, Path(made.killed))
+        made.cut = broker.status()["max_offset"]
+        life.tail()
+        _frozen(broker, store, Path(made.killed))
         broker.stop()
     made.keep(folder)
     return made
 
 
 def copied(store: Path, target: Path) -> Path:
-    """A copy of a store; a broker's maps are shared memory, so it has what a kill would leave."""
-    shutil.copytree(store, target, ignore=shutil.ignore_patterns("lock", "LOCK"))
-    return target
+    return shutil.copytree(store, target, ignore=shutil.ignore_patterns("lock", "LOCK"))
+
+
+def _frozen(broker: Broker, store: Path, target: Path) -> None:
+    """A copy of what kill -9 would leave now: the broker stands still meanwhile."""
+    assert broker.driver.pid is not None
+    os.kill(broker.driver.pid, signal.SIGSTOP)
+    try:
+        copied(store, target)
+    finally:
+        os.kill(broker.driver.pid, signal.SIGCONT)
 
 
 class _Life:
@@ -220,6 +254,8 @@ class _Life:
         self.broker.catch_up()
         for reader, part in zip(READERS["plain"], PARTS.values(), strict=True):
             self._part_way(reader, part, self.size.plain)
+        for reader in READERS["java"] if self.made.java else ():
+            self._part_way(reader, 0.5, self.size.plain)
 
     def lmq(self) -> None:
         sent = self._messages("lmq", self.size.plain, "Behind")
@@ -240,6 +276,14 @@ class _Life:
             self._send(some, as_batch=True)
         self.broker.catch_up()
         self._part_way(READERS["batch"][0], 0.75, len(sent))
+
+    def compaction(self) -> None:
+        asked = {"queues": 1, "attributes": {"cleanup.policy": "COMPACTION"}}
+        self.broker.driver.ask("broker.topic", topic="Compacted", **asked)
+        sent = self._messages("compacted", self.size.plain, "Compacted")
+        self._send([{**message, "q": 0} for message in sent])
+        self.broker.catch_up()
+        self._part_way(READERS["compaction"][0], 0.5, len(sent))
 
     def timers(self) -> None:
         """Three of eight come at once, three wait (rolled on the way), one is far, one recalled."""
@@ -347,10 +391,39 @@ class _Life:
                 assert time.time() < end, (name, found)
                 time.sleep(0.1)
             consumer.save()
-        # Check points and half messages' ops go to the log, timers into the wheel; a broker writes
-        # offsets after ten seconds for the first time.
-        time.sleep(max(1.5, self.begun + 12 - time.time()))
+
+    def tail(self) -> None:
+        """The last messages, which a crash may take: two timers, and two that a group has read."""
+        sent = self._messages("tail", 2, "Plain")
+        self._send(sent)
+        readers = [*READERS["plain"], *(READERS["java"] if self.made.java else ())]
+        if "timers" in self.made.has:
+            for n, message in enumerate(self._messages("tail-timer", 2, "Timers")):
+                due = int((self.begun + self.size.due) * 1000) - 500 * n
+                message["p"]["TIMER_DELIVER_MS"] = str(due)
+                self.made.due[message["p"]["KEYS"]] = due
+                self._send([message])
+                self._tail(READERS["timers"][0], [message["p"]["KEYS"]])
         self.broker.catch_up()
+        for reader in readers:
+            self._tail(reader, [message["p"]["KEYS"] for message in sent])
+            if reader.group == "part-all":
+                consumer = Consumer(self.peer, reader.group, reader.topic, reader.queues)
+                found = [each.key for each in consumer.read()]
+                consumer.save()
+                for kept in (self.made.expected, self.made.tail):
+                    kept[str(reader)] = [key for key in kept[str(reader)] if key not in found]
+        # Check points and half messages' ops go to the log, timers into the wheel; a broker writes
+        # offsets after ten seconds for the first time, timercheck every three (Broker.calm).
+        time.sleep(max(3.5, self.begun + 12 - time.time()))
+        self.broker.catch_up()
+        waited = min((self.made.due.get(key, 0) for keys in self.made.expected.values()
+                      for key in keys if key in self.made.due), default=0)  # fmt: skip
+        assert not waited or waited > time.time() * 1000, "the life took too long: try again"
+
+    def _tail(self, reader: Reader, keys: list[str]) -> None:
+        for kept in (self.made.expected, self.made.tail):
+            kept[str(reader)] = [*kept.get(str(reader), []), *keys]
 
 
 def _copy_of(consumer: Consumer) -> Consumer:

@@ -18,6 +18,7 @@ from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
 from tests.rocketmq.whole.life import BY_NAME, Made, features, live
+from tests.rocketmq.whole.reports import BY_REPUT
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
 
@@ -30,6 +31,9 @@ KILL_AFTER = (0.7, 1.4, 2.1)  # seconds
 WRONG = {
     ("move", ""): "timers never, what is popped never: no timerlog and timerwheel (#58)",
 }
+# Reports whose stores are of one release or engine; of all others RELEASE, and files.
+OF_REPORTS = {"7480": ("5.1.4", "files"), "9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
+EVERY = CASES | {f"#{number}": case for number, case in BY_REPUT.items()}
 
 
 class Lives:
@@ -73,12 +77,12 @@ def each_once(lives: Lives, folder: Path, request: pytest.FixtureRequest) -> Cal
                 request.applymarker(pytest.mark.xfail(reason=WRONG[name, engine], strict=True))
         made = lives.made(version, queues, size)
         other = lambda: lives.made(version, queues, size, "second-")  # noqa: E731
-        ways = Ways(made, folder, other, kill)
-        if CASES[name].refused == queues:
+        ways, case = Ways(made, folder, other, kill), EVERY[name]
+        if case.refused == queues:
             with pytest.raises(Refused, match="reput: error: "):
-                CASES[name].run(ways)
+                case.run(ways)
             return
-        served = CASES[name].run(ways)
+        served = case.run(ways)
         client = lives.client(version)
         got = ledger.run(served.version, served.store, client, served.expected, served.settings)
         assert wrong(served, got) == {}, served.said
@@ -125,3 +129,9 @@ def test_other_releases(
     version: str, queues: str, name: str, each_once: Callable[..., None]
 ) -> None:
     each_once(name, version, queues, "small")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", BY_REPUT)
+def test_what_a_public_report_is_of(number: str, each_once: Callable[..., None]) -> None:
+    each_once(f"#{number}", *OF_REPORTS.get(number, (RELEASE, "files")), "small")

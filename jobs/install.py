@@ -166,7 +166,7 @@ def undo_install(
             raise StoreError(f"{about.kept}: there is no set that an install has replaced")
         wrong = wrong_in(note)
         if wrong:
-            raise StoreError(f"{about.kept}/{NOTE}: is no note of an install: {wrong}")
+            raise StoreError(f"{about.kept}/{NOTE}: is not a note of an install: {wrong}")
         check_no_links(target.files, kept_name(target.name))
         check_not_grown(target.path, note)
         about.log_end = note["log_end"]
@@ -194,7 +194,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
     wrong = wrong_in(manifest)
     if wrong:
-        raise StoreError(f"{path}: is no manifest of a rebuild: {wrong}")
+        raise StoreError(f"{path}: is not a manifest of a rebuild: {wrong}")
     there = {file["path"].partition("/")[0] for file in manifest["files"]}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
         raise StoreError(f"{path}: lists no files of a whole set: nothing is installed")
@@ -208,10 +208,10 @@ def wrong_in(noted: dict[str, Any]) -> str | None:
         return f"it does not say {', '.join(missing)}"
     for name in ("store", "rocketmq"):
         if not isinstance(noted[name], str) or "\0" in noted[name]:
-            return f"its {name} is no text"
+            return f"its {name} is not text"
     for name in ("log_start", "log_end"):
         if type(noted[name]) is not int or not 0 <= noted[name] <= _OFFSET_MAX:
-            return f"its {name} is no offset"
+            return f"its {name} is not an offset"
     settings, inputs = noted["settings"], noted["inputs"]
     if not isinstance(settings, dict) or not all(
         isinstance(value, (str, int, float)) for value in settings.values()

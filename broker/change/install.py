@@ -90,7 +90,7 @@ def staging_prefix(store: str) -> str:
     return f".{store}.reput-install-"
 
 
-def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
+def install(
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip
@@ -207,7 +207,7 @@ def check_kept(files: Files, store: str) -> None:
     if not files.exists(kept):
         return
     if not files.is_folder(kept):
-        raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
+        raise StoreError(f"{kept}: is not a folder; install keeps the old set there: move it away")
     names = files.names(kept)
     for name in names:
         if name not in (*DERIVED, CONFIG, STORE_DB, NOTE):

@@ -32,7 +32,7 @@ from reput.store_format.java import hash_text
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, QUEUE_ID_MAX, SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, DELAY_OFFSETS
 from reput.store_format.query.reader import OpenedStore
 
 # ---
@@ -182,7 +182,7 @@ def _recalls(gathered: Gathered, read: Read, until: Until) -> list[Waiting]:
     return [Waiting(place, out, True) for place, out in zip(places, outs, strict=True)]
 
 
-DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
+_DELAYS_FILE = f"{CONFIG}/{DELAY_OFFSETS}"
 _NEVER_IN_WHEEL = (1 << 63) - 1  # Long.MAX_VALUE: TIMER_ENQUEUE_MS of what was due at once
 
 
@@ -282,7 +282,7 @@ def _put(
         raise Discarded("REAL_TOPIC is the topic of half messages")
     queue_id = int(properties["REAL_QID"])
     if not 0 <= queue_id <= QUEUE_ID_MAX:
-        raise FieldRange(f"REAL_QID: 0 to {QUEUE_ID_MAX} is wanted")
+        raise FieldRange(f"REAL_QID: expected 0 to {QUEUE_ID_MAX}")
     put_again(writer, record, topic, queue_id, text_of(writer, properties), record.transaction)
 
 
@@ -296,17 +296,17 @@ def _tell_levels(writer: CommitLogWriter, stays: dict[int, tuple[int, int] | Non
         end = ends.get((SCHEDULE_TOPIC, level - 1), 0)
         table[level] = end if first is None else first[1]
     whole["offsetTable"] = {integer_key(level): table[level] for level in sorted(table)}
-    write_json(writer.store.files, DELAY_OFFSETS, whole, writer.profile)
+    write_json(writer.store.files, _DELAYS_FILE, whole, writer.profile)
 
 
 def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, Any]]:
     """The JSON object of config/delayOffset.json, and its offsets by level. Raises StoreError."""
-    whole, table = read_offsets(writer.store.files, DELAY_OFFSETS)
+    whole, table = read_offsets(writer.store.files, _DELAYS_FILE)
     try:
         return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
     except ValueError:
         raise StoreError(
-            f"{DELAY_OFFSETS}: offsetTable: a key is no delay level; it is left as it is"
+            f"{_DELAYS_FILE}: offsetTable: a key is no delay level; it is left as it is"
         ) from None
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.fate.known import TIMER_LOG, Units
+from reput.store_format.fate.known import Units
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import PART, Files, check_small, read_small, replace_small
 from reput.store_format.java import quoted_keys
@@ -29,6 +29,10 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    TOPICS,
+    is_wheel,
     parse_segment_name,
     segment_name,
 )
@@ -47,8 +51,7 @@ from reput.store_format.release.profiles import Profile
 # messages again; from then on none. A broker loses no message at any step: the wheel's file is
 # removed only once timercheck has the broker make the wheel from the whole timerlog.
 
-_WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
-TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
+TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
 # timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
 _ROLL_SLOTS = 2 * 24 * 3600
 UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
@@ -180,7 +183,7 @@ def _write_check(files: Files, **fields: int) -> None:
 
 def _wheels(files: Files) -> list[str]:
     """The wheel and its snapshots (`timerwheel.NUMBER`), below the root."""
-    return [name for name in files.names("") if _WHEEL_FILE.fullmatch(name)]
+    return [name for name in files.names("") if is_wheel(name)]
 
 
 def check_can_replace(files: Files) -> None:
@@ -189,7 +192,7 @@ def check_can_replace(files: Files) -> None:
         if not files.exists(folder):
             continue
         if not files.is_folder(folder):
-            raise StoreError(f"{folder}: is no folder; it is left as it is")
+            raise StoreError(f"{folder}: is not a folder; it is left as it is")
         for name in files.names(folder):
             try:
                 parse_segment_name(name)
@@ -214,7 +217,7 @@ def remove_folder(files: Files, folder: str) -> None:
 #
 # MixAll.string2File keeps the old content as .bak. Here either file appears whole or not at all.
 
-TOPICS = f"{CONFIG}/topics.json"
+_TOPICS = f"{CONFIG}/{TOPICS}"
 
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _BYTES_MAX = 256 << 20
@@ -236,7 +239,7 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: offset 0: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offset 0: is not a JSON object; it is left as it is")
     return found
 
 
@@ -248,13 +251,13 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
-        raise StoreError(f"{folder}: is no folder")
+        raise StoreError(f"{folder}: is not a folder")
     for name in (path + _BACKUP, path + _BACKUP + _NEW, path + _NEW):
         check_small(files, name)
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offsetTable: is not a JSON object; it is left as it is")
     return whole, table
 
 
@@ -268,10 +271,10 @@ def add_topics(
     like: another store's topicConfigTable, whose entries are taken over; now: milliseconds.
     Returns the topics that were added. Raises StoreError where the file is none of a broker's.
     """
-    whole = read_json(files, TOPICS)
+    whole = read_json(files, _TOPICS)
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{_TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
     added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
     for name in added:
         about = like.get(name)
@@ -284,7 +287,7 @@ def add_topics(
             **({"stateVersion": 0} if profile.abort_process_id else {}),  # both since 5.0.0
             "timestamp": now,
         }
-        write_json(files, TOPICS, dict(sorted(whole.items())), profile)
+        write_json(files, _TOPICS, dict(sorted(whole.items())), profile)
     return added
 
 

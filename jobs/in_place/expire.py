@@ -28,6 +28,7 @@ from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets, has_rows
+from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -350,10 +351,9 @@ def plan_expiry(
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    discovered = discovered or discover(at)
-    discovered.refuse_contradicted()
+    discovered = discovered or discover(at, EXPIRE)
     # a broker's compaction removes the expired entries of a RocksDB
-    plan = make_plan(at, discovered, even_rocksdb=True)
+    plan = make_plan(at, discovered, EXPIRE)
     held.spread(discovered.log_folders, plan.settings.mapped_file_size_commit_log)
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 

@@ -18,7 +18,7 @@ from reput.store_format.files.disk import DiskFiles, FixedFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage
 from reput.store_format.files.protocol import InputStorage, StoreInUse
 from reput.store_format.files.system import holder_text, lock_holder
-from reput.store_format.names import ABORT, CONFIG, CONFIG_DBS, LOCK, ROCKSDB_QUEUES, STORE_DB
+from reput.store_format.names import ABORT, CONFIG, LOCK, OFFSETS, ROCKSDB_QUEUES, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.database import (
     DEFAULT,
@@ -28,6 +28,7 @@ from reput.store_format.rocksdb.database import (
     table_options,
 )
 from reput.store_format.rocksdb.rows import FAMILY, config_rows
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
 # The store in which a set is installed: its lock, and the leftovers of killed installations.
@@ -127,12 +128,6 @@ def foreign_installs(store: str) -> list[str]:
 # a later broker only what looks newer (RocksDBTopicConfigManager.merge), and no broker takes over
 # from RocksDB to JSON: it would begin without topics, or with older consumer offsets.
 
-_TABLES = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-}
-_OFFSETS = "consumerOffset.json"
 _OF_FAMILY = {"timer": "timerRocksDBEnable", "trans": "transRocksDBEnable"}
 _V2 = "rdb"  # configManagerVersion=v2 is there with either kind of queues
 # DataVersion: a broker takes over a JSON file if its counter is above that of its RocksDB.
@@ -183,7 +178,7 @@ def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
 
 
 def _to_rocksdb(store: str, file: str, to: str) -> None:
-    table = config_table(LocalStorage(), store, file, _TABLES[file], Notes()) or {}
+    table = config_table(LocalStorage(), store, file, Notes()) or {}
     os.mkdir(to)
     if not table:
         os.rmdir(to)
@@ -199,7 +194,7 @@ def _to_rocksdb(store: str, file: str, to: str) -> None:
 
 
 def _row(file: str, about: Any) -> bytes:
-    return json.dumps({"offsetTable": about} if file == _OFFSETS else about).encode()
+    return json.dumps({"offsetTable": about} if file == OFFSETS else about).encode()
 
 
 def _to_json(store: str, file: str, name: str, to: str) -> None:
@@ -212,9 +207,9 @@ def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
     """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(storage, folder)) as database:
         table = config_rows(database, file)
-    if file == _OFFSETS:
+    if file == OFFSETS:
         table = {name: _by_number(queues) for name, queues in table.items()}
-    return json.dumps({"dataVersion": _VERSION, _TABLES[file]: table})
+    return json.dumps({"dataVersion": _VERSION, CONFIG_ROWS[file].table: table})
 
 
 def _by_number(queues: dict[str, int]) -> dict[str, int]:

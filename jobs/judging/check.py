@@ -22,6 +22,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_header import NO_HEADER, index_files
 from reput.store_format.discover.config import consumer_offsets
+from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault
@@ -300,7 +301,6 @@ def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     for release in list(reversed(other))[:_TRIED_MOST]:
         at = StoreAt(plan.storage, plan.store, release, plan.discovered.settings)
         again = make_plan(
-            at, discover(at, sweeps=True), found.engine.cores, found.cut.split_bytes,
-            tolerant=True, even_rocksdb=True,
+            at, discover(at, CHECK_AGAIN), CHECK_AGAIN, found.engine.cores, found.cut.split_bytes,
         )  # fmt: skip
         yield replace(found, plan=replace(again, remade=plan.remade))

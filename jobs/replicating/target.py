@@ -98,7 +98,7 @@ def check_target(path: str, inputs: tuple[Input, ...]) -> None:
     if not os.path.lexists(path):
         return
     if os.path.islink(path) or not os.path.isdir(path):
-        raise StoreError(f"{path}: is there, and is no folder; a replica is a folder of its own")
+        raise StoreError(f"{path}: is there, and is not a folder; a replica is a folder of its own")
     names = set(os.listdir(path))
     if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:
         raise StoreError(f"{path}: is not empty and holds no {COMMIT_LOG}; give another folder")

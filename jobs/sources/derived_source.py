@@ -120,7 +120,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.end != LATEST:
             raise OptionError(f"option {END}: is for a batch; a stream goes on")
         if options.start not in (EARLIEST, LATEST):
-            raise OptionError(f"option {START}={options.start}: earliest or latest is wanted")
+            raise OptionError(f"option {START}={options.start}: expected earliest or latest")
         self.files = files
         self.target: Ends | None = None  # end for the trigger AvailableNow
         self.seen: Ends | None = None

@@ -110,7 +110,7 @@ class StagingStorage(InputStorage, Protocol):
     """Files that a job makes, reads again, and moves or removes."""
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
-        """A new file. digest: it will be published, and its SHA-256 is wanted. published: it will
+        """A new file. digest: wanted if it will be published, and its SHA-256. published: it will
         be published without a digest. Until then, nobody reads it.
         """
 

@@ -361,7 +361,7 @@ class Stranger(NamedTuple):
 
     def text(self, profile: Profile) -> str:
         """For people: what it is, and what a broker does with it."""
-        what = "is no file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
+        what = "is not a file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
         if self.is_passed_over(profile):
             return f"{what}, which passes it over; it is left as it is"
         if self.folder == INDEX:

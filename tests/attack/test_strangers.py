@@ -148,7 +148,7 @@ def test_readers_leave_them_out_and_name_them(store: Path, tmp_path: Path) -> No
     report = _judged(store, check)
     assert (report.sound, report.messages) == (True, 200)
     assert any("lost+found: is neither a file" in each for each in report.warnings)
-    assert any(".bak: is no file of RocketMQ's" in each for each in report.warnings)
+    assert any(".bak: is not a file of RocketMQ's" in each for each in report.warnings)
     assert _judged(store, verify).same
     run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
     done = export(Session(), str(store), str(tmp_path / "e"), rocketmq="5.3.3", settings=SETTINGS)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from reput.jobs.judging.check import check_store_of
 from reput.jobs.judging.report import CheckReport
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.discover.purpose import CHECK
 from reput.store_format.discover.store import StoreAt
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text, storage_of
@@ -24,9 +25,7 @@ def checked(
     storage = storage or storage_of(log.log)
     storage.files |= more
     at = StoreAt(storage, STORE, release, as_text(log.settings))
-    found = find_store(
-        Session(), at, cut=None, progress=None, tolerant=True, compares=True, even_rocksdb=True
-    )
+    found = find_store(Session(), at, CHECK)
     before = dict(storage.files)
     report = check_store_of(found, "tmp", storage, ranges)
     assert storage.files == before

@@ -8,6 +8,7 @@ import pytest
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.link import Linked, link, runs_of
 from reput.jobs.pipeline.pipeline import Cut, Pipeline, Stages
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.notes import Progress
@@ -39,8 +40,8 @@ class Scan:
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        found = discover(StoreAt(self.storage, "store", "5.3.3", settings))
-        plan = make_plan(StoreAt(self.storage, "store"), found, 2, SPLIT_BYTES)
+        found = discover(StoreAt(self.storage, "store", "5.3.3", settings), LOOK)
+        plan = make_plan(StoreAt(self.storage, "store"), found, LOOK, 2, SPLIT_BYTES)
         staging = Staging(self.storage, "staging")
         job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)

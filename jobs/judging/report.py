@@ -87,6 +87,7 @@ class CheckReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     index_of_older_log: bool = False  # the log that it is of was removed
+    of_timers: bool = False  # a rebuild derives timer files that a broker needs
     fall_of_time: str = ""  # the log's greatest fall of storeTimestamp, which may be no fault
     behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
@@ -403,7 +404,7 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
-    of_log = report.only_derived_differ or report.index_of_older_log
+    of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
         return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""

@@ -200,7 +200,7 @@ def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, 
     """
     found: dict[int, int] = {}
     if len(wanted):
-        for units in _units(storage, store):
+        for units in timer_units(storage, store):
             mine = units[np.isin(units["physicalOffset"], wanted)]
             offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
             found |= dict(zip(offsets, times, strict=True))
@@ -213,7 +213,7 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     read_time: lastReadTimeMs. 8 bytes a unit are held.
     """
     found = [np.zeros(0, np.int64)]
-    for units in _units(storage, store):
+    for units in timer_units(storage, store):
         late = units["writeTime"] + units["delay"] >= read_time
         found.append(units["physicalOffset"][late].astype(np.int64))
     return np.unique(np.concatenate(found))
@@ -232,9 +232,11 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _units(storage: InputStorage, store: str) -> Iterator[Units]:
-    """The units of all files, many at a time."""
+def timer_units(storage: InputStorage, store: str, first: int = 0) -> Iterator[Units]:
+    """The units of the files from the one at place `first` of timerlog on, many at a time."""
     for name, length in timer_log_names(storage, store):
+        if int(name) < first:
+            continue
         with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
@@ -242,7 +244,9 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 units = raw.view(TIMER_UNIT)
                 if not units["size"].any():
                     break  # the zeros after the last unit
-                yield units[units["size"] == _UNIT]
+                units = units[units["size"] == _UNIT]
+                if len(units):
+                    yield units
 
 
 # ---

@@ -384,7 +384,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
     try:
         fields = json.loads(line.text)
         if not isinstance(fields, dict):
-            raise BadRow("a JSON object is wanted")
+            raise BadRow("expected a JSON object")
         if not is_exported(fields):
             writer.append(message_from(fields))
         elif BODY_BASE64 in fields:

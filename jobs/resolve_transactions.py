@@ -167,7 +167,7 @@ def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
             return Decisions(Outcome(decide), {})
         return Decisions(None, {name: Outcome(word) for name, word in decide.items()})
     except ValueError as error:
-        raise StoreError(f"decide: {error}: commit or rollback is wanted") from None
+        raise StoreError(f"decide: {error}: expected commit or rollback") from None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -210,6 +210,6 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise StoreError(
-            f"--decide {word}: {reason}; commit, rollback or a file is wanted"
+            f"--decide {word}: {reason}; expected commit, rollback or a file"
         ) from None
     return dict(read_decisions(word, text).named)

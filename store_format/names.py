@@ -20,6 +20,7 @@ STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new t
 CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
+COMPACTION_POSITIONS = "position-checkpoint"  # in COMPACTION
 # Folders of a tiered store's queue (FileSegmentType)
 TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"
@@ -45,6 +46,7 @@ MANIFEST = "manifest.json"
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
+POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
@@ -108,6 +110,12 @@ def segments_among(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if segment_start(name) is not None)
 
 
+def is_wheel(name: str) -> bool:
+    """Whether this is the timer wheel's file, or a snapshot of it (`timerwheel.NUMBER`)."""
+    first, _, number = name.partition(".")
+    return first == TIMER_WHEEL and (name == first or (number.isascii() and number.isdecimal()))
+
+
 def is_index_name(name: str) -> bool:
     """Whether an IndexFile can have the name."""
     try:
@@ -120,12 +128,6 @@ def is_index_name(name: str) -> bool:
 def index_files_among(names: Iterable[str]) -> list[str]:
     """Those of these names that an IndexFile can have, in order."""
     return sorted(filter(is_index_name, names))
-
-
-def is_wheel(name: str) -> bool:
-    """Whether a file of a store's root is the timer wheel, or a snapshot of it (5.4.0 on)."""
-    base, _, number = name.partition(".")
-    return name == TIMER_WHEEL or (base == TIMER_WHEEL and number.isascii() and number.isdigit())
 
 
 def tiered_name(offset: int) -> str:
@@ -229,7 +231,7 @@ def check_topic(topic: str) -> str:
     A record's topic may be any bytes; RocketMQ uses it as a path unchecked.
     """
     if topic in ("", ".", ".."):
-        reason = "is no folder's name"
+        reason = "is not a folder's name"
     elif "/" in topic or "\\" in topic:
         reason = "holds a path separator"
     elif "\0" in topic:

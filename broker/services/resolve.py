@@ -75,12 +75,12 @@ def read_decisions(name: str, text: str) -> Decisions:
         if number > _LINES_MOST:
             raise StoreError(f"{where}: more than {_LINES_MOST} lines")
         if len(words) != 2:
-            raise StoreError(f"{where}: {len(words)} words; `UNIQ_KEY commit` is wanted")
+            raise StoreError(f"{where}: {len(words)} words; expected `UNIQ_KEY commit`")
         try:
             decision = Outcome(words[1].lower())
         except ValueError:
             raise StoreError(
-                f"{where}: decision {words[1][:_SHOWN]!r}: commit or rollback is wanted"
+                f"{where}: decision {words[1][:_SHOWN]!r}: expected commit or rollback"
             ) from None
         whole = words[0].isascii() and words[0].isdigit() and len(words[0]) <= 20
         key = int(words[0]) if whole else words[0]
@@ -442,7 +442,7 @@ def _commit(transactions: Transactions, half: Record) -> None:
     properties = properties_of(transactions.writer, half)
     queue_id = properties.get("REAL_QID", "")
     if "REAL_TOPIC" not in properties or not (queue_id.isascii() and queue_id.isdigit()):
-        raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is no number")
+        raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is not a number")
     transactions.put_committed(half, properties)
 
 

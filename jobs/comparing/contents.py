@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.comparing.logs import Side, Span
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.pipeline.pipeline import stage_by_tasks
+from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.store_format.discover.config import (
     Offsets,
     config_table,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,16 @@ from reput.store_format.files.disk import DiskFiles, FixedFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage
 from reput.store_format.files.protocol import InputStorage, StoreInUse
 from reput.store_format.files.system import holder_text, lock_holder
-from reput.store_format.names import ABORT, CONFIG, LOCK, OFFSETS, ROCKSDB_QUEUES, STORE_DB
+from reput.store_format.names import (
+    ABORT,
+    CONFIG,
+    LOCK,
+    OFFSETS,
+    ROCKSDB_QUEUES,
+    STORE_DB,
+    TIMER_LOG,
+    is_wheel,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.database import (
     DEFAULT,
@@ -28,6 +37,7 @@ from reput.store_format.rocksdb.database import (
     table_options,
 )
 from reput.store_format.rocksdb.rows import FAMILY, config_rows
+from reput.store_format.state.timers import DELAYS_PATH, TIMER_CHECK_PATH, why_lost
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
@@ -223,6 +233,18 @@ def _files(folder: str) -> Iterator[SetFile]:
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), digest)
+
+
+def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]:
+    """What a store takes of a set's files of services, as paths that are replaced; none where its
+    own tell what waits. there: the set's paths.
+    """
+    storage, paths = LocalStorage(), list[str]()
+    if TIMER_CHECK_PATH in there and why_lost(storage, store, log_end):
+        paths = [TIMER_LOG, TIMER_CHECK_PATH, *filter(is_wheel, os.listdir(store))]
+    if DELAYS_PATH in there and not os.path.exists(f"{store}/{DELAYS_PATH}"):
+        paths.append(DELAYS_PATH)
+    return paths
 
 
 def refuse_further_rows(store: str) -> None:

@@ -21,6 +21,7 @@ from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import MANIFEST, segment_name
+from reput.store_format.query.compacted import BY_RECOVER
 
 # ---
 # How a derived file differs from the file that the log gives.
@@ -137,7 +138,7 @@ class CheckReport:
     @property
     def assumed(self) -> bool:
         """Whether the release is assumed, as the store's files do not show it."""
-        return self.releases.endswith("assumed")
+        return "assumed" in self.releases
 
     def as_json(self) -> dict[str, Any]:
         whole = {name: value for name, value in vars(self).items() if name != "segments"}
@@ -335,7 +336,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
         lines.append("  derived   none: the store has no queues and no index")
     else:
         count = len(report.differences)
-        same = "as the log gives them" if not count else counted(count, "difference")
+        same = "all match the log" if not count else counted(count, "difference")
         if report.crashed and report.behind:
             same += f"; {counted(len(report.behind), 'file')} that the recovery makes or completes"
         files = counted(report.derived_files, "file")
@@ -387,6 +388,8 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
+    if any(each.reason.endswith(BY_RECOVER) for each in report.findings):
+        return _recover(report, given)
     if report.tail_lost:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:

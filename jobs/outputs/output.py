@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
@@ -26,6 +27,7 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DELAY_OFFSETS,
     DLEDGER,
     DLEDGER_DATA,
     INDEX,
@@ -46,6 +48,7 @@ STORE_FORMAT = "reput-export-store-1"
 CONVERT_FORMAT = "reput-convert-1"
 
 _DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
+_DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
 
@@ -71,7 +74,7 @@ def _patterns(
 
 REBUILT = SetKind(
     "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    *_patterns(_DERIVED),
+    *_patterns(_DERIVED, re.escape(_DELAYED)),
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
@@ -97,9 +100,9 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: is no manifest: {error}") from None
+        raise StoreError(f"{path}: is not a manifest: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
-        raise StoreError(f"{path}: is no manifest of {kind.what} ({kind.format})")
+        raise StoreError(f"{path}: is not a manifest of {kind.what} ({kind.format})")
     files_of(manifest, path, kind)
     return manifest
 
@@ -153,7 +156,7 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
                 _refuse(name[:-1] not in allowed, folder, name, kind, "is not in its manifest")
             elif name not in known:
                 _refuse(name not in files, folder, name, kind, "is not in its manifest")
-                _refuse(state is None, folder, name, kind, "is no regular file")
+                _refuse(state is None, folder, name, kind, "is not a regular file")
                 wrong = state is not None and files[name] not in (None, state.size)
                 _refuse(wrong, folder, name, kind, "has not the length that its manifest says")
         return list(there)
@@ -371,6 +374,7 @@ class WholeFile(NewFile):
                 os.fsync(file.fileno())
                 self.check()
                 self._name(part)
+                DiskFiles(folder).sync_folder("")
             except OSError as error:
                 error.filename = error.filename or self.path  # else the message names no disk
                 raise

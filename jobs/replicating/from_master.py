@@ -301,7 +301,7 @@ class WireReplication:
             if ours.tobytes() != data[:length]:
                 raise ReplicaDiffers(
                     f"{self.target.name}: its last record, from {at} on, is not the master's: it "
-                    f"is no beginning of that log; give another folder"
+                    f"is not a beginning of that log; give another folder"
                 )
             at, data = at + length, data[length:]
 

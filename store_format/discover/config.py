@@ -403,7 +403,7 @@ def _fault(raw: bytes) -> str:
         # fastjson passes over a comma before a bracket, which somebody's edit may have left
         whole = json.loads(_SPARE_COMMA.sub(rb"\1", quoted_keys(raw)) if raw.strip() else b"null")
     except (ValueError, RecursionError):
-        return "is no JSON"
+        return "is not JSON"
     return "" if isinstance(whole, dict) else _NO_OBJECT
 
 
@@ -431,9 +431,9 @@ def config_table(
         try:
             table = json.loads(quoted_keys(raw))[name]
         except (ValueError, KeyError, TypeError, RecursionError):
-            notes.note(f"{path}: is no JSON with {name}; it is left out")
+            notes.note(f"{path}: is not JSON with {name}; it is left out")
             continue
         if isinstance(table, dict):
             return table
-        notes.note(f"{path}: {name} is no JSON object; it is left out")
+        notes.note(f"{path}: {name} is not a JSON object; it is left out")
     return None

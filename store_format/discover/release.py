@@ -216,7 +216,9 @@ def release_found(
             break
     if len(grouped) > 1:
         others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        alike = f"{span(grouped[-1])}, assumed"
+        fit = groups(releases, plain)
+        older = (fit if len(fit) > 1 else grouped)[:-1]
+        alike = f"{span(grouped[-1])} assumed; {_any_of(older)} would fit as well"
         return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
     by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
     return ReleaseFound(chosen, by, alike=span(releases))
@@ -226,7 +228,7 @@ def _any_of(grouped: Sequence[Sequence[str]]) -> str:
     """`4.7.1 to 4.9.0 or 4.9.1 to 5.3.4`; of many only the first and the last."""
     if len(grouped) > _LISTED:
         return f"any from {grouped[0][0]} to {grouped[-1][-1]}"
-    return f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}"
+    return " or ".join(filter(None, (", ".join(map(span, grouped[:-1])), span(grouped[-1]))))
 
 
 # ---

@@ -161,6 +161,15 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
     return _read(store, read_half_rows, unread, notes)
 
 
+def timers_in_rocksdb(storage: InputStorage, store: str) -> bool:
+    """Whether RocksDB has timers (timerRocksDBEnable). Raises RocksDBError."""
+    folder = f"{store}/{STORE_DB}"
+    if not has_rows(storage, folder):
+        return False
+    with closing(open_database(storage, folder)) as database:
+        return read_timers(database) is not None
+
+
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
     """`read`, with RocksDB's rows of timers where the log has timers."""
     if not np.any(gathered.marks["kind"] == WHEEL):
@@ -217,6 +226,13 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
         late = units["writeTime"] + units["delay"] >= read_time
         found.append(units["physicalOffset"][late].astype(np.int64))
     return np.unique(np.concatenate(found))
+
+
+def furthest_unit(storage: InputStorage, store: str) -> int:
+    """The greatest physical offset that a unit of timerlog names; -1 without a unit."""
+    return max(
+        (int(units["physicalOffset"].max()) for units in timer_units(storage, store)), default=-1
+    )
 
 
 def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:

@@ -21,6 +21,7 @@ from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
+    COMPACTION_LOG,
     CONFIG,
     CONSUME_QUEUE,
     CUT,
@@ -32,18 +33,19 @@ from reput.store_format.names import (
     ORDER_INFO,
     QUEUE_EXT,
     STORE_DB,
-    TIMER_CHECK_FILE,
     TIMER_LOG,
     is_queue_id,
     is_wheel,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
+from reput.store_format.query.compacted import compacted_topics, compaction_faults
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import REVIVE_TOPIC, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 from reput.store_format.rocksdb.rows import read_timers
+from reput.store_format.state.timers import TIMER_CHECK_PATH
 from reput.store_format.state_table import FILES, row_of
 
 Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
@@ -115,10 +117,10 @@ _POP_WAITS = "nothing of the queue is popped until that pop's time is over"
 # on it reads the topic, and of messages before it has what timerlog's units say
 # (TimerMessageStore.recover). The topic's queue names the messages: the log is not walked.
 
-_TIMER_CHECK = f"{CONFIG}/{TIMER_CHECK_FILE}"
 _SLICE = 1 << 16  # entries read at a time
 _LOOKED_MOST = 10_000  # records that are read of messages without a unit
 _ASKED_MOST = 64  # messages of which the delivery is looked for
+_HAS_READ = "has read"
 # A message that is due at once is delivered without a unit, at most so long (milliseconds) after
 # the time in timercheck, which is written each second.
 _AT_ONCE_MS = 10_000
@@ -132,7 +134,7 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
     if TIMER_TOPIC not in opened.queues.topics() or _in_rocksdb(opened):
         return
     queue = opened.queue(TIMER_TOPIC, 0, False)
-    head = read_head(opened.storage, f"{opened.path}/{_TIMER_CHECK}", TIMER_CHECK.itemsize)
+    head = read_head(opened.storage, f"{opened.path}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
     if not any(head or b""):
         yield from _no_check(opened, queue, log_end, "is missing" if head is None else "is empty")
         return
@@ -150,8 +152,8 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
     end = queue.end_within(log_end)
     if goes_on > end:
         yield Finding(
-            f"{opened.path}/{_TIMER_CHECK}",
-            f"has read {TIMER_TOPIC} up to {goes_on:,}, the log has it up to {end:,}: a broker "
+            f"{opened.path}/{TIMER_CHECK_PATH}",
+            f"{_HAS_READ} {TIMER_TOPIC} up to {goes_on:,}, the log has it up to {end:,}: a broker "
             "before 5.3.2 takes no timer until the queue is that long, a later one goes on at its "
             "end",
         )
@@ -233,8 +235,8 @@ def _lost(
     pops = f" ({of_pop:,} are pop's, so that messages in flight do not come again)" * bool(of_pop)
     yield Finding(
         f"{opened.path}/{TIMER_LOG}",
-        f"has nothing of {least}{waiting:,} timers that wait, which {_TIMER_CHECK} has as taken, "
-        f"from physical {example:,} on: no broker will ever deliver them{pops}",
+        f"has nothing of {least}{waiting:,} timers that wait, from physical {example:,} on, which "
+        f"{TIMER_CHECK_PATH} has as taken: no broker will ever deliver them{pops}",
     )
 
 
@@ -250,7 +252,7 @@ def _no_check(
             delivery = _delivery(opened, opened.message(opened.log.record_at(place)))
             if delivery >= 0:
                 yield Finding(
-                    f"{opened.path}/{_TIMER_CHECK}",
+                    f"{opened.path}/{TIMER_CHECK_PATH}",
                     f"{what}, and timers were delivered (that at physical {place:,} as "
                     f"{delivery:,}): a broker delivers them again",
                 )
@@ -274,12 +276,22 @@ def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
 # All of it.
 
 
-def state_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
-    """What is wrong with the state of a store, as far as queues and files tell it. log_end: the
-    physical offset where its log ends. What cannot be read is left to those who judge queues.
+def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
+    """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
+    read is left to those who judge queues.
+
+    log_end: the physical offset where its log ends. crashed: the broker was killed, so that its
+    start, or `recover`, dispatches more.
     """
     with suppress(BadQueue):
-        yield from timer_faults(opened, log_end)
+        for each in timer_faults(opened, log_end):
+            if not (crashed and each.reason.startswith(_HAS_READ)):
+                yield each
+    topics = compacted_topics(
+        opened.storage, opened.path, opened.settings, opened.profile.release
+    )  # fmt: skip
+    for fault in compaction_faults(opened, [] if crashed else topics):
+        yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
     try:
         read_epochs(opened.storage, opened.path)
     except BadEpochs as error:
@@ -292,7 +304,7 @@ def state_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
 
 def is_of_timers(finding: Finding, store: str) -> bool:
     """Whether a rebuild derives the file that a finding is of."""
-    return finding.path in (f"{store}/{TIMER_LOG}", f"{store}/{_TIMER_CHECK}")
+    return finding.path in (f"{store}/{TIMER_LOG}", f"{store}/{TIMER_CHECK_PATH}")
 
 
 # ---

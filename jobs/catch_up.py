@@ -36,7 +36,7 @@ there already is not read: a small growth of a large store takes a moment, and n
 has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
 
   reput catch-up /data/store --dry-run      what is new
-  reput catch-up /data/store --yes          write it, in place; can be killed at any step
+  reput catch-up /data/store --yes          write it, in place; safe to kill at any point
   reput catch-up s3://bucket/store --output /data/set --rocketmq 5.3.3
   reput catch-up /data/store --yes --follow --idle 600      while the log is copied in
 """

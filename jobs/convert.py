@@ -101,7 +101,7 @@ def convert(  # noqa: PLR0913 (a user's options)
     from reput.store_format.release.setting_table import SettingError
 
     if meet not in MEETS:
-        raise SettingError(f"meet {meet!r}: one of {', '.join(MEETS)} is wanted")
+        raise SettingError(f"meet {meet!r}: expected one of {', '.join(MEETS)}")
     stores = _each_once([
         find_store(
             engine, store_at(each, rocketmq, settings, storage), CONVERT, cut=cut,

@@ -110,9 +110,9 @@ def export(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.store import store_at
 
     if format not in _FORMATS:
-        raise SettingError(f"format {format!r}: one of {', '.join(_FORMATS)} is wanted")
+        raise SettingError(f"format {format!r}: expected one of {', '.join(_FORMATS)}")
     if on_damage not in _ON_DAMAGE:
-        raise SettingError(f"on_damage {on_damage!r}: one of {', '.join(_ON_DAMAGE)} is wanted")
+        raise SettingError(f"on_damage {on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
     if decompress and not bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
     chosen = Chosen(
@@ -252,7 +252,7 @@ def run(arguments: argparse.Namespace) -> int:
     topics that were named.
     """
     if arguments.store is None and not arguments.verify:
-        raise SettingError("STORE is wanted: only --verify needs none")
+        raise SettingError("STORE is missing: only --verify works without it")
     options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
     delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta

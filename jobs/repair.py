@@ -184,6 +184,9 @@ def _derive(
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
     move_derived(built, storage, derived, target)
     summary.derived, summary.messages = built.files, built.messages
+    written = {file.path for file in built.files}
+    summary.copied = [path for path in summary.copied if path not in written]
+    summary.waits = built.waits
     summary.warnings += built.warnings
     summary.left_out += [*built.left_out, *built.in_no_queue]
 

@@ -41,9 +41,9 @@ examples:
 def verify(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
+    against: str | None = None,
     *,
     rocketmq: str | None = None,
-    against: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str | None = None,
     cut: "Cut | None" = None,
@@ -70,7 +70,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.comparing.compare import verify_queue_log
     from reput.jobs.judging.report import Report, manifest_differences
     from reput.jobs.judging.verdict import judge
-    from reput.jobs.opening.plan import check_unchanged, said_of_strangers
+    from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
     from reput.jobs.pipeline.job import find_store
@@ -78,6 +78,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.store import discover, store_at
     from reput.store_format.files.by_url import storage_for
     from reput.store_format.files.queue_logs import QueueLog
+    from reput.store_format.log.there import said_of_strangers
 
     at = store_at(store, rocketmq, settings, storage)
     if isinstance(at.storage, QueueLog):

@@ -13,7 +13,7 @@ import numpy as np
 
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.pipeline.pipeline import guided, stage_by_tasks
+from reput.jobs.pipeline.stages import guided, stage_by_tasks
 from reput.jobs.sources.opened_log import end_of_log, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.damage.resync import NOT_FOUND, Prover

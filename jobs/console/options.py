@@ -425,7 +425,7 @@ def milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_FORMS}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
@@ -447,7 +447,7 @@ def at_least_one(text: str) -> int:
     """A whole number, 1 or more: with 0 nothing could be found."""
     value = number(text)
     if not value:
-        raise argparse.ArgumentTypeError("0 is nothing: 1 or more is wanted")
+        raise argparse.ArgumentTypeError("0 is nothing: expected 1 or more")
     return value
 
 
@@ -534,5 +534,5 @@ def host_port(option: str, text: str, least: int = 0) -> tuple[str, int]:
     """Host (IPv6 without brackets) and port. Raises SettingError, also for a port below `least`."""
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not least <= int(port) <= _PORT_MOST:
-        raise SettingError(f"{option} {text!r} is no address: HOST:PORT")
+        raise SettingError(f"{option} {text!r} is not an address: HOST:PORT")
     return host.strip("[]"), int(port)

@@ -15,7 +15,6 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
-from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -45,6 +44,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
 from reput.store_format.log.reader import LogBytes, SegmentFiles
+from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -52,7 +52,6 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
-    is_queue_folder,
     segments_among,
 )
 from reput.store_format.notes import Done, Notes, Progress
@@ -318,10 +317,8 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
 
 
 def _derived(storage: InputStorage, store: str) -> Iterator[str]:
-    """The derived files below a store or set, without files that a broker does not read."""
-    for path in files_there(storage, store):
-        if path.startswith(f"{INDEX}/") or is_queue_folder(path.split("/")[-2]):
-            yield path
+    """The derived files below a store or set."""
+    yield from derived_files(storage, store).files
     if CHECKPOINT in dict(listed(storage, store)):
         yield CHECKPOINT
 

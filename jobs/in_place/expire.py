@@ -20,9 +20,8 @@ from reput.broker.change.expire import (
     expired_segments,
     files_below,
 )
-from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.held import HeldStore, refuse_links
-from reput.jobs.opening.plan import Plan, check_unchanged, make_plan, said_of_strangers
+from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted
@@ -35,7 +34,8 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Bytes, Files, Storage
-from reput.store_format.log.segments import Stranger, commit_log_folders
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
     ABORT,
     COMMIT_LOG,
@@ -442,9 +442,7 @@ def _expired(
     expired = expired_segments(segments, settings, when.now, at)
     if expired:
         _choose(about, held, plan, even, segments, expired, progress)
-    among: list[Stranger] = []
-    for _ in files_there(held.storage, held.path, among):
-        pass
+    among = derived_files(held.storage, held.path).strangers
     about.warnings += said_of_strangers(among, plan.profile)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
     return about

@@ -15,10 +15,10 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.judging.check import knows_more
-from reput.jobs.judging.verdict import Verdict, files_there, judge
+from reput.jobs.judging.verdict import Verdict, judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
-from reput.jobs.opening.plan import Plan, check_unchanged, said_of_strangers
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.publish import (
     Built,
     OfQueues,
@@ -35,6 +35,7 @@ from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.faults import DamageFound, Fault, StoreError
+from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -89,7 +90,7 @@ def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
                 *(e.path for e in (*verdict.differences, *verdict.behind)),
             )
         },
-        set(files_there(held.storage, held.path)),
+        set(derived_files(held.storage, held.path).files),
     )
     queues = _queues(compared)
     if not any(path.startswith(f"{INDEX}/") for path in compared.wrong):

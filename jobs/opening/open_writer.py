@@ -33,7 +33,8 @@ from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks,
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
-from reput.store_format.log.segments import Segment, strangers
+from reput.store_format.log.segments import Segment
+from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, LOCK
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile

@@ -3,7 +3,7 @@ log that grows; and whether the log has changed since.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,13 +40,12 @@ from reput.store_format.log.segments import (
     Finding,
     Segment,
     Splits,
-    Stranger,
     Stretch,
     find_segments,
     list_segments,
     may_grow,
-    strangers,
 )
+from reput.store_format.log.there import of_strangers, strangers
 from reput.store_format.log.walk import proven_names
 from reput.store_format.names import (
     COMPACTION,
@@ -156,6 +155,7 @@ class Plan:
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where faults are mapped
     findings: list[Finding] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)  # what is known to be missing at the log's end
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
     remade: str = ""  # Lives.remade
     queues_of: tuple[Storage, str] | None = None  # a store whose queues these were, if another
@@ -270,6 +270,7 @@ def make_plan(
         if about.get("cleanup.policy") == "COMPACTION"
     ]
     notes += not_derived(storage, store)
+    notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -321,27 +322,20 @@ def make_plan(
         findings=findings,
         ends_by=ends_by,
         lacks=lacks,
+        in_the_way=[each.todo for each in in_the_way],
     )
 
 
-def of_strangers(found: Iterable[Stranger], rules: Profile) -> tuple[list[str], list[Finding]]:
-    """(warnings of strangers that a broker passes over, findings of those with which it does not
-    start).
-    """
-    said, findings = [], []
-    for each in found:
-        if each.is_passed_over(rules):
-            said.append(f"{each.path}: {each.text(rules)}")
-        else:
-            todo = f"move {each.path} out of the store, while no broker runs"
-            findings.append(Finding(each.path, each.text(rules), todo=todo))
-    return said, findings
-
-
-def said_of_strangers(found: Iterable[Stranger], rules: Profile) -> list[str]:
-    """Warnings of all of them, for a command that goes on."""
-    said, in_the_way = of_strangers(found, rules)
-    return said + [f"{each.path}: {each.reason}" for each in in_the_way]
+def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:
+    """A note of the segments that are links to files elsewhere (segments._in_folders)."""
+    there = [each.path for each in segments if each.path.rpartition("/")[0] not in folders]
+    if not there:
+        return []
+    return [
+        f"{len(there)} of {len(segments)} segments are links, to {there[0]}"
+        f"{' and others' if there[1:] else ''}: read as a broker reads them; a command that "
+        f"would change or delete one refuses"
+    ]
 
 
 def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:

@@ -30,7 +30,7 @@ from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage
-from reput.store_format.log.segments import strangers
+from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.counts import PutTimes, put_times

@@ -144,6 +144,7 @@ class RepairSummary:
     saved: list[OutputFile] = field(default_factory=list)  # files with the damaged bytes
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     on_damage: str = REFUSE  # by which the files were derived; `verify` of the copy needs it
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # messages that are in no queue
@@ -194,6 +195,7 @@ class RepairSummary:
             for each in self.restored[:_SHOWN]
         ]
         ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  warning   {each}" for each in self.warnings if each not in ranges]
         lines += [f"  left out  {line}" for line in self.left_out]
         left = self.damage.get("left_out")

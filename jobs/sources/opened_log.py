@@ -71,12 +71,13 @@ def cut(
     total = sum(min(log.segments[n].end, stop) - max(log.segments[n].start, start) for n in numbers)
     size = max(total // (wanted or cores * _PARTS_A_CORE), _PART_LEAST if wanted is None else 1)
     most = _CUTS_MOST if isinstance(log.storage, LocalStorage) else 1
+    looks = numbers[-1:] if wanted is not None or most > 1 else []  # it may be partly zeros
     parts = []
     for n in numbers:
         segment = log.segments[n]
         begin, end = max(segment.start, start), min(segment.end, stop)
         first = begin if known and begin == start else segment.start
-        written = _written_end(log, n, begin, end)
+        written = _written_end(log, n, begin, end) if n in looks else end
         count = max(-(-(written - begin) // size), 1)
         count = count if wanted else min(count, most)
         edges = [begin + (written - begin) * i // count for i in range(count)] + [end]

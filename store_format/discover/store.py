@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queues import FileQueues
-from reput.store_format.discover.config import LMQ_OFFSETS, FoundConf, found_conf
+from reput.store_format.discover.config import FoundConf, found_conf
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, shown_delays
 from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
@@ -42,6 +42,7 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_OFFSETS,
     LMQ_PREFIX,
     MANIFEST,
 )

@@ -237,14 +237,14 @@ class KnownSetting(NamedTuple):
         if self.kind == "boolean":
             if text.lower() not in ("true", "false"):
                 raise SettingError(
-                    f"{name}={text!r}: true or false is wanted (RocketMQ reads all else as false)"
+                    f"{name}={text!r}: expected true or false (RocketMQ reads all else as false)"
                 )
             return text.lower() == "true"
         if self.kind in _BITS:
             return self._number(text, name)
         text = text.strip()  # RocketMQ strips texts, but not numbers
         if "|" in self.kind and text not in self.kind.split("|"):
-            raise SettingError(f"{name}={text}: one of {self.kind.replace('|', ', ')} is wanted")
+            raise SettingError(f"{name}={text}: expected one of {self.kind.replace('|', ', ')}")
         return text
 
     def _number(self, text: str, name: str) -> int:
@@ -252,7 +252,7 @@ class KnownSetting(NamedTuple):
             value, limit = parse_number(text), 1 << (_BITS[self.kind] - 1)
         except ValueError:
             raise SettingError(
-                f"{name}={text!r}: a whole number is wanted, without blanks or other characters "
+                f"{name}={text!r}: expected a whole number, without blanks or other characters "
                 f"(RocketMQ would keep its default{self._default_text})"
             ) from None
         if not -limit <= value < limit:

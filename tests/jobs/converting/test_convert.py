@@ -12,7 +12,7 @@ from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message

@@ -9,7 +9,7 @@ from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import DamageFound
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from reput.udfs.staging import Staging
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import STORE, Session, as_text, storage_of

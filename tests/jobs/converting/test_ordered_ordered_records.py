@@ -9,7 +9,8 @@ from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of

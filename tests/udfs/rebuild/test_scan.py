@@ -7,7 +7,8 @@ import pytest
 
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.link import Linked, link, runs_of
-from reput.jobs.pipeline.pipeline import Cut, Pipeline, Stages
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.pipeline.stages import Stages
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.names import COMMIT_LOG, segment_name
@@ -51,7 +52,7 @@ class Scan:
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)
         self.linked = linked
-        self.progress = Stages(job.engine, plan, job.staging, Progress())._scanned()
+        self.progress = Stages(job.engine, plan, job.staging, Progress())._scanned(numbers, groups)
 
     @property
     def lists(self) -> list[int]:
@@ -82,4 +83,4 @@ def test_progress_counts_them(groups: tuple[int, ...]) -> None:
     done = Scan(groups).progress
     assert done.share == 1.0
     whole = SPLITS * SPLIT_BYTES
-    assert done.text == f"{whole:,} of {whole:,} bytes, {MESSAGES:,} messages"
+    assert done.text == f"{whole:,} of {whole:,} bytes"

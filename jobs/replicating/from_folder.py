@@ -14,6 +14,7 @@ import numpy as np
 
 from reput.jobs.replicating.config import copy_config
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, behind_text
+from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
@@ -22,7 +23,7 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
-from reput.store_format.notes import Done, Progress
+from reput.store_format.notes import Done, Notes, Progress
 
 # ---
 # The log that is replicated: its segments on any storage, and its records as pieces to copy.
@@ -333,6 +334,10 @@ class Replication:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
             about.warnings += target.keep_expired(*self.store, about.start)
+        if options.wanted != ALL_WANTED:
+            notes = Notes()
+            target.keep_offsets(consumer_offsets(*self.store, notes), about)
+            about.warnings += notes.lines
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
 

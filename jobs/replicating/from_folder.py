@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.jobs.outputs.report import left_behind
 from reput.jobs.replicating.config import copy_config
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, behind_text
 from reput.store_format.discover.config import consumer_offsets
@@ -23,7 +24,9 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
+from reput.store_format.names import COMPACTION
 from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.state_table import config_to_carry
 
 # ---
 # The log that is replicated: its segments on any storage, and its records as pieces to copy.
@@ -338,6 +341,8 @@ class Replication:
             notes = Notes()
             target.keep_offsets(consumer_offsets(*self.store, notes), about)
             about.warnings += notes.lines
+        made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
+        about.warnings += left_behind(*self.store, (*config_to_carry(), *made))
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
 

@@ -19,12 +19,12 @@ from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Bytes, FileState, InputStorage
+from reput.store_format.files.protocol import Bytes, FileState, InputStorage, listed
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
-from reput.store_format.names import COMPACTION
+from reput.store_format.names import COMPACTION, CONFIG, LMQ_OFFSETS
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.state_table import config_to_carry
 
@@ -339,7 +339,9 @@ class Replication:
             about.warnings += target.keep_expired(*self.store, about.start)
         if options.wanted != ALL_WANTED:
             notes = Notes()
-            target.keep_offsets(consumer_offsets(*self.store, notes), about)
+            storage, store = self.store
+            of_lmq = LMQ_OFFSETS in dict(listed(storage, f"{store}/{CONFIG}"))
+            target.keep_offsets(consumer_offsets(storage, store, notes), of_lmq, about)
             about.warnings += notes.lines
         made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
         about.warnings += left_behind(*self.store, (*config_to_carry(), *made))

@@ -425,7 +425,7 @@ class WireReplication:
         except (OSError, ValueError, KeyError, TypeError, ProtocolError, StoreError) as error:
             about.offsets = f"none: the master does not tell them: {error}"
             return
-        self.target.keep_offsets(offsets, about)
+        self.target.keep_offsets(offsets, False, about)
         about.warnings += notes.lines
 
     def _done(self) -> Done:

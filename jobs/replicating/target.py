@@ -57,6 +57,8 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_OFFSETS,
+    LMQ_PREFIX,
     OFFSETS,
     segment_name,
     segments_among,
@@ -384,8 +386,11 @@ class ReplicaTarget:
             self.files.sync_folder(made.folder)
         return warnings
 
-    def keep_offsets(self, offsets: Offsets, about: "Replicated") -> None:
-        """Write the source's groups' offsets, no further than the replica's queues go."""
+    def keep_offsets(self, offsets: Offsets, of_lmq: bool, about: "Replicated") -> None:
+        """Write the source's groups' offsets, no further than the replica's queues go.
+
+        of_lmq: in the file of a broker with enableLmq too (LmqConsumerOffsetManager).
+        """
         queues = FileQueues(self.held.storage, self.name, lambda _: 0)
         if not queues.topics():
             about.offsets = "none: there are no queues that show how far a group may have come"
@@ -397,10 +402,20 @@ class ReplicaTarget:
             return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
 
         found, about.offsets = offsets_as_of(offsets, end)
-        table = {f"{topic}@{group}": {str(queue): offset for queue, offset in of_group.items()}
-                 for (group, topic), of_group in found.items()}  # fmt: skip
-        content = json.dumps({"offsetTable": table}).encode()
-        put_config(self.files, OFFSETS, content, self.config, about.warnings)
+        table: dict[str, dict[str, int]] = {}
+        light: dict[str, int] = {}
+        for (group, topic), of_group in found.items():
+            name = f"{topic}@{group}"
+            if of_lmq and group.startswith(LMQ_PREFIX):
+                light[name] = of_group.get(0, 0)
+            else:
+                table[name] = {str(queue): offset for queue, offset in of_group.items()}
+        whole: dict[str, dict[str, Any]] = {OFFSETS: {"offsetTable": table}}
+        if of_lmq:
+            whole[LMQ_OFFSETS] = {"offsetTable": table, "lmqOffsetTable": light}
+        for file, content in whole.items():
+            raw = json.dumps(content).encode()
+            put_config(self.files, file, raw, self.config, about.warnings)
         about.config = sorted(self.config)
         self.note(self.last)
 

@@ -77,6 +77,12 @@ def test_groups_offsets_go_no_further_than_a_replica_that_ends_earlier(tmp_path:
     with open_store(str(tmp_path / "target"), rocketmq="5.3.3") as opened:
         end = max(each.queue_offset for each in opened.messages() if each.topic == "T0") + 1
     assert found == {"T0@g": {"0": end}, "T1@g": {"0": 1}, "Later@g": {"0": 0}}
+    of_lmq = {"offsetTable": {"T0@g": {"0": 99}}, "lmqOffsetTable": {"%LMQ%a@%LMQ%a": 3}}
+    (source / "config/lmqConsumerOffset.json").write_text(json.dumps(of_lmq))
+    run(source, tmp_path / "lmq", to_offset=starts[20])
+    found = json.loads((tmp_path / "lmq/config/lmqConsumerOffset.json").read_text())
+    assert found["offsetTable"]["T0@g"] == {"0": end}
+    assert found["lmqOffsetTable"] == {"%LMQ%a@%LMQ%a": 0}
     alone = run(source, tmp_path / "log", to_offset=starts[20], derive=False)
     assert alone.offsets.startswith("none: there are no queues")
 

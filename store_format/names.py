@@ -34,6 +34,7 @@ MANIFEST = "manifest.json"
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC, then the cluster's name
 
 # TopicValidator.SYSTEM_TOPIC_SET, and other topics that only brokers or their tools write to
 SYSTEM_PREFIX = "rmq_sys_"

@@ -18,6 +18,7 @@ from reput.jobs.converting.carried import (
     positions_of,
     refuse_unknown_topics,
 )
+from reput.jobs.converting.in_flight import Target, in_flight, moved, next_timer, with_check_points
 from reput.jobs.converting.new_log import (
     MeasuredLog,
     NewLog,
@@ -61,6 +62,7 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.protocol import Storage
+from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
@@ -220,14 +222,25 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     meet(sources, to.meet)
     complete_groups(sources)
     _with_digits(sources)
+    notes = Notes()
     for source in sources:
-        source.marks = positions_of(source)
+        topics = {key.topic for key in source.measured.queues}
+        source.pops = in_flight(source.job.plan, source.changes, topics, notes)
+    for source in sources:
+        source.marks = positions_of(source, [pop for each in sources for pop in each.pops])
     start = start_of((source.measured.start for source in sources), to.segment_bytes)
     if to.changes.selects:
         log = place_in_order(sources, to.segment_bytes, start)
     else:
         source = sources[0]
         log = place_records(jobs[0], source.measured, source.changes, to.segment_bytes)
+    warnings = list(notes.lines)
+    expired, popped = _expired(sources, warnings), moved(sources)
+    if popped.points:
+        last = expired.pop((TIMER_TOPIC, 0), None)
+        at = max(next_timer(sources), last.position + 1 if last else 0)
+        target = Target(to.release, to.settings, to.segment_bytes, to.changes.store_host)
+        log = with_check_points(log, sources, popped.points, at, target)
     plans = [job.plan for job in jobs]
     summary = ConvertSummary(
         [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
@@ -235,7 +248,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         log.segments[0].start, log.end,
         [sum(seen.shared for seen in source.measured.queues.values()) for source in sources],
         topics=[fate for source in sources for fate in topic_fates(source)],
-        discovered=plans[0].discovered.as_json(),
+        discovered=plans[0].discovered.as_json(), in_flight=popped.lines(),
     )  # fmt: skip
     for source in sources:
         plan = source.job.plan
@@ -245,7 +258,8 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
-    return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
+    summary.warnings += warnings
+    return _LookedAt(log, config, expired, summary)
 
 
 def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:

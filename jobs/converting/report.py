@@ -97,6 +97,7 @@ class ConvertSummary:
     shared: list[int] = field(default_factory=list)
     messages: int = 0
     topics: list[TopicFate] = field(default_factory=list)
+    in_flight: list[str] = field(default_factory=list)  # what becomes of it, in words
     segments: list[OutputFile] = field(default_factory=list)
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
@@ -144,6 +145,7 @@ class ConvertSummary:
         ]  # fmt: skip
         if len(self.topics) > _SHOWN:
             lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
+        lines += [f"  in flight {each}" for each in self.in_flight]
         lines += [f"  left out  {each}" for each in self.left_out]
         lines += [f"  missing   {each}" for each in self.lacks]
         lines += [f"  warning   {each}" for each in self.warnings]

@@ -24,6 +24,7 @@ from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
     RETRY_PREFIX,
+    REVIVE_TOPIC,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
 )
@@ -43,6 +44,8 @@ TRANSACTIONS = frozenset((HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_T
 # messages that still wait are taken: nothing refers to them, and a broker begins with them anew.
 WHOLE = TRANSACTIONS | {TIMER_TOPIC}
 WAIT = (HALF_TOPIC, TIMER_TOPIC)
+# Pop's check points and acknowledgements name positions too: REVIVE_TOPIC is left out, and check
+# points of what is in flight are written anew.
 
 
 class Fate(IntEnum):
@@ -137,7 +140,8 @@ class Changes:
         """What becomes of the records that stand in a queue."""
         fate = self._fate(topic)
         if self.selects and is_shared(topic) and topic not in (*self.topics, *self.dropped):
-            fate = Fate.LEFT_OUT if topic in WHOLE and topic not in WAIT else Fate.FOLLOWS
+            told = (topic in WHOLE and topic not in WAIT) or topic.startswith(REVIVE_TOPIC)
+            fate = Fate.LEFT_OUT if told else Fate.FOLLOWS
         return Decision(
             fate, self._name(topic), self._shifts.get(topic, 0),
             self._starts.get((topic, queue_id), 0), self._begins.get((topic, queue_id), 0),
@@ -146,7 +150,9 @@ class Changes:
 
     def of_name(self, topic: str) -> Decision:
         """What becomes of a record with a property that names this topic."""
-        return Decision(self._fate(self.own(topic)), self._name(topic))
+        told = self.selects and topic.startswith(REVIVE_TOPIC)
+        fate = Fate.LEFT_OUT if told else self._fate(self.own(topic))
+        return Decision(fate, self._name(topic))
 
     def _name(self, topic: str) -> str:
         """The topic's new name, '' where it keeps its own."""

@@ -118,7 +118,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
         if look.stopped is not None:
             read = read._replace(stopped=look.stopped)
         found = delays.resolve(gathered, levels, read)
-        planned = plan_delivery(gathered, found, levels, read, wanted)
+        planned = plan_delivery(gathered, found, levels, wanted)
         folder = f"{look.store.path}/{STORE_DB}"
         if any(each.level == 0 for each in planned.due) and has_rows(look.store.storage, folder):
             raise StoreError(

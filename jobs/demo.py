@@ -40,7 +40,7 @@ What to try next:
   reput demo --keep /tmp/demo                                keep these stores, and with them:
   reput report /tmp/demo/damaged --output report.html        a page of pictures
   reput topics /tmp/demo/store                               what is in it
-  reput query /tmp/demo/store --topic Live0 --count 3        messages
+  reput query /tmp/demo/store --topic Live0 --limit 3        messages
   reput serve /tmp/demo/store                                for any RocketMQ client
   reput check /data/store                                    a store of yours: it is only read
 """

@@ -20,6 +20,7 @@ LAYERS = (
     "store_format/describe store_format/discover",
     "store_format/query",
     "store_format/fate",
+    "store_format/state",
     "broker/wire",
     "broker/writer",
     "broker/change broker/serving",

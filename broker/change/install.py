@@ -22,6 +22,7 @@ from reput.store_format.derived.queue_files import decode_entries, is_pre_blank,
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import NotDurable, put_in_place
 from reput.store_format.files.protocol import Files, add_folders, read_small
+from reput.store_format.log.there import Stranger, derived_there, of_files
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -31,10 +32,9 @@ from reput.store_format.names import (
     INDEX,
     ROCKSDB_QUEUES,
     STORE_DB,
-    is_index_name,
-    is_queue_folder,
+    TIMER_LOG,
+    is_wheel,
     queue_paths,
-    segment_start,
     segments_among,
 )
 
@@ -51,6 +51,14 @@ _NOTE_MOST = 256 << 20
 _APART = "apart"  # field of a note: paths besides DERIVED that are new or were replaced
 
 
+def may_be_apart(path: str) -> bool:
+    """Whether an install may replace this besides DERIVED: in the root, or directly in config/."""
+    folder, _, name = path.rpartition("/")
+    if folder == CONFIG:
+        return name not in ("", ".", "..") and "\0" not in name
+    return path in (STORE_DB, TIMER_LOG) or is_wheel(path)
+
+
 class SetFile(NamedTuple):
     """One file of a set, as in its manifest; `path`: below the set's folder and the store's."""
 
@@ -60,10 +68,11 @@ class SetFile(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What a store gets besides a set's files: files below config/, or the RocksDB of an index.
+    """What a store gets besides a set's files: files below config/, the RocksDB of an index, or the
+    timer's files.
 
-    files: below `source`'s root. paths: all that is new or replaced, each in the store's root or
-    directly in config/.
+    files: below `source`'s root. paths: all that is new or replaced (`may_be_apart`), also by files
+    of the set.
     """
 
     source: Files
@@ -90,7 +99,7 @@ def staging_prefix(store: str) -> str:
     return f".{store}.reput-install-"
 
 
-def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
+def install(
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip
@@ -113,7 +122,8 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
         root = _begin(files, store, staging, other)
         if apart is not None:
             _copy_set(files, apart.source, root, apart.files)
-        copied = [file for file in wanted if file.path.split("/")[0] in (*DERIVED, *other)]
+        tops = (*DERIVED, *other)
+        copied = [f for f in wanted if f.path in other or f.path.split("/")[0] in tops]
         _copy_set(files, source, root, copied)
         queues = {file.path.rpartition("/")[0] for file in copied}
         in_rocksdb = any(file.path == f"{CONSUME_QUEUE}/{CURRENT}" for file in copied)
@@ -126,29 +136,11 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
 
 def _keep_strangers(files: Files, store: str, root: str) -> None:
     """Give a new root what no broker made in the folders that a set replaces."""
-    for path in _strangers(files, store):
+    found = [each for each in derived_there(of_files(files, store)) if isinstance(each, Stranger)]
+    for path in [each.path for each in found]:
         if not files.exists(f"{root}/{path}"):
             add_folders(files, root, path.rpartition("/")[0])
             _link_tree(files, f"{store}/{path}", f"{root}/{path}")
-
-
-def _strangers(files: Files, store: str) -> Iterator[str]:
-    for name in files.names(f"{store}/{INDEX}"):
-        if not is_index_name(name):
-            yield f"{INDEX}/{name}"
-    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        topics = files.names(f"{store}/{kind}")
-        for topic in topics if CURRENT not in topics else ():
-            if not files.is_folder(f"{store}/{kind}/{topic}"):
-                yield f"{kind}/{topic}"
-            for queue_id in files.names(f"{store}/{kind}/{topic}"):
-                queue = f"{kind}/{topic}/{queue_id}"
-                if not is_queue_folder(queue_id):
-                    yield queue
-                    continue
-                for name in files.names(f"{store}/{queue}"):
-                    if segment_start(name) is None:
-                        yield f"{queue}/{name}"
 
 
 def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
@@ -207,10 +199,10 @@ def check_kept(files: Files, store: str) -> None:
     if not files.exists(kept):
         return
     if not files.is_folder(kept):
-        raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
+        raise StoreError(f"{kept}: is not a folder; install keeps the old set there: move it away")
     names = files.names(kept)
     for name in names:
-        if name not in (*DERIVED, CONFIG, STORE_DB, NOTE):
+        if name not in (*DERIVED, CONFIG, NOTE) and not may_be_apart(name):
             raise StoreError(
                 f"{kept}/{name}: is of no set that an install has kept; it stays: move it away"
             )

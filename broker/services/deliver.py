@@ -9,31 +9,32 @@ the log what was delivered, and goes on there (`plan_delivery`).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from reput.broker.services.files import (
-    UNIT_FILE_LEAST,
-    InWheel,
-    Turned,
     check_can_replace,
     integer_key,
     read_offsets,
     replace_timer_files,
-    units_of,
     write_json,
 )
 from reput.broker.writer.copies import properties_of, put_again, stored_at, text_of
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.fate.delays import Delayed, DelayState, Read
-from reput.store_format.fate.gather import BAD_OUT, WHEEL, Gathered
-from reput.store_format.fate.known import timer_log_names, write_times
+from reput.store_format.fate.delays import Delayed, DelayState
+from reput.store_format.fate.gather import Gathered, Marks
+from reput.store_format.fate.known import write_times
 from reput.store_format.faults import StoreError
-from reput.store_format.java import hash_text
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, QUEUE_ID_MAX, SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
-from reput.store_format.names import CONFIG
 from reput.store_format.query.reader import OpenedStore
+from reput.store_format.state.timers import (
+    DELAY_OFFSETS,
+    Timers,
+    Turned,
+    that_stay,
+    timer_file_bytes,
+    timers_of,
+    units_of,
+)
 
 # ---
 # Which delayed messages and timers are due, in which order, and which stay.
@@ -78,14 +79,6 @@ class Due(NamedTuple):
     missed: bool
 
 
-class Waiting(NamedTuple):
-    """One message of rmq_sys_wheel_timer that stays in the wheel."""
-
-    physical_offset: int
-    out: int  # its TIMER_OUT_MS
-    recalls: bool  # whether it recalls another message
-
-
 class DeliveryPlan(NamedTuple):
     """What is to be done, and counts of the other messages found."""
 
@@ -93,8 +86,8 @@ class DeliveryPlan(NamedTuple):
     # By level: where its queue is read from afterwards, as (physical offset, queueOffset) of the
     # first message that stays; None: the queue's end. Only levels that deliver a message.
     levels: dict[int, tuple[int, int] | None]
-    wheel: list[Waiting] | None  # in the log's order; None: the wheel delivers nothing
-    wheel_last: int | None  # physical offset of the last message of rmq_sys_wheel_timer
+    timers: Marks  # of rmq_sys_wheel_timer, in the log's order
+    wheel: list[int] | None  # physical offsets of those that wait; None: the wheel delivers nothing
     waiting: int  # neither due nor skipped
     skipped: int  # skipped by a broker, and not delivered here
     unsure: int  # those of `skipped` that may have been delivered: the log does not show it
@@ -102,17 +95,16 @@ class DeliveryPlan(NamedTuple):
 
 
 def plan_delivery(
-    gathered: Gathered, found: Iterable[Delayed], delays: Mapping[int, int], read: Read,
-    until: Until,
-) -> DeliveryPlan:  # fmt: skip
+    gathered: Gathered, found: Iterable[Delayed], delays: Mapping[int, int], until: Until
+) -> DeliveryPlan:
     """The plan for the delayed messages that `fate.delays.resolve` found in the gathered marks.
 
-    delays: each level's delay in milliseconds. read: how far the broker has read.
+    delays: each level's delay in milliseconds.
     """
     due: list[Due] = []
     levels: dict[int, tuple[int, int] | None] = {}
     last: dict[int, int] = {}  # by level: the latest due time so far, as a queue is read in order
-    wheel: list[Waiting] = []
+    wheel: list[int] = []
     waiting = skipped = unsure = done = 0
     turns = False  # whether the wheel has messages that are or were delivered
     for each in found:
@@ -135,7 +127,7 @@ def plan_delivery(
                     due.append(Due(place, each.queue_offset, each.due, 0, False))
             else:
                 waiting += 1
-                wheel.append(Waiting(place, each.due, False))
+                wheel.append(place)
         elif levels.get(level) is not None or not (
             over or _corrected(each.due, delays[level], until.now) <= until.time
         ):
@@ -150,13 +142,9 @@ def plan_delivery(
     # levels without a delivered message stay as they are
     moved = {level: levels[level] for level in last}
     due.sort(key=lambda each: (not each.missed, each.due, each.physical_offset))
-    if turns:
-        wheel += _recalls(gathered, read, until)
-        wheel.sort()
     return DeliveryPlan(
-        due, moved, wheel if turns else None, _last_of_wheel(gathered), waiting, skipped, unsure,
-        done,
-    )  # fmt: skip
+        due, moved, timers_of(gathered), wheel if turns else None, waiting, skipped, unsure, done
+    )
 
 
 def _corrected(due: int, delay: int, now: int) -> int:
@@ -166,23 +154,6 @@ def _corrected(due: int, delay: int, now: int) -> int:
     return now if due > now + delay else due
 
 
-def _last_of_wheel(gathered: Gathered) -> int | None:
-    marks = gathered.marks
-    places = marks["physicalOffset"][(marks["kind"] == WHEEL) & (marks["queueId"] == 0)]
-    return int(places[-1]) if len(places) else None
-
-
-def _recalls(gathered: Gathered, read: Read, until: Until) -> list[Waiting]:
-    """The messages that recall timers which are not due yet."""
-    marks = gathered.marks
-    mine = (marks["kind"] == WHEEL) & (marks["deletes"] != 0) & (marks["flaws"] & BAD_OUT == 0)
-    mine &= marks["out"] >= max(until.read_to, read.timer_read)
-    places = marks["physicalOffset"][np.flatnonzero(mine)].tolist()
-    outs = marks["out"][np.flatnonzero(mine)].tolist()
-    return [Waiting(place, out, True) for place, out in zip(places, outs, strict=True)]
-
-
-DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
 _NEVER_IN_WHEEL = (1 << 63) - 1  # Long.MAX_VALUE: TIMER_ENQUEUE_MS of what was due at once
 
 
@@ -210,9 +181,7 @@ def deliver(
     _level_offsets(writer)
     if plan.wheel is not None:
         check_can_replace(writer.store.files)
-    timers = [each.physical_offset for each in plan.due if each.level == 0]
-    timers += [each.physical_offset for each in plan.wheel or ()]
-    written = write_times(store.storage, store.path, np.array(timers, np.int64))
+    written = write_times(store.storage, store.path, plan.timers["physicalOffset"])
     stays, counts = dict(plan.levels), [0, 0, 0]
     held: set[int] = set()  # levels whose queue stops at a message that was refused
     refused: list[str] = []
@@ -247,9 +216,17 @@ def deliver(
     writer.flush()
     writer.dispatch()
     _tell_levels(writer, stays)
-    if plan.wheel is not None and plan.wheel_last is not None:
-        waits = [*plan.wheel, *_still_waiting(left)]
-        _tell_wheel(writer, store, sorted(waits), plan.wheel_last, written, until, read_before)
+    if plan.wheel is not None:
+        waits = [*plan.wheel, *_timers_among(left)]
+        stay = that_stay(plan.timers, waits, max(until.read_to, read_before))
+        turned = Turned(
+            max(until.read_to, read_before), read_before,
+            writer.store.positions().get((TIMER_TOPIC, 0), 0), until.now, until.precision,
+        )  # fmt: skip
+        units = units_of(stay, plan.timers[-1:], written, turned)
+        least = writer.settings.mapped_file_size_timer_log
+        size = timer_file_bytes(store.storage, store.path, least)
+        replace_timer_files(writer.store.files, Timers(units, turned, len(waits)), size)
     return Delivered(counts[0], counts[1], counts[2], refused)
 
 
@@ -257,12 +234,8 @@ class Discarded(Refused):
     """A message that no broker ever delivers (ScheduleMessageService.executeOnTimeUp)."""
 
 
-def _still_waiting(left: Sequence[Due]) -> list[Waiting]:
-    return [
-        Waiting(each.physical_offset, each.due, False)
-        for each in left
-        if each.level == 0 and not each.missed
-    ]
+def _timers_among(left: Sequence[Due]) -> list[int]:
+    return [each.physical_offset for each in left if each.level == 0 and not each.missed]
 
 
 def _put(
@@ -282,7 +255,7 @@ def _put(
         raise Discarded("REAL_TOPIC is the topic of half messages")
     queue_id = int(properties["REAL_QID"])
     if not 0 <= queue_id <= QUEUE_ID_MAX:
-        raise FieldRange(f"REAL_QID: 0 to {QUEUE_ID_MAX} is wanted")
+        raise FieldRange(f"REAL_QID: expected 0 to {QUEUE_ID_MAX}")
     put_again(writer, record, topic, queue_id, text_of(writer, properties), record.transaction)
 
 
@@ -306,27 +279,5 @@ def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, A
         return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
     except ValueError:
         raise StoreError(
-            f"{DELAY_OFFSETS}: offsetTable: a key is no delay level; it is left as it is"
+            f"{DELAY_OFFSETS}: offsetTable: a key is not a delay level; it is left as it is"
         ) from None
-
-
-def _tell_wheel(
-    writer: CommitLogWriter, store: OpenedStore, waits: Sequence[Waiting], last: int,
-    written: dict[int, int], until: Until, read_before: int,
-) -> None:  # fmt: skip
-    """Write timerlog anew with the messages that still wait, and timercheck."""
-
-    def in_wheel(place: int, out: int, recalls: bool) -> InWheel:
-        record = store.log.record_at(place)
-        topic = properties_of(writer, record).get("REAL_TOPIC", "")
-        return InWheel(place, record.size, out, recalls, hash_text(topic), written.get(place))
-
-    turned = Turned(
-        max(until.read_to, read_before), read_before,
-        writer.store.positions().get((TIMER_TOPIC, 0), 0), until.now, until.precision,
-    )  # fmt: skip
-    units = units_of([in_wheel(*each) for each in waits], in_wheel(last, 0, False), turned)
-    lengths = [length for _, length in timer_log_names(store.storage, store.path)]
-    lengths = [length for length in lengths if length >= UNIT_FILE_LEAST]
-    file_bytes = lengths[0] if lengths else writer.settings.mapped_file_size_timer_log
-    replace_timer_files(writer.store.files, units, file_bytes, turned)

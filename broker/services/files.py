@@ -4,142 +4,41 @@ of config/.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from reput.store_format.fate.known import TIMER_LOG, Units
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import PART, Files, check_small, read_small, replace_small
 from reput.store_format.java import quoted_keys
-from reput.store_format.layouts import (
-    MAGIC_TIMER_BLANK,
-    TIMER_BLANK_BYTES,
-    TIMER_CHECK,
-    TIMER_CHECK_FILE_BYTES,
-    TIMER_DEFAULT,
-    TIMER_DELETE,
-    TIMER_ROLL,
-    TIMER_UNIT,
-)
+from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.names import (
     CONFIG,
     LMQ_PREFIX,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_LOG,
+    TOPICS,
+    is_wheel,
     parse_segment_name,
-    segment_name,
 )
 from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 from reput.store_format.release.profiles import Profile
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Timers, timer_check, timer_log_files
 
 # ---
-# The timer's files after a delivery: timerlog, timerwheel and config/timercheck.
+# The timer's files, written in steps of which each can be killed.
 #
-# A broker that starts makes the wheel from its file and from the units of timerlog. It reads the
-# wheel from lastReadTimeMs on, and rmq_sys_wheel_timer from after the message of the last unit
-# (TimerMessageStore.recover, reviseQueueOffset). After a delivery timerlog is written anew with one
-# unit for each message that still waits; from these units the broker makes the wheel.
-#
-# Each step can be killed. Until the new timerlog has its name, a broker would deliver the delivered
-# messages again; from then on none. A broker loses no message at any step: the wheel's file is
-# removed only once timercheck has the broker make the wheel from the whole timerlog.
-
-_WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
-TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-# timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
-_ROLL_SLOTS = 2 * 24 * 3600
-UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
-_DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
-_UNIT = TIMER_UNIT.itemsize
+# Until the new timerlog has its name, a broker would deliver the delivered messages again; from
+# then on none. A broker loses no message at any step: the wheel's file is removed only once
+# timercheck has the broker make the wheel from the whole timerlog.
 
 
-class InWheel(NamedTuple):
-    """One message that waits. Times in milliseconds."""
-
-    physical_offset: int
-    size: int  # bytes
-    out: int  # TIMER_OUT_MS
-    recalls: bool
-    topic_hash: int  # of its REAL_TOPIC
-    written: int | None  # when it was put into the wheel; None: it never was
-
-
-class Turned(NamedTuple):
-    """How far the wheel was read, where a broker goes on."""
-
-    read_time: int  # lastReadTimeMs, in milliseconds
-    before: int  # the old lastReadTimeMs
-    queue_offset: int  # of the next message of rmq_sys_wheel_timer
-    now: int
-    precision: int  # timerPrecisionMs
-
-
-def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units:
-    """The units of all messages that wait, in the order given, with `previous` not yet set.
-
-    last: the topic's last message. It gets the last unit, by which a broker knows where to go on.
-    If it does not wait itself, its unit is in a slot that has been read.
-    """
-    units = np.zeros(len(waiting) + 1, TIMER_UNIT)
-    ticks = turned.now - turned.now % turned.precision
-    for unit, each in zip(units, waiting, strict=False):
-        slot, magic = _slot(each.out, ticks, turned.precision)
-        magic |= TIMER_DELETE if each.recalls else 0
-        slot = max(slot, turned.read_time)
-        write = ticks if each.written is None else each.written
-        if not 0 <= slot - write <= _DELAY_MAX:
-            # the message was due long ago but is not delivered yet, or a later clock read the wheel
-            write = max(min(ticks, slot), slot - _DELAY_MAX)
-        _fill(unit, each, write, slot, magic)
-    if waiting and waiting[-1].physical_offset == last.physical_offset:
-        return units[:-1]
-    read = max(min(turned.read_time, turned.before), turned.precision) - turned.precision
-    _fill(units[-1], last, read, read, TIMER_DEFAULT)
-    return units
-
-
-def _slot(out: int, ticks: int, precision: int) -> tuple[int, int]:
-    """The slot and the magic of a message (TimerMessageStore.doEnqueue)."""
-    window = _ROLL_SLOTS * precision
-    ahead = out - ticks
-    if ahead < window:
-        return out, TIMER_DEFAULT
-    # enough time is left for the next roll
-    slot = ticks + (_ROLL_SLOTS // 2 * precision if ahead - window < window // 3 else window)
-    return slot, TIMER_DEFAULT | TIMER_ROLL
-
-
-def _fill(unit: np.void, each: InWheel, write: int, slot: int, magic: int) -> None:
-    unit["size"], unit["magic"], unit["writeTime"] = _UNIT, magic, write
-    unit["delay"], unit["physicalOffset"] = slot - write, each.physical_offset
-    unit["messageSize"], unit["topicHash"] = each.size, each.topic_hash
-
-
-def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of a timerlog's files, without the zeros at the end (TimerLog.append)."""
-    each = (file_bytes - TIMER_BLANK_BYTES) // _UNIT
-    positions = np.arange(len(units)) // each * file_bytes + np.arange(len(units)) % each * _UNIT
-    slots = (units["writeTime"] + units["delay"]) // precision
-    latest: dict[int, int] = {}
-    for unit, slot, position in zip(units, slots.tolist(), positions.tolist(), strict=True):
-        unit["previous"] = latest.get(slot, -1)
-        latest[slot] = position
-    for number, start in enumerate(range(0, len(units), each)):
-        part = units[start : start + each].tobytes()
-        if start + each < len(units):
-            blank = (file_bytes - len(part)).to_bytes(4, "big") + bytes(8)
-            part += blank + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
-        yield segment_name(number * file_bytes), part
-
-
-def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Turned) -> None:
+def replace_timer_files(files: Files, timers: Timers, file_bytes: int) -> None:
     """Replace the timerlog by one of these units, step by step. Raises OSError."""
     remove_folder(files, STAGED)
     files.add_folder(STAGED)
-    for name, content in timer_log_files(units, file_bytes, turned.precision):
+    for name, content in timer_log_files(timers.units, file_bytes, timers.turned.precision):
         with closing(files.create(f"{STAGED}/{name}")) as file:
             file.set_length(file_bytes)
             file.write_at(0, content)
@@ -148,7 +47,7 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
     files.make_folder(CONFIG)
     # From here on a broker makes the wheel from the whole timerlog, the old or the new.
     _write_check(files, lastTimerLogFlushPos=0)
-    for name in _wheels(files):
+    for name in filter(is_wheel, files.names("")):
         files.remove(name)
     files.sync_folder("")
     if files.exists(TIMER_LOG):
@@ -156,31 +55,17 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
     else:
         files.rename(STAGED, TIMER_LOG)
     files.sync_folder("")
-    _write_check(
-        files, lastReadTimeMs=turned.read_time, lastTimerLogFlushPos=0,
-        lastTimerQueueOffset=turned.queue_offset, masterTimerQueueOffset=turned.queue_offset,
-    )  # fmt: skip
+    _write_check(files, **timers.check)
     remove_folder(files, STAGED)
 
 
 def _write_check(files: Files, **fields: int) -> None:
-    """Change fields of timercheck, all in one sector; the data version after them stays."""
-    raw = np.zeros(TIMER_CHECK_FILE_BYTES, np.uint8)
+    """Change fields of timercheck, all in one sector."""
+    old = b""
     if files.exists(TIMER_CHECK_PATH):
-        file = files.open_read(TIMER_CHECK_PATH)
-        have = min(file.length(), len(raw))
-        file.read_at(0, raw[:have])
-        file.close()
-    check = raw[: TIMER_CHECK.itemsize].view(TIMER_CHECK)
-    for name, value in fields.items():
-        check[name] = value
-    replace_small(files, TIMER_CHECK_PATH, raw.tobytes())
+        old = read_small(files, TIMER_CHECK_PATH, TIMER_CHECK_FILE_BYTES)
+    replace_small(files, TIMER_CHECK_PATH, timer_check(old, **fields))
     files.sync_folder(CONFIG)
-
-
-def _wheels(files: Files) -> list[str]:
-    """The wheel and its snapshots (`timerwheel.NUMBER`), below the root."""
-    return [name for name in files.names("") if _WHEEL_FILE.fullmatch(name)]
 
 
 def check_can_replace(files: Files) -> None:
@@ -189,14 +74,14 @@ def check_can_replace(files: Files) -> None:
         if not files.exists(folder):
             continue
         if not files.is_folder(folder):
-            raise StoreError(f"{folder}: is no folder; it is left as it is")
+            raise StoreError(f"{folder}: is not a folder; it is left as it is")
         for name in files.names(folder):
             try:
                 parse_segment_name(name)
             except ValueError as error:
                 raise StoreError(f"{folder}: {error}; it is left as it is") from None
             check_small(files, f"{folder}/{name}")
-    for path in (*_wheels(files), TIMER_CHECK_PATH, TIMER_CHECK_PATH + PART):
+    for path in (*filter(is_wheel, files.names("")), TIMER_CHECK_PATH, TIMER_CHECK_PATH + PART):
         check_small(files, path)
 
 
@@ -214,7 +99,7 @@ def remove_folder(files: Files, folder: str) -> None:
 #
 # MixAll.string2File keeps the old content as .bak. Here either file appears whole or not at all.
 
-TOPICS = f"{CONFIG}/topics.json"
+_TOPICS = f"{CONFIG}/{TOPICS}"
 
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _BYTES_MAX = 256 << 20
@@ -236,7 +121,7 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: offset 0: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offset 0: is not a JSON object; it is left as it is")
     return found
 
 
@@ -248,13 +133,13 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
-        raise StoreError(f"{folder}: is no folder")
+        raise StoreError(f"{folder}: is not a folder")
     for name in (path + _BACKUP, path + _BACKUP + _NEW, path + _NEW):
         check_small(files, name)
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offsetTable: is not a JSON object; it is left as it is")
     return whole, table
 
 
@@ -268,10 +153,10 @@ def add_topics(
     like: another store's topicConfigTable, whose entries are taken over; now: milliseconds.
     Returns the topics that were added. Raises StoreError where the file is none of a broker's.
     """
-    whole = read_json(files, TOPICS)
+    whole = read_json(files, _TOPICS)
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{_TOPICS}: topicConfigTable: is not a JSON object; it is left as it is")
     added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
     for name in added:
         about = like.get(name)
@@ -284,7 +169,7 @@ def add_topics(
             **({"stateVersion": 0} if profile.abort_process_id else {}),  # both since 5.0.0
             "timestamp": now,
         }
-        write_json(files, TOPICS, dict(sorted(whole.items())), profile)
+        write_json(files, _TOPICS, dict(sorted(whole.items())), profile)
     return added
 
 

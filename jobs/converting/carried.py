@@ -13,9 +13,7 @@ from reput.jobs.converting.new_log import QueueKey
 from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.report import counted
-from reput.jobs.replicating.config import KINDS, POSITIONS
 from reput.store_format.discover.config import (
-    LMQ_OFFSETS,
     batch_topics_of,
     config_in_rocksdb,
     config_table,
@@ -27,47 +25,35 @@ from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.message.message import TIMER_TOPIC, check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
-from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
+from reput.store_format.names import (
+    CONFIG,
+    DELAY_OFFSETS,
+    LMQ_OFFSETS,
+    LMQ_PREFIX,
+    OFFSETS,
+    ORDER_INFO,
+    TOPICS,
+    is_queue_id,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.query.pop_leftovers import Pop
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
 from reput.store_format.rewrite.changes import WAIT, Changes, Fate, is_shared
 from reput.store_format.rewrite.pop import moved_order, order_offsets
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config_to_carry
 
 # ---
 # The configuration of a new store: topics, groups and consumer offsets.
 #
-# The files are those that a slave fetches from its master (jobs/replicating/config.py). Files in
-# which names or offsets change are written anew; other files are copied unchanged.
-
-_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
-_ORDERS = "consumerOrderInfo.json"
+# Files in which names or offsets change are written anew; other files are copied unchanged.
 
 # File -> its table whose keys are `topic` or `topic@group`.
-_BY_TOPIC = {
-    _TOPICS: "topicConfigTable",
-    _CONSUMED: "offsetTable",
-    LMQ_OFFSETS: "offsetTable",
-    _ORDERS: "table",
-    "consumerFilter.json": "filterDataByTopic",
-    "messageRequestMode.json": "messageRequestModeMap",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "broadcastOffset.json": "offsetStoreMap",
-}
-_IN_ROCKSDB = {
-    _TOPICS: "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    _CONSUMED: "offsetTable",
-}
-_OTHER_TABLES = {
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    _DELAYED: "offsetTable",
-}
+_BY_TOPIC = {name: row.table for name, row in CONFIG_ROWS.items() if row.keys == Keys.TOPIC}
 _LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
-_OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
+_OF_GROUPS = (OFFSETS, LMQ_OFFSETS)
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 
@@ -105,7 +91,7 @@ def positions_of(source: Source, pops: Iterable[Pop]) -> Marks:
 
 def _orders(plan: Plan) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
     """(topic, queue id, OrderInfo) of what is popped in order."""
-    table = config_table(plan.storage, plan.store, _ORDERS, _BY_TOPIC[_ORDERS], Notes()) or {}
+    table = config_table(plan.storage, plan.store, ORDER_INFO, Notes()) or {}
     for name, queues in table.items():
         for queue, info in _infos(queues):
             yield name.partition(_GROUP)[0], int(queue), info
@@ -120,7 +106,7 @@ def _infos(queues: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def delivered_up_to(plan: Plan) -> dict[int, int]:
     """Queue id of the schedule topic -> the position up to which its messages are delivered."""
-    delays = config_table(plan.storage, plan.store, _DELAYED, "offsetTable", Notes()) or {}
+    delays = config_table(plan.storage, plan.store, DELAY_OFFSETS, Notes()) or {}
     return {
         int(level) - 1: offset for level, offset in delays.items()
         if is_queue_id(level) and isinstance(offset, int)
@@ -132,9 +118,9 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
     without some of its entries.
     """
     files = {}
-    for name in (*KINDS, *POSITIONS):
+    for name in config_to_carry():
         content = _content(source.job.plan, name, warnings)
-        if content is None and name == _CONSUMED and source.groups:
+        if content is None and name == OFFSETS and source.groups:
             content = b"{}"
         if content is not None and source.changes.by_topic:
             content = _changed(name, json.loads(quoted_keys(content)), source, warnings)
@@ -145,11 +131,11 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
 
 def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     """The content of the old store's file of config/, or of its RocksDB; None without either."""
-    if name in _IN_ROCKSDB and config_in_rocksdb(plan.storage, plan.store, name) is not None:
+    if name in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, name) is not None:
         notes = Notes()
-        table = config_table(plan.storage, plan.store, name, _IN_ROCKSDB[name], notes)
+        table = config_table(plan.storage, plan.store, name, notes)
         warnings += notes.lines
-        return None if table is None else json.dumps({_IN_ROCKSDB[name]: table}).encode()
+        return None if table is None else json.dumps({CONFIG_ROWS[name].table: table}).encode()
     for path in (name, f"{name}.bak"):
         try:
             raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
@@ -160,7 +146,7 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
                 return raw
         except (ValueError, RecursionError):
             pass
-        warnings.append(f"{plan.store}/{CONFIG}/{path}: is no JSON object; it is left out")
+        warnings.append(f"{plan.store}/{CONFIG}/{path}: is not a JSON object; it is left out")
     return None
 
 
@@ -180,7 +166,7 @@ def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[st
             new: value for key, about in table.items()
             for new, value in _entry(name, key, about, source)
         }  # fmt: skip
-    if name == _DELAYED and isinstance(whole.get("offsetTable"), dict):
+    if name == DELAY_OFFSETS and isinstance(whole.get("offsetTable"), dict):
         levels = {str(int(level) - 1): offset for level, offset in whole["offsetTable"].items()
                   if is_queue_id(level)}  # fmt: skip
         moved = _new_offsets(SCHEDULE, levels, source)
@@ -227,11 +213,11 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
         return []
     if name in _OF_GROUPS and isinstance(about, dict):
         about = _new_offsets(topic, about, source)
-    if name == _ORDERS:
+    if name == ORDER_INFO:
         about = _new_orders(topic, about, source)
         if not about:
             return []
-    if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
+    if name == TOPICS and isinstance(about, dict) and decision.queue_shift:
         counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
                   if isinstance(about.get(field), int)}  # fmt: skip
         about = {**about, **counts}
@@ -274,8 +260,8 @@ def _with_names(about: Any, changes: Changes) -> Any:
 
 def batch_topics_in(config: Config) -> list[str]:
     """The topics that have batch queues."""
-    whole = json.loads(quoted_keys(config.get(_TOPICS, b"{}")))
-    table = whole.get(_BY_TOPIC[_TOPICS])
+    whole = json.loads(quoted_keys(config.get(TOPICS, b"{}")))
+    table = whole.get(_BY_TOPIC[TOPICS])
     return batch_topics_of(table) if isinstance(table, dict) else []
 
 
@@ -285,7 +271,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
     """
     if any(LMQ_OFFSETS in config for config in configs):
         # a broker that has this file has all offsets there (LmqConsumerOffsetManager)
-        configs = [{LMQ_OFFSETS: config.get(_CONSUMED, b"{}"), **config} for config in configs]
+        configs = [{LMQ_OFFSETS: config.get(OFFSETS, b"{}"), **config} for config in configs]
     merged: Config = {}
     for name in dict.fromkeys(name for config in configs for name in config):
         # as a broker does, take a missing file, or a file without its table, for an empty table
@@ -293,7 +279,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
         if name == LMQ_OFFSETS:
             wholes = [_with_light(whole) for whole in wholes]
         whole: dict[str, Any] = next((each for each in wholes if each), {})
-        table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
+        table = CONFIG_ROWS[name].table if name in CONFIG_ROWS else ""
         for other in wholes:
             ours, theirs = whole.get(table, {}), other.get(table, {})
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
@@ -308,7 +294,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
 
 def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     """Merge a file's table of two stores."""
-    if name == _DELAYED:  # a level without an offset is at 0 (ScheduleMessageService.start)
+    if name == DELAY_OFFSETS:  # a level without an offset is at 0 (ScheduleMessageService.start)
         levels = {**ours, **theirs}
         return {level: min(ours.get(level, 0), theirs.get(level, 0)) for level in levels}
     shared = {key: _joined(name, about, theirs[key]) for key, about in ours.items()
@@ -319,10 +305,10 @@ def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> d
 def _joined(name: str, one: Any, other: Any) -> Any:
     """Merge one entry of two stores."""
     if isinstance(one, dict) and isinstance(other, dict):
-        if name == _TOPICS:
+        if name == TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
             return {**one, **counts}
-        if name == _ORDERS:  # the groups' offsets are those of what was not acknowledged
+        if name == ORDER_INFO:  # the groups' offsets are those of what was not acknowledged
             return {**other, **one}
         if name in _OF_GROUPS:
             return _lowest(one, other)
@@ -415,7 +401,7 @@ def parse_renames(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         old, equals, new = pair.partition("=")
         if not equals or not old or not new:
-            raise SettingError(f"--rename {pair[:80]!r}: OLD=NEW is wanted, two topics' names")
+            raise SettingError(f"--rename {pair[:80]!r}: expected OLD=NEW, two topics' names")
         if old in renames:
             raise SettingError(f"--rename {pair[:80]!r}: {old!r} has a new name already")
         renames[old] = new

@@ -58,6 +58,7 @@ from reput.store_format.discover.config import (
     consumer_offsets,
     subscription_groups,
 )
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
@@ -409,9 +410,7 @@ def _derive(
 ) -> None:
     """Derive the new log's files into the set. rows: SEGMENT_WRITTEN rows."""
     cut = replace(found.cut, split_bytes=rows[0]["length"])  # a segment is a split
-    made = find_store(
-        found.engine, at, cut=cut, progress=found.progress, one_release=True, even_rocksdb=True,
-    )  # fmt: skip
+    made = find_store(found.engine, at, CONVERT, cut=cut, progress=found.progress)
     job, summary = made.job(staging), looked.summary
     if kinds.of_queues == ROCKSDB:
         job.keep_times()
@@ -426,7 +425,7 @@ def _derive(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
-    named = derive_files(
+    named, _ = derive_files(
         job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
     )
     checkpoint = new_checkpoint(made.plan, linked, named)

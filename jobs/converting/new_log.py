@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.link import Linked, Scanned, link_all
-from reput.jobs.pipeline.pipeline import Pipeline, guided
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.pipeline.stages import guided
 from reput.jobs.salvaging.judge_end import read_log
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError

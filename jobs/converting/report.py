@@ -2,7 +2,6 @@
 taken in part.
 """
 
-import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,14 +12,14 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.output import CONVERT_FORMAT
 from reput.jobs.outputs.report import OutputFile, counted, found_lines
-from reput.store_format.fate.known import TIMER_LOG, timer_log_names
+from reput.store_format.fate.known import timer_log_names
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, TIMER_CHECK_FILE, TIMER_LOG, is_wheel
 from reput.store_format.rewrite.changes import TRANSACTIONS, WHOLE, Changes, Fate
 from reput.udfs.convert.write import PlacedRecords
 
@@ -177,8 +176,6 @@ class ConvertSummary:
 _UNIT = TIMER_UNIT.itemsize
 _UNITS_A_PIECE = 1 << 14
 _PIECE_BYTES = 1 << 20
-_WHEEL = re.compile(r"timerwheel(\.[0-9]+)?")
-_CHECK = "timercheck"
 
 
 def carry_timer(
@@ -193,11 +190,11 @@ def carry_timer(
         _write_units(plan, storage, path, target, length, records)
         summary.copied.append(path)
     for name, state in listed(plan.storage, plan.store):
-        if state is not None and _WHEEL.fullmatch(name):
+        if state is not None and is_wheel(name):
             _copy(plan, storage, name, target, state.size)
             summary.copied.append(name)
     for name, state in listed(plan.storage, f"{plan.store}/{CONFIG}"):
-        if state is not None and name == _CHECK:
+        if state is not None and name == TIMER_CHECK_FILE:
             _copy(plan, storage, f"{CONFIG}/{name}", target, state.size)
             summary.copied.append(f"{CONFIG}/{name}")
 

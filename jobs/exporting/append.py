@@ -182,7 +182,7 @@ def messages_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExp
         return _lines(Path(name).open("rb"), skip)
     if not Path(name).exists():
         raise SettingError(f"--from {name}: No such file or directory")
-    raise SettingError(f"--from {name}: .jsonl, .parquet or .arrow is wanted, or - for JSON lines")
+    raise SettingError(f"--from {name}: expected .jsonl, .parquet or .arrow, or - for JSON lines")
 
 
 def _arrow_batches(name: str) -> list[pa.RecordBatch]:

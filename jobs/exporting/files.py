@@ -57,7 +57,7 @@ def redaction(words: Sequence[str]) -> Redaction | None:
         elif word.startswith(PROPERTY) and len(word) > len(PROPERTY):
             names.add(word.removeprefix(PROPERTY))
         else:
-            raise SettingError(f"--redact {word}: body, body:hash or property:NAME is wanted")
+            raise SettingError(f"--redact {word}: expected body, body:hash or property:NAME")
     return Redaction(body, frozenset(names)) if words else None
 
 
@@ -390,7 +390,7 @@ def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
     try:
         raw = storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(f"{folder}: is no export: it has no {MANIFEST}") from None
+        raise StoreError(f"{folder}: is not an export: it has no {MANIFEST}") from None
     return parse_manifest(raw, path, EXPORTED_SET)
 
 
@@ -415,7 +415,7 @@ def _parts(
     return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
 
 
-def _run(  # noqa: PLR0913 (what a task of an export is made of)
+def _run(
     engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip

@@ -96,6 +96,7 @@ class Summary:
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     in_no_queue: list[str] = field(default_factory=list)  # OfQueues.left_out
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
     releases: str = ""  # text that names the releases which write the same
     inputs: list[InputFile] = field(default_factory=list)
@@ -143,6 +144,7 @@ class Summary:
             f"  made      {', '.join(made)}",
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += guessed_lines(self.discovered)
         if self.damage and damage_line(self.damage) != "none":
             lines.append(f"  damage    {damage_line(self.damage)}")

@@ -98,7 +98,7 @@ def verdict(facts: Facts) -> PageVerdict:
         found.append(
             f"{counted(wrong, 'difference')} of {derived} from what the log gives"
             if report.in_rocksdb
-            else f"{wrong:,} of {derived} not as the log gives them"
+            else f"{wrong:,} of {derived} do not match the log"
         )
         sections.append("derived")
     return PageVerdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
@@ -205,7 +205,7 @@ def _of_check(facts: Facts) -> list[Figure]:
         Figure("Damage", value, ", ".join(notes) or "all checksums match", "damage", bool(notes))
     ]
     if report.derived_files is not None:
-        note = f"{wrong:,} differ" if wrong else "as the log gives them"
+        note = f"{wrong:,} differ" if wrong else "match the log"
         if report.behind and not wrong:
             note = f"{len(report.behind):,} behind the log"
         files = f"{report.derived_files:,}"

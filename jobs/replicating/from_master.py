@@ -28,7 +28,7 @@ from reput.broker.wire.peers import (
 )
 from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.broker.wire.replication import LogChunk, ProtocolError
-from reput.jobs.replicating.config import KINDS, POSITIONS, put_config
+from reput.jobs.replicating.config import put_config
 from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
@@ -38,6 +38,7 @@ from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties
+from reput.store_format.state_table import config_to_carry
 
 # ---
 # Asks a live master for what its replication port does not show: start of its log, file sizes.
@@ -300,7 +301,7 @@ class WireReplication:
             if ours.tobytes() != data[:length]:
                 raise ReplicaDiffers(
                     f"{self.target.name}: its last record, from {at} on, is not the master's: it "
-                    f"is no beginning of that log; give another folder"
+                    f"is not a beginning of that log; give another folder"
                 )
             at, data = at + length, data[length:]
 
@@ -394,7 +395,7 @@ class WireReplication:
         if self.asking is None:
             return
         target = self.target
-        names = (*KINDS, *(POSITIONS if self.options.wanted == ALL_WANTED else ()))
+        names = config_to_carry(positions=self.options.wanted == ALL_WANTED)
         for name in CONFIG_FILES.values():
             if name not in names:
                 continue

@@ -2,16 +2,19 @@
 and what op messages name.
 """
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME, TIMER_NAME
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.bytes import get_i32, get_i64, same_bytes
-from reput.store_format.kernels.java_text import parse_integer
+from reput.store_format.kernels.java_text import hash_code, parse_integer
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     MIDDLE_AT,
@@ -22,6 +25,8 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
+from reput.store_format.log.rules import RecordRules
+from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import (
     CHECK_MAX_TOPIC,
@@ -63,11 +68,11 @@ NO_REAL_TOPIC, BAD_REAL_QID, BAD_OUT, BAD_CHECKS, BAD_PREPARED = 1, 2, 4, 8, 16
 BAD_HALF_PLACE = 32
 FLAWS = {
     NO_REAL_TOPIC: ("REAL_TOPIC", "is missing: it cannot be delivered"),
-    BAD_REAL_QID: ("REAL_QID", "is no number: it cannot be delivered"),
-    BAD_OUT: ("TIMER_OUT_MS", "is no number"),
-    BAD_CHECKS: ("TRANSACTION_CHECK_TIMES", "is no number"),
-    BAD_PREPARED: ("TRAN_PREPARED_QUEUE_OFFSET", "is no number"),
-    BAD_HALF_PLACE: ("TRANS_OFFSET", "of an op message is no number"),
+    BAD_REAL_QID: ("REAL_QID", "is not a number: it cannot be delivered"),
+    BAD_OUT: ("TIMER_OUT_MS", "is not a number"),
+    BAD_CHECKS: ("TRANSACTION_CHECK_TIMES", "is not a number"),
+    BAD_PREPARED: ("TRAN_PREPARED_QUEUE_OFFSET", "is not a number"),
+    BAD_HALF_PLACE: ("TRANS_OFFSET", "of an op message is not a number"),
 }
 
 NONE = -1  # a number that the record does not have
@@ -85,6 +90,8 @@ MARK = np.dtype(
         ("deletes", "<u8"),  # hash of TIMER_DEL_UNIQKEY, 0 without one
         ("deletedBy", "<u8"),  # of a timer: the hash of REAL_TOPIC, `+`, UNIQ_KEY
         ("out", "<i8"),  # TIMER_OUT_MS
+        ("size", "<i4"),  # of the record, in bytes
+        ("topicHash", "<i4"),  # of a timer: String.hashCode of REAL_TOPIC, 0 without one
         ("prepared", "<i8"),  # of a half message TRAN_PREPARED_QUEUE_OFFSET, of ROCKSDB_OP the half
         # message's place, else the record's preparedTransactionOffset
         ("checks", "<i4"),  # TRANSACTION_CHECK_TIMES, 0 without one
@@ -97,7 +104,7 @@ MARK = np.dtype(
         ("reserved", "u1", 3),
     ]
 )
-assert MARK.itemsize == 96
+assert MARK.itemsize == 104
 
 _TOPIC_BYTES = np.frombuffer(b"".join(_TOPICS), np.uint8)
 _TOPIC_ENDS = np.cumsum([len(topic) for topic in _TOPICS])
@@ -188,6 +195,7 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, m
         mark.deletes, mark.deletedBy = _text(buf, spans, _DELETES), 0
         mark.rolled = spans[_ROLLED, 0] >= 0
         mark.out, mark.checks, mark.flaws = NONE, 0, 0
+        mark.size, mark.topicHash = row.size, 0
         mark.prepared = get_i64(buf, middle + MIDDLE_AT.preparedTransactionOffset)
         if kind in (SCHEDULE, WHEEL):
             home = _where_to(buf, spans, mark)
@@ -218,7 +226,10 @@ def _where_to(buf: Bytes, spans: Any, mark: Any) -> np.uint64:
         mark.out = out
         if not good:
             mark.flaws |= BAD_OUT
-        if spans[_REAL_TOPIC, 0] >= 0 and mark.key != 0:
+        at, end = spans[_REAL_TOPIC, 0], spans[_REAL_TOPIC, 1]
+        if at >= 0:
+            mark.topicHash = hash_code(buf, at, end, np.int32(0))
+        if at >= 0 and mark.key != 0:
             by = _hashed(home, _PLUS, 0, 1)
             mark.deletedBy = _hashed(by, buf, spans[_UNIQ_KEY, 0], spans[_UNIQ_KEY, 1])
     return _hashed_number(home, queue_id)
@@ -319,7 +330,7 @@ def gather(
     log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None,
     behind: LiveBehind | None = None,
 ) -> Gathered:  # fmt: skip
-    """Walk a log and hold the marks that `keep` chooses, 96 bytes each.
+    """Walk a log and hold the marks that `keep` chooses, 104 bytes each.
 
     split: Profile.split_properties; every: `keep` chooses among all records; seen: is called with
     the physical offset that the walk has reached. behind: as for `steps_past_damage`.
@@ -335,6 +346,38 @@ def gather(
         np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
         taken.last, breaks, unread_to,
     )  # fmt: skip
+
+
+def gather_segment(
+    storage: InputStorage, segment: Segment, rules: RecordRules, keep: Keep, split: bool, end: int
+) -> Gathered:
+    """`gather` of one segment up to the log's end, a physical offset."""
+    with LogReader(storage, [segment], rules) as log:
+        return gather(log, lambda marks: keep(marks) & (marks["physicalOffset"] < end), split)
+
+
+def joined(parts: Sequence[Gathered]) -> Gathered:
+    """What segments gave, in the log's order, as one."""
+    return Gathered(
+        np.concatenate([np.zeros(0, MARK), *(each.marks for each in parts)]),
+        np.concatenate([np.zeros(0, ENDED), *(each.ended for each in parts)]),
+        [one for each in parts for one in each.skipped],
+        sum(each.skips for each in parts),
+        max((each.last_timestamp for each in parts), default=0),
+        [one for each in parts for one in each.breaks],
+        max((each.unread_to for each in parts), default=0),
+    )
+
+
+def gather_on_all_cores(log: LogReader, keep: Keep, split: bool, end: int) -> Gathered:
+    """`gather`, a segment a thread: reads and kernels let others run."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        tasks = [
+            pool.submit(gather_segment, log.storage, segment, log.rules, keep, split, end)
+            for segment in log.segments
+            if segment.start < end
+        ]
+        return joined([each.result() for each in tasks])
 
 
 def _flaws(mark: Any) -> list[Skipped]:

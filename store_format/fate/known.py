@@ -30,7 +30,15 @@ from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, ROCKSDB_OP_TOPIC
-from reput.store_format.names import ABORT, CONFIG, STORE_DB, parse_segment_name
+from reput.store_format.names import (
+    ABORT,
+    CONFIG,
+    DELAY_OFFSETS,
+    STORE_DB,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    parse_segment_name,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
@@ -153,6 +161,15 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
     return _read(store, read_half_rows, unread, notes)
 
 
+def timers_in_rocksdb(storage: InputStorage, store: str) -> bool:
+    """Whether RocksDB has timers (timerRocksDBEnable). Raises RocksDBError."""
+    folder = f"{store}/{STORE_DB}"
+    if not has_rows(storage, folder):
+        return False
+    with closing(open_database(storage, folder)) as database:
+        return read_timers(database) is not None
+
+
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
     """`read`, with RocksDB's rows of timers where the log has timers."""
     if not np.any(gathered.marks["kind"] == WHEEL):
@@ -178,7 +195,6 @@ def _read(
 # ---
 # The units of timerlog: which timers stand in the wheel, and since when.
 
-TIMER_LOG = "timerlog"
 _READ_UNITS = 1 << 16
 _UNIT = TIMER_UNIT.itemsize
 
@@ -193,7 +209,7 @@ def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, 
     """
     found: dict[int, int] = {}
     if len(wanted):
-        for units in _units(storage, store):
+        for units in timer_units(storage, store):
             mine = units[np.isin(units["physicalOffset"], wanted)]
             offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
             found |= dict(zip(offsets, times, strict=True))
@@ -206,10 +222,17 @@ def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
     read_time: lastReadTimeMs. 8 bytes a unit are held.
     """
     found = [np.zeros(0, np.int64)]
-    for units in _units(storage, store):
+    for units in timer_units(storage, store):
         late = units["writeTime"] + units["delay"] >= read_time
         found.append(units["physicalOffset"][late].astype(np.int64))
     return np.unique(np.concatenate(found))
+
+
+def furthest_unit(storage: InputStorage, store: str) -> int:
+    """The greatest physical offset that a unit of timerlog names; -1 without a unit."""
+    return max(
+        (int(units["physicalOffset"].max()) for units in timer_units(storage, store)), default=-1
+    )
 
 
 def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
@@ -225,7 +248,7 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _units(storage: InputStorage, store: str) -> Iterator[Units]:
+def timer_units(storage: InputStorage, store: str) -> Iterator[Units]:
     """The units of all files, many at a time."""
     for name, length in timer_log_names(storage, store):
         with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
@@ -235,7 +258,9 @@ def _units(storage: InputStorage, store: str) -> Iterator[Units]:
                 units = raw.view(TIMER_UNIT)
                 if not units["size"].any():
                     break  # the zeros after the last unit
-                yield units[units["size"] == _UNIT]
+                units = units[units["size"] == _UNIT]
+                if len(units):
+                    yield units
 
 
 # ---
@@ -246,7 +271,7 @@ _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that check
 
 def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
     """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
-    table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
+    table = config_table(storage, store, DELAY_OFFSETS, notes)
     levels = None
     if table is not None:
         levels = {
@@ -254,7 +279,7 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
             for level, offset in table.items()
             if level.isdecimal() and isinstance(offset, int)
         }
-    check = read_head(storage, f"{store}/{CONFIG}/timercheck", TIMER_CHECK.itemsize)
+    check = read_head(storage, f"{store}/{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
     position, read = None, 0
     if check is not None and len(check) == TIMER_CHECK.itemsize:
         fields = np.frombuffer(check, TIMER_CHECK)[0]

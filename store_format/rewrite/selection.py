@@ -183,7 +183,7 @@ def _select(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 
 
 @kernel
-def _count(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def _count(
     buf: Bytes, rows: Rows, sizes: Any, numbers: Any, positions: Positions, shared: Any,
     decided: Any, tallies: Any,
 ) -> None:  # fmt: skip
@@ -254,9 +254,11 @@ class Selection(NamedTuple):
 
     def of(self, rows: Any) -> "Selection":
         """The part of the selection that belongs to some rows: a slice, or an array of indices."""
-        *columns, positions = self
-        some = (each[rows] if len(each) else each for each in columns)
-        return Selection(*some, positions.of(rows))
+        sizes, numbers, spans, named = (
+            each[rows] if len(each) else each
+            for each in (self.sizes, self.numbers, self.spans, self.named)
+        )
+        return Selection(sizes, numbers, spans, named, self.positions.of(rows))
 
 
 class RecordSelector:

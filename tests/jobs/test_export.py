@@ -383,12 +383,12 @@ def test_only_an_export_is_replaced(store: Path, tmp_path: Path) -> None:
 
 def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        SettingError, match="format 'csv': one of parquet, jsonl, delta, rocketmq is wanted"
+        SettingError, match="format 'csv': expected one of parquet, jsonl, delta, rocketmq"
     ):
         run(store, tmp_path / "out", format="csv")
     with pytest.raises(SettingError, match="nothing to decompress"):
         run(store, tmp_path / "out", bodies=False, decompress=True)
-    with pytest.raises(StoreError, match="is no export"):
+    with pytest.raises(StoreError, match="is not an export"):
         check(store, tmp_path)
 
 

@@ -118,7 +118,7 @@ class MeasureSplits:
         if scan.end.records:
             self._write_queues(run, selector)
         return {
-            **scanned_row(number, run, scan.end, []), "taken": taken.taken,
+            **scanned_row(number, run, scan.end), "taken": taken.taken,
             "longest": taken.longest,
         }  # fmt: skip
 

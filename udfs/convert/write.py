@@ -109,8 +109,8 @@ class NewRecords:
                 end.next = self._segment_end
         for part in self._outputs.empty():
             self._keep(part)
-        self._files.finish(end.records)
-        return scanned_row(self._number, self._run, end, self._files.unsafe)
+        self._files.finish()
+        return scanned_row(self._number, self._run, end, self._files)
 
 
 # ---
@@ -163,8 +163,8 @@ class Placed(NamedTuple):
     numbers: Numbers
 
     def between(self, first: int, stop: int) -> "Placed":
-        *columns, numbers = self
-        return Placed(*(each[first:stop] for each in columns), numbers)
+        offsets, places, sizes, own, firsts = (each[first:stop] for each in self[:-1])
+        return Placed(offsets, places, sizes, own, firsts, self.numbers)
 
 
 class PlacedRecords:

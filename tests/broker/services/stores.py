@@ -71,7 +71,7 @@ def planned(files: Files, until: Until, stopped: bool = True) -> tuple[DeliveryP
         gathered, levels, read = gathered_delays(store, Notes())
         read = read._replace(stopped=stopped)
         found = delays.resolve(gathered, levels, read)
-        return plan_delivery(gathered, found, levels, read, until), read.timer_read
+        return plan_delivery(gathered, found, levels, until), read.timer_read
 
 
 def run(

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from reput.broker.services.deliver import DeliveryPlan, Due, Until, Waiting, plan_delivery
-from reput.store_format.fate.delays import Delayed, DelayState, Read
+from reput.broker.services.deliver import DeliveryPlan, Due, Until, plan_delivery
+from reput.store_format.fate.delays import Delayed, DelayState
 from reput.store_format.fate.gather import BAD_OUT, MARK, WHEEL, Gathered
+from reput.store_format.state.timers import that_stay
 
 T = 1_700_000_000_000
 DELAYS = {1: 1000, 2: 5000}
 UNTIL = Until(T, T, False, 1000)
-READ = Read(None, None, T - 50_000, True)
 WAITING, NEVER, REPEATED = DelayState.WAITING, DelayState.NEVER, DelayState.REPEATED
 
 
@@ -35,7 +35,11 @@ def wheel(*each: tuple[int, int, bool, int]) -> Gathered:
 def planned(
     found: Sequence[Delayed], until: Until = UNTIL, gathered: Gathered | None = None
 ) -> DeliveryPlan:
-    return plan_delivery(gathered or wheel(), found, DELAYS, READ, until)
+    return plan_delivery(gathered or wheel(), found, DELAYS, until)
+
+
+def stay(plan: DeliveryPlan, since: int) -> list[int]:
+    return that_stay(plan.timers, plan.wheel or (), since)["physicalOffset"].tolist()
 
 
 def test_a_level_is_read_in_order_up_to_the_first_that_is_not_due() -> None:
@@ -76,7 +80,7 @@ def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(
 
 def test_what_was_delivered_is_not_again_and_its_level_goes_on_behind_it() -> None:
     over = [delayed(100, T - 9, 1, state) for state in (DelayState.DELIVERED, DelayState.DELETED)]
-    assert planned(over) == planned([])
+    assert (planned(over).due, planned(over).levels) == ([], {})
     plan = planned([delayed(100, T + 9, 1, REPEATED), delayed(200, T), delayed(300, T + 9)])
     assert [each.physical_offset for each in plan.due] == [200]
     assert plan.due[0].due == T + 9
@@ -91,7 +95,7 @@ def test_a_timer_is_due_once_its_tick_is_over(out: int, time: int, due: bool) ->
     plan = planned([delayed(100, out, 0)], UNTIL._replace(time=time), wheel((100, out, False, 0)))
     assert [each.physical_offset for each in plan.due] == [100] * due
     assert plan.wheel == ([] if due else None)
-    assert (plan.wheel_last, plan.waiting) == (100, 1 - due)
+    assert (len(plan.timers), plan.waiting) == (1, 1 - due)
 
 
 def test_a_recalled_timer_is_not_delivered_and_the_rest_of_the_wheel_waits_in_order() -> None:
@@ -102,10 +106,9 @@ def test_a_recalled_timer_is_not_delivered_and_the_rest_of_the_wheel_waits_in_or
     found = [delayed(100, T - 9000, 0, recalled=True), delayed(200, T + 9000, 0)]
     plan = planned(found, UNTIL, gathered)
     assert plan.due == []
-    assert plan.wheel == [Waiting(150, T + 2000, True), Waiting(200, T + 9000, False)]
-    assert plan.wheel_last == 200
+    assert stay(plan, UNTIL.read_to) == [150, 200]
     again = planned([delayed(100, T, 0, REPEATED)], UNTIL, gathered)
-    assert (again.due, again.done, again.wheel) == ([], 1, [Waiting(150, T + 2000, True)])
+    assert (again.due, again.done, stay(again, UNTIL.read_to)) == ([], 1, [150])
 
 
 def test_a_broker_takes_the_wheel_as_read_up_to_its_clock_only() -> None:
@@ -113,7 +116,5 @@ def test_a_broker_takes_the_wheel_as_read_up_to_its_clock_only() -> None:
     assert (until.tick, until.read_to) == (T + 5000, T + 2000)
     gathered = wheel((100, T, False, 0), (150, T + 2000, True, 0), (160, T + 1999, True, 0))
     plan = planned([delayed(100, T, 0)], until, gathered)
-    assert plan.wheel == [Waiting(150, T + 2000, True)]
-    late = plan_delivery(gathered, [delayed(100, T, 0)], DELAYS, READ._replace(timer_read=T + 2001),
-                         until)  # fmt: skip
-    assert late.wheel == []
+    assert stay(plan, until.read_to) == [150]
+    assert stay(plan, T + 2001) == []

@@ -15,6 +15,7 @@ from reput.jobs.converting.new_log import MeasuredLog
 from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.changes import Changes
@@ -33,7 +34,7 @@ def source(changes: Changes, **files: bytes) -> Source:
     storage = storage_of(plain([Message("T")]))
     storage.files |= {f"{STORE}/config/{name}.json": raw for name, raw in files.items()}
     at = store_at(STORE, "5.3.3", {}, storage)
-    plan = make_plan(at, discover(at))
+    plan = make_plan(at, discover(at, CONVERT), CONVERT)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     return Source(job, changes, MeasuredLog([], 0, 0, {}, []))
 

@@ -5,6 +5,7 @@ import pytest
 from reput.jobs.converting.new_log import MeasuredLog, QueueKey, measure
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import DamageFound
 from reput.store_format.notes import Progress
@@ -21,7 +22,7 @@ def measured(log: Damaged, changes: Changes | None = None, splits: int = 1) -> M
     storage = storage_of(log.log)
     storage.make_folders("staging")
     at = StoreAt(storage, STORE, log.version, as_text(log.settings))
-    plan = make_plan(at, discover(at), split_bytes=4096 // splits)
+    plan = make_plan(at, discover(at, CONVERT), CONVERT, split_bytes=4096 // splits)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     return measure(job, changes or Changes())
 

@@ -73,6 +73,8 @@ def test_records_are_taken_by_their_queues_topic() -> None:
         (waiting("SCHEDULE_TOPIC_XXXX"), False),  # it names none
         (waiting("%RETRY%g", RETRY_TOPIC="A", REAL_TOPIC="B"), True),  # the last of them counts
         (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", REAL_TOPIC="A"), False),
+        (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", RETRY_TOPIC="A"), True),
+        (waiting("%DLQ%g", RETRY_TOPIC="B", DLQ_ORIGIN_TOPIC="A"), False),
         (waiting("A", REAL_TOPIC="B"), True),
         (waiting("RMQ_SYS_TRANS_OP_HALF_TOPIC", REAL_TOPIC="A"), False),
     ],

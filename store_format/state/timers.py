@@ -1,0 +1,274 @@
+"""What the log decides of a broker's timers: timerlog, config/timercheck, config/delayOffset.json.
+
+A broker that starts makes the wheel from its file and from the units of timerlog. It reads the
+wheel from lastReadTimeMs on, and rmq_sys_wheel_timer from after the message of the last unit
+(TimerMessageStore.recover, reviseQueueOffset). So a timerlog with one unit for each message that
+still waits, no file of the wheel, and a timercheck have it deliver each of them once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.fate.delays import DelayState, Read, resolve
+from reput.store_format.fate.gather import BAD_OUT, NONE, OTHER, SCHEDULE, WHEEL, Gathered, Marks
+from reput.store_format.fate.known import Places, Units, furthest_unit, timer_log_names, timer_units
+from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.layouts import (
+    MAGIC_TIMER_BLANK,
+    TIMER_BLANK_BYTES,
+    TIMER_CHECK,
+    TIMER_CHECK_FILE_BYTES,
+    TIMER_DEFAULT,
+    TIMER_DELETE,
+    TIMER_ROLL,
+    TIMER_UNIT,
+)
+from reput.store_format.names import CONFIG, TIMER_LOG, is_wheel, segment_name
+
+TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
+DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
+_UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
+# timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
+_ROLL_SLOTS = 2 * 24 * 3600
+_DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
+_OUT_MAX = 1 << 62  # a message due later is rolled in any case
+_UNIT = TIMER_UNIT.itemsize
+_DAY_MS = 24 * 3600 * 1000
+
+# ---
+# The units of messages that wait, and the files of timerlog.
+
+
+class Turned(NamedTuple):
+    """How far the wheel was read, where a broker goes on. Times in milliseconds."""
+
+    read_time: int  # lastReadTimeMs
+    before: int  # the old lastReadTimeMs
+    queue_offset: int  # of the next message of rmq_sys_wheel_timer
+    now: int
+    precision: int  # timerPrecisionMs
+
+
+def timers_of(gathered: Gathered) -> Marks:
+    """The marks of rmq_sys_wheel_timer, in the log's order."""
+    marks = gathered.marks
+    mine: Marks = marks[(marks["kind"] == WHEEL) & (marks["queueId"] == 0)]
+    return mine
+
+
+def that_stay(timers: Marks, waiting: Iterable[int], since: int) -> Marks:
+    """Of the topic's marks those at physical offsets `waiting`, and those that recall a timer due
+    at `since` (milliseconds) or later.
+    """
+    places = np.fromiter(waiting, np.int64)
+    recalls = (timers["deletes"] != 0) & (timers["flaws"] & BAD_OUT == 0)
+    stay: Marks = timers[
+        np.isin(timers["physicalOffset"], places) | recalls & (timers["out"] >= since)
+    ]
+    return stay
+
+
+def units_of(waiting: Marks, last: Marks, written: Mapping[int, int], turned: Turned) -> Units:
+    """The units of the marks of all messages that wait, in their order; `previous` is not yet set.
+
+    last: the topic's last mark (an array of one). It gets the last unit, by which a broker knows
+    where to go on; if it does not wait itself, in a slot that has been read. written: when messages
+    were put into the wheel, by physical offset. (TimerMessageStore.doEnqueue)
+    """
+    ticks = turned.now - turned.now % turned.precision
+    window = _ROLL_SLOTS * turned.precision
+    ahead = np.clip(waiting["out"], 0, _OUT_MAX) - ticks
+    rolls = ahead >= window
+    # enough time is left for the next roll
+    rolled = np.where(ahead - window < window // 3, window // 2, window)
+    slot = np.maximum(ticks + np.where(rolls, rolled, ahead), turned.read_time)
+    write = np.array(
+        [written.get(place, ticks) for place in waiting["physicalOffset"].tolist()], np.int64
+    )
+    # the message was due long ago but is not delivered yet, or a later clock read the wheel
+    odd = (slot < write) | (slot - write > _DELAY_MAX)
+    write[odd] = np.maximum(np.minimum(ticks, slot), slot - _DELAY_MAX)[odd]
+    units = np.zeros(len(waiting) + 1, TIMER_UNIT)
+    units["magic"], units["size"] = TIMER_DEFAULT, _UNIT
+    for name, mark in (
+        ("physicalOffset", "physicalOffset"), ("messageSize", "size"), ("topicHash", "topicHash"),
+    ):  # fmt: skip
+        units[name] = np.concatenate([waiting[mark], last[mark]])
+    units["magic"][:-1] |= np.where(rolls, TIMER_ROLL, 0)
+    units["magic"][:-1] |= np.where(waiting["deletes"] != 0, TIMER_DELETE, 0)
+    units["writeTime"][:-1], units["delay"][:-1] = write, slot - write
+    if np.isin(last["physicalOffset"], waiting["physicalOffset"][-1:])[0]:
+        return units[:-1]
+    read = max(min(turned.read_time, turned.before), turned.precision) - turned.precision
+    units["writeTime"][-1] = read
+    return units
+
+
+def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of a timerlog's files, without the zeros at the end (TimerLog.append)."""
+    each = (file_bytes - TIMER_BLANK_BYTES) // _UNIT
+    positions = np.arange(len(units)) // each * file_bytes + np.arange(len(units)) % each * _UNIT
+    slots = (units["writeTime"] + units["delay"]) // precision
+    latest: dict[int, int] = {}
+    for unit, slot, position in zip(units, slots.tolist(), positions.tolist(), strict=True):
+        unit["previous"] = latest.get(slot, -1)
+        latest[slot] = position
+    for number, start in enumerate(range(0, len(units), each)):
+        part = units[start : start + each].tobytes()
+        if start + each < len(units):
+            blank = (file_bytes - len(part)).to_bytes(4, "big") + bytes(8)
+            part += blank + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+        yield segment_name(number * file_bytes), part
+
+
+def timer_file_bytes(storage: InputStorage, store: str, setting: int) -> int:
+    """Bytes of a file of timerlog: of the store's, else mappedFileSizeTimerLog."""
+    lengths = [length for _, length in timer_log_names(storage, store)]
+    return next((length for length in lengths if length >= _UNIT_FILE_LEAST), setting)
+
+
+def timer_check(old: bytes, **fields: int) -> bytes:
+    """A timercheck with other values in fields of TIMER_CHECK; the data version after them stays.
+
+    old: the file before, or b"".
+    """
+    raw = np.zeros(TIMER_CHECK_FILE_BYTES, np.uint8)
+    raw[: len(old)] = np.frombuffer(old[: len(raw)], np.uint8)
+    check = raw[: TIMER_CHECK.itemsize].view(TIMER_CHECK)
+    for name, value in fields.items():
+        check[name] = value
+    return raw.tobytes()
+
+
+# ---
+# What a log decides, where a store's own files do not tell it.
+
+
+class Timers(NamedTuple):
+    """The units of a whole timerlog, and what goes with them."""
+
+    units: Units
+    turned: Turned
+    waiting: int  # messages that wait
+
+    @property
+    def check(self) -> dict[str, int]:
+        """The fields of timercheck: a broker makes the wheel from the whole timerlog."""
+        at = self.turned.queue_offset
+        return {
+            "lastReadTimeMs": self.turned.read_time, "lastTimerLogFlushPos": 0,
+            "lastTimerQueueOffset": at, "masterTimerQueueOffset": at,
+        }  # fmt: skip
+
+
+def derived_timers(
+    gathered: Gathered, read: Read, written: Callable[[Places], Mapping[int, int]], now: int,
+    precision: int,
+) -> Timers | None:  # fmt: skip
+    """The timers of a whole log (marks of timers and of deliveries); None if it never had any.
+
+    read: how far a broker was, as far as its files still tell it. What it has passed and the log
+    does not show as delivered waits again if the delivery may be lost with a part of the log.
+    written: when messages were put into the wheel. now: milliseconds.
+
+    A broker reads seven days of the wheel. Of a store that nobody served for longer the wheel is
+    read from a day ago on, so that it is not late; the day, so that two runs write the same.
+    """
+    timers = timers_of(gathered)
+    if not len(timers):
+        return None
+    before = read.timer_read
+    if read.timer_position is None:
+        before = gathered.last_timestamp - gathered.last_timestamp % precision
+    still = (DelayState.WAITING, DelayState.LATE, DelayState.UNSURE)
+    places = [
+        each.physical_offset
+        for each in resolve(_of_timers(gathered), {}, read._replace(stopped=False))
+        if each.state in still and not (each.recalled and each.due < before)
+    ]
+    read_time = _read_from(before, now)
+    stay = that_stay(timers, places, before)
+    turned = Turned(read_time, before, int(timers["queueOffset"][-1]) + 1, now, precision)
+    units = units_of(stay, timers[-1:], written(stay["physicalOffset"]), turned)
+    return Timers(units, turned, len(places))
+
+
+def carried_timers(storage: InputStorage, store: str, now: int, precision: int) -> Timers | None:
+    """The timers of a store whose files tell all (`why_lost`): the units of timerlog in slots that
+    are still to be read, and the last one. None without a unit. Holds timerlog.
+    """
+    parts = [np.zeros(0, TIMER_UNIT), *timer_units(storage, store)]
+    units = np.concatenate(parts).astype(TIMER_UNIT)  # numpy joins them in the machine's order
+    check = _read_check(storage, store)
+    if not len(units) or check is None:
+        return None
+    before = int(check["lastReadTimeMs"])
+    read_time = _read_from(before, now)
+    slot = units["writeTime"] + units["delay"]
+    late = slot >= before
+    slot[late] = np.maximum(slot[late], read_time)
+    units["delay"] = np.minimum(slot - units["writeTime"], _DELAY_MAX)
+    waiting = int(np.sum(late & (units["magic"] & TIMER_DELETE == 0)))
+    late[-1] = True
+    turned = Turned(read_time, before, int(check["lastTimerQueueOffset"]), now, precision)
+    return Timers(units[late], turned, waiting)
+
+
+def _read_from(before: int, now: int) -> int:
+    return max(before, (now // _DAY_MS - 1) * _DAY_MS)
+
+
+def _read_check(storage: InputStorage, store: str) -> np.void | None:
+    """The fields (TIMER_CHECK) of timercheck; None without one."""
+    head = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
+    if head is None or len(head) < TIMER_CHECK.itemsize:
+        return None
+    check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
+    return check
+
+
+def _of_timers(gathered: Gathered) -> Gathered:
+    marks = gathered.marks
+    return gathered._replace(marks=marks[np.isin(marks["kind"], (WHEEL, OTHER))])
+
+
+def derived_levels(gathered: Gathered) -> dict[int, int]:
+    """By delay level the queue offset up to which its queue is delivered; empty if the log has
+    nothing of delay levels.
+
+    A level's queue is read in order, so that what stands before a delivered message is done.
+    """
+    marks = gathered.marks
+    levels = marks[marks["kind"] == SCHEDULE]
+    waits = gathered._replace(marks=marks[np.isin(marks["kind"], (SCHEDULE, OTHER))])
+    ids = np.unique(levels["queueId"]).tolist()
+    found = {
+        queue_id + 1: int(levels["queueOffset"][levels["queueId"] == queue_id][0])
+        for queue_id in ids
+    }
+    unread = Read(None, None, 0, False)
+    for each in resolve(waits, dict.fromkeys(found, 0), unread):
+        if each.delivery != NONE:
+            found[each.level] = max(found[each.level], each.queue_offset + 1)
+    return found
+
+
+def why_lost(storage: InputStorage, store: str, log_end: int) -> str:
+    """Why a broker would lose timers, or deliver them again, of a store whose log has some; "" if
+    its files tell all. log_end: physical offset.
+    """
+    check = _read_check(storage, store)
+    if check is None:
+        return f"there is no {TIMER_CHECK_PATH}"
+    last = furthest_unit(storage, store)
+    if last >= log_end:
+        return f"{TIMER_LOG} points past the log's end"
+    if last < 0:
+        return f"{TIMER_LOG} is not there" if check["lastTimerQueueOffset"] > 0 else ""
+    if check["lastTimerLogFlushPos"] > 0 and not any(
+        is_wheel(name) for name, _ in listed(storage, store)
+    ):
+        return "timerwheel is not there"
+    return ""

@@ -1,0 +1,85 @@
+"""Which timers wait by the log, and the timerlog, timercheck and delay offsets that say so."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from reput.store_format.fate.gather import MARK, WHEEL
+from reput.store_format.layouts import TIMER_UNIT
+from reput.store_format.state.timers import Turned, timer_log_files, units_of
+
+UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog.UNIT_SIZE: 52 bytes
+TICKS = 1_700_000_000_000  # now, at the beginning of its tick
+READ = TICKS - 10_000
+TURNED = Turned(READ, READ - 5000, 42, TICKS + 500, 1000)
+WINDOW = 2 * 24 * 3600 * 1000  # timerRollWindowSlot of a second each
+INT_MAX = (1 << 31) - 1
+
+
+def mark(place: int, size: int, out: int, topic_hash: int, recalls: bool = False) -> np.ndarray:
+    made = np.zeros(1, MARK)
+    made["kind"], made["physicalOffset"], made["size"], made["out"] = WHEEL, place, size, out
+    made["topicHash"], made["deletes"] = topic_hash, recalls
+    return made
+
+
+LAST = mark(9000, 200, TICKS, 5)
+
+
+def waiting(out: int, recalls: bool = False) -> np.ndarray:
+    return mark(100, 150, out, -7, recalls)
+
+
+@pytest.mark.parametrize(
+    ("out", "written", "write", "slot", "magic"),
+    [
+        (TICKS + 3000, None, TICKS, TICKS + 3000, 1),
+        (TICKS + 3000, TICKS - 60_000, TICKS - 60_000, TICKS + 3000, 1),
+        (READ - 1, None, READ, READ, 1),  # due before what is read: in the first slot to be read
+        (TICKS + WINDOW - 1, None, TICKS, TICKS + WINDOW - 1, 1),
+        (TICKS + WINDOW, None, TICKS, TICKS + WINDOW // 2, 3),
+        (TICKS + WINDOW + WINDOW // 3 - 1, None, TICKS, TICKS + WINDOW // 2, 3),
+        (TICKS + WINDOW + WINDOW // 3, None, TICKS, TICKS + WINDOW, 3),
+        (TICKS, TICKS - INT_MAX, TICKS - INT_MAX, TICKS, 1),
+        (TICKS, TICKS - INT_MAX - 1, TICKS, TICKS, 1),  # a delay is an int
+        (TICKS + 3000, TICKS + 9000, TICKS, TICKS + 3000, 1),  # a later clock wrote it
+    ],
+)
+def test_a_unit_is_in_the_slot_where_a_broker_puts_it(
+    out: int, written: int | None, write: int, slot: int, magic: int
+) -> None:
+    """TimerMessageStore.doEnqueue: what is due after the window is to be rolled."""
+    times = {} if written is None else {100: written}
+    unit, _ = units_of(waiting(out), LAST, times, TURNED)
+    assert UNIT.unpack(unit.tobytes()) == (52, 0, magic, write, slot - write, 100, 150, -7, 0)
+    (recalling, _) = units_of(waiting(out, True), LAST, times, TURNED)
+    assert recalling["magic"] == magic | 4
+
+
+def test_the_last_unit_is_of_the_topics_last_message() -> None:
+    """If that does not wait, its unit is in the slot before those that are to be read."""
+    (alone,) = units_of(LAST[:0], LAST, {}, TURNED)
+    read = READ - 5000 - 1000
+    assert UNIT.unpack(alone.tobytes()) == (52, 0, 1, read, 0, 9000, 200, 5, 0)
+    both = units_of(np.concatenate([waiting(TICKS), LAST]), LAST, {}, TURNED)
+    assert both["physicalOffset"].tolist() == [100, 9000]
+    (early,) = units_of(LAST[:0], LAST, {}, TURNED._replace(read_time=0))
+    assert early["writeTime"] == 0
+
+
+def test_units_of_a_slot_name_the_one_before_and_a_full_file_ends_with_a_blank() -> None:
+    units = np.zeros(5, TIMER_UNIT)
+    units["writeTime"] = TICKS
+    units["delay"] = [1000, 2000, 1999, 1000, 5000]  # three slots of a second
+    file_bytes = 2 * 52 + 16
+    files = dict(timer_log_files(units, file_bytes, 1000))
+    assert list(files) == [f"{n * file_bytes:020d}" for n in range(3)]
+    blank = struct.pack(">iqI", 16, 0, 0xCBD43194)  # 0xBBCCDDEE ^ (1880681586 + 8)
+    assert [raw[104:] for raw in files.values()] == [blank, blank, b""]
+    found = [UNIT.unpack_from(raw, at) for raw in files.values()
+             for at in range(0, len(raw) - 51, 52)]  # fmt: skip
+    assert [unit[1] for unit in found] == [-1, -1, 0, file_bytes, -1]
+    longer = dict(timer_log_files(units[:3], file_bytes + 51, 1000))
+    assert longer[f"{0:020d}"][104:] == struct.pack(">iqI", 67, 0, 0xCBD43194)
+    assert list(timer_log_files(units[:0], file_bytes, 1000)) == []

@@ -8,7 +8,7 @@ from unittest import mock
 
 from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
-from reput.jobs.pipeline import pipeline
+from reput.jobs.pipeline import stages
 from reput.jobs.pipeline.pipeline import Cut
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
@@ -27,7 +27,7 @@ def converted(
     storage = storage or storage_of(log)
     before = dict(storage.files)
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
-    with mock.patch.multiple(pipeline, _PIECES_A_TASK=1):
+    with mock.patch.multiple(stages, _PIECES_A_TASK=1):
         try:
             summary = convert(
                 Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),

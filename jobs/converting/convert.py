@@ -37,13 +37,13 @@ from reput.jobs.converting.ordered import (
 )
 from reput.jobs.converting.report import (
     ConvertSummary,
-    carry_timer,
     refuse_places_in_bodies,
     topic_fates,
     waiting,
 )
 from reput.jobs.deriving.derive_set import derive_files
 from reput.jobs.deriving.kept import LastEntry, expired_queues, new_checkpoint
+from reput.jobs.deriving.timers import service_files
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
@@ -176,8 +176,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         storage.move_all(moves)
         _write_config(storage, target, looked.config, summary)
         if not to.changes.selects:
-            records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
-            carry_timer(job.plan, storage, target, records, summary)
+            _carry_services(job, storage, target, looked, to.segment_bytes)
         made = StoreAt(storage, target, to.release, _unchecked(to))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
         end_set(job.staging, summary.manifest(), place)
@@ -385,6 +384,21 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
         output.write(content)
         output.finish(len(content))
         summary.copied.append(f"{CONFIG}/{name}")
+
+
+def _carry_services(
+    job: Pipeline, storage: Storage, target: str, looked: _LookedAt, segment_bytes: int
+) -> None:
+    """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
+    summary, old = looked.summary, looked.log.olds[0]
+    topics = {fate.topic for fate in summary.topics}
+    records = PlacedRecords(job.staging, old, segment_bytes)
+    rows, said = service_files(job, old.end, topics, False, summary.warnings, records.found)
+    for folder in {row["path"].rpartition("/")[0] for row in rows}:
+        storage.make_folders(f"{target}/{folder}")
+    storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])
+    summary.copied += [row["path"] for row in rows]
+    summary.waits = said
 
 
 def _unchecked(to: Wanted) -> dict[str, str]:

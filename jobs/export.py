@@ -30,7 +30,7 @@ _DELTA, _STORE = "delta", "rocketmq"
 _FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
-DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
+DIR/data/ gets part-00000000.parquet, ... in the log's order, with the columns of the Spark source
 (docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
 in it into another store; --verify compares it with the log.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in, file_digest
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.output import EXPORT_FORMAT, Output, parse_manifest
+from reput.jobs.outputs.output import DATA, EXPORT_FORMAT, Output, parse_manifest
 from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
@@ -287,7 +287,7 @@ def export_set(
         rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging, redacted)
         check_unchanged(plan)
         written, begin = [row for row in rows if row["name"]], log.segments[0].start
-        paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
+        paths = [f"{DATA}/part-{number:08d}.{kind}" for number in range(len(written))]
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
             log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
@@ -361,6 +361,7 @@ def _read_back(
 def wrong_files(storage: InputStorage, folder: str, manifest: dict[str, Any]) -> list[str]:
     """Lines on the files of an export that are not as its manifest says: whole, and no others."""
     wrong, there = list[str](), dict(listed(storage, folder))
+    there |= {f"{DATA}/{name}": state for name, state in listed(storage, f"{folder}/{DATA}")}
     for each in manifest["files"]:
         path, state = f"{folder}/{each['path']}", there.pop(each["path"], None)
         if state is None:

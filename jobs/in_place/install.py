@@ -21,10 +21,12 @@ from reput.store_format.files.system import holder_text, lock_holder
 from reput.store_format.names import (
     ABORT,
     CONFIG,
+    DELAY_OFFSETS,
     LOCK,
     OFFSETS,
     ROCKSDB_QUEUES,
     STORE_DB,
+    TIMER_CHECK_FILE,
     TIMER_LOG,
     is_wheel,
 )
@@ -37,7 +39,6 @@ from reput.store_format.rocksdb.database import (
     table_options,
 )
 from reput.store_format.rocksdb.rows import FAMILY, config_rows
-from reput.store_format.state.timers import DELAY_OFFSETS, TIMER_CHECK_PATH, why_lost
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
@@ -239,11 +240,14 @@ def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]
     """What a store takes of a set's files of services, as paths that are replaced; none where its
     own tell what waits. there: the set's paths.
     """
+    from reput.store_format.state.timers import why_lost  # here: `clean` needs no kernels
+
     storage, paths = LocalStorage(), list[str]()
-    if TIMER_CHECK_PATH in there and why_lost(storage, store, log_end):
-        paths = [TIMER_LOG, TIMER_CHECK_PATH, *filter(is_wheel, os.listdir(store))]
-    if DELAY_OFFSETS in there and not os.path.exists(f"{store}/{DELAY_OFFSETS}"):
-        paths.append(DELAY_OFFSETS)
+    timer_check, delays = f"{CONFIG}/{TIMER_CHECK_FILE}", f"{CONFIG}/{DELAY_OFFSETS}"
+    if timer_check in there and why_lost(storage, store, log_end):
+        paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
+    if delays in there and not os.path.exists(f"{store}/{delays}"):
+        paths.append(delays)
     return paths
 
 

@@ -45,6 +45,7 @@ from reput.store_format.state_table import FILES, Copies, StateFile, folders_of,
 REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"
 STORE_FORMAT = "reput-export-store-1"
+DATA = "data"  # the folder of an export's files
 CONVERT_FORMAT = "reput-convert-1"
 
 _DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
@@ -82,7 +83,9 @@ REPAIRED = SetKind(
 )  # fmt: skip
 EXPORTED = SetKind(
     "a set that reput has exported", EXPORT_FORMAT, ("files",),
-    re.compile(r"part-\d{8}\.(parquet|jsonl)", re.ASCII), re.compile(r"(?!)"),
+    # in a folder of their own, in which pandas, Polars, DuckDB and Spark find nothing but them;
+    # exports of 0.1 have them beside the manifest
+    re.compile(rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)", re.ASCII), re.compile(DATA),
 )  # fmt: skip
 
 EXPORTED_STORE = SetKind(

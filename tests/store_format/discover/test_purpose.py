@@ -15,9 +15,10 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.release.setting_table import SettingError
 from tests.golden_stores import as_left
+from tests.in_process import STORE
 from tests.logs import small
 from tests.logs.encoder import build_log
-from tests.store_format.discover.test_delay_levels import DAY, STORE, delayed
+from tests.store_format.discover.delayed import DAY, delayed
 from tests.store_format.rocksdb.stores import unpack
 
 PURPOSES = {name: each for name, each in vars(purpose).items()

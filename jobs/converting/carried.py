@@ -39,8 +39,14 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.pop_leftovers import Pop
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.rewrite.changes import WAIT, Changes, Fate, is_shared
-from reput.store_format.rewrite.pop import moved_order, order_offsets
+from reput.store_format.rewrite.changes import (
+    WAIT,
+    Changes,
+    Fate,
+    is_shared,
+    moved_order,
+    order_offsets,
+)
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config_to_carry
 
 # ---

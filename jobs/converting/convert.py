@@ -69,8 +69,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
-from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits
-from reput.store_format.rewrite.pop import retried_topics
+from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits, retried_topics
 from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
 

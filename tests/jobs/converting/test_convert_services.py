@@ -32,7 +32,7 @@ def carried(files: dict[str, bytes], log: Log = LOG) -> tuple[Any, MemoryStorage
     """The summary, and all files, of a conversion that makes each record longer."""
     storage = storage_of(log)
     storage.files |= {f"{STORE}/{path}": content for path, content in files.items()}
-    return converted(log, storage, rename={"A": "Longer"})
+    return converted(log, storage, rename={"A": "Longer"}, splits=7)
 
 
 def unit(place: int, size: int) -> Any:
@@ -56,8 +56,10 @@ def test_a_unit_names_its_record_s_new_place_and_size(lost: bool) -> None:
     check["lastReadTimeMs"], check["lastTimerQueueOffset"] = DUE - 5000, 3
     check["masterTimerQueueOffset"] = 3
     units = b"".join(unit(place, len(record)).tobytes() for place, record in old)
-    files = {LOGGED: units.ljust(1040, b"\0"), "config/timercheck": check.tobytes().ljust(4096, b"\0"),
-             "timerwheel": b"of old places"}  # fmt: skip
+    files = {
+        LOGGED: units.ljust(1040, b"\0"), "timerwheel": b"of old places",
+        "config/timercheck": check.tobytes().ljust(4096, b"\0"),
+    }  # fmt: skip
     summary, made = carried({} if lost else files)
     new = records(log_of(made))[1:]
     assert [len(record) for _, record in new] == [len(record) + 5 for _, record in old]

@@ -42,6 +42,7 @@ from reput.store_format.names import (
     QUEUE_EXT,
     QUEUE_MAPPING,
     REQUEST_MODE,
+    REVIVE_TOPIC,
     ROCKSDB_QUEUES,
     STORE_DB,
     TIERED_INDEX_FOLDER,
@@ -237,7 +238,7 @@ TOPICS_OF_STATE: tuple[StateTopic, ...] = (
                first="5.4.0"),
     StateTopic("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", "TransMessageRocksDBStore", STORE_DB,
                first="5.4.0"),
-    StateTopic("rmq_sys_REVIVE_LOG_", "PopReviveService", OFFSETS, "CID_RMQ_SYS_REVIVE_GROUP",
+    StateTopic(REVIVE_TOPIC, "PopReviveService", OFFSETS, "CID_RMQ_SYS_REVIVE_GROUP",
                "5.0.0"),
 )  # fmt: skip
 

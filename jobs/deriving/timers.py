@@ -17,7 +17,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.delays import concerns
 from reput.store_format.fate.gather import Gathered, gather_on_all_cores
-from reput.store_format.fate.known import read_progress, timers_in_rocksdb, write_times
+from reput.store_format.fate.known import Places, read_progress, timers_in_rocksdb, write_times
 from reput.store_format.files.protocol import Files, InputStorage, read_head, replace_small
 from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.message.message import TIMER_TOPIC
@@ -128,18 +128,22 @@ def delay_offsets(levels: Mapping[int, int], profile: Profile) -> bytes:
 
 
 def service_files(
-    job: Pipeline, end: int, topics: Collection[str], derive: bool, notes: list[str]
-) -> tuple[list[Built], list[str]]:
+    job: Pipeline, end: int, topics: Collection[str], derive: bool, notes: list[str],
+    found: Callable[[Places], tuple[Places, Places]] | None = None,
+) -> tuple[list[Built], list[str]]:  # fmt: skip
     """(BUILT rows with paths of the files for a set, what is said of them).
 
     end: the log's. topics: of its queues. derive: the log is not, or not to its end, the one that
-    the store's files are of. notes: gets warnings.
+    the store's files are of. notes: gets warnings. found: as for `Timers.moved`, where the set is
+    of a log that is written anew.
     """
     plan = job.plan
     storage, store = plan.queues_at
     running = read_head(storage, f"{store}/{ABORT}", 0) is not None
     asked = _Asked(storage, store, plan.profile.release, plan.discovered.settings, topics, end)
     waits = asked.waits(lambda: _gather(job, end), derive or running, True, notes)
+    if waits.timers is not None and found is not None:
+        waits = waits._replace(timers=waits.timers.moved(found))
     old = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK_FILE_BYTES) or b""
     rows: list[Built] = []
     for path, content, length in _files(waits, plan.profile, old):

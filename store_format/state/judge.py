@@ -32,6 +32,7 @@ from reput.store_format.names import (
     OFFSETS,
     ORDER_INFO,
     QUEUE_EXT,
+    REVIVE_TOPIC,
     STORE_DB,
     TIMER_LOG,
     is_queue_id,
@@ -41,7 +42,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import REVIVE_TOPIC, ordered_rows
+from reput.store_format.query.pop_leftovers import ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 from reput.store_format.rocksdb.rows import read_timers

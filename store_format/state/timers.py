@@ -169,6 +169,18 @@ class Timers(NamedTuple):
             "lastTimerQueueOffset": at, "masterTimerQueueOffset": at,
         }  # fmt: skip
 
+    def moved(self, found: Callable[[Places], tuple[Places, Places]]) -> "Timers":
+        """The same where a log is written anew. found: the new physical offsets of old ones, and
+        the sizes of the records there, 0 where there is none.
+        """
+        units = self.units.copy()
+        places, sizes = found(units["physicalOffset"].astype(np.int64))
+        there = sizes > 0
+        units["physicalOffset"] = places
+        units["messageSize"][there] = sizes[there]
+        there[-1:] = True  # a broker goes on from the last unit's queueOffset
+        return self._replace(units=units[there])
+
 
 def derived_timers(
     gathered: Gathered, read: Read, written: Callable[[Places], Mapping[int, int]], now: int,

@@ -58,8 +58,8 @@ BY_NAME = {"small": SMALL, "short": SHORT, "full": FULL}
 
 def features(version: str, queues: str = "files") -> frozenset[str]:
     """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, topics with
-    compaction from 5.1, queues in RocksDB from 5.2 (no batch queues), check points there
-    (popConsumerKVServiceEnable) from 5.3.2.
+    compaction from 5.1, queues in RocksDB from 5.2 (where batch queues and compaction are not
+    read), check points there (popConsumerKVServiceEnable) from 5.3.2.
     """
     since = {
         "plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0", "lmq": "4.9.3",
@@ -67,7 +67,7 @@ def features(version: str, queues: str = "files") -> frozenset[str]:
         "rocksdb": "5.2.0", "kv": "5.3.2",
     }  # fmt: skip
     has = {each for each, first in since.items() if _number(version) >= _number(first)}
-    return frozenset(has - {"batch"} if queues == "rocksdb" else has)
+    return frozenset(has - {"batch", "compaction"} if queues == "rocksdb" else has)
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -162,6 +162,7 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= {"enableLmq": True, "enableMultiDispatch": True}
     if "timers" in has:
         given |= {"timerWheelEnable": True, "timerRollWindowSlot": size.roll, **_SOON}
+        given["transactionOpBatchInterval"] = 100  # an op is in the log before what is its tail
     if queues == "rocksdb":
         given |= _ROCKSDB
         if "kv" in has:

@@ -173,7 +173,7 @@ class WireReplication:
         if target.last >= 0 and 0 <= self.end < target.log.end:
             raise ReplicaDiffers(
                 f"{target.name}: goes up to {target.log.end}, and the master's log ends at "
-                f"{self.end}: what is behind was lost there, or it is another log; give another "
+                f"{self.end}: what follows was lost there, or it is another log; give another "
                 "folder"
             )
         self._config()
@@ -329,7 +329,7 @@ class WireReplication:
             if fault not in (Fault.NONE, Fault.BLANK) and self._is_wrong(at, fault, segment_end):
                 field, reason = REASONS[fault]
                 raise ProtocolError(
-                    f"the master's log at {at}: {field}: {reason}; nothing behind it is taken"
+                    f"the master's log at {at}: {field}: {reason}; nothing after it is taken"
                 )
             if log.written < segment_end:
                 break

@@ -341,9 +341,9 @@ CASES: dict[str, Case] = {
     "merge-renumber": _case(merge_renumber),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
     "export": _case(export),
-    "append": _case(append, killed=True),
-    "deliver-delayed": _case(deliver_delayed, killed=True),
-    "resolve-transactions": _case(resolve_transactions, killed=True),
+    "append": _case(append, killed=True, refused="rocksdb"),
+    "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
+    "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
 }
 
 

@@ -21,6 +21,7 @@ from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import MANIFEST, segment_name
+from reput.store_format.query.compacted import BY_RECOVER
 
 # ---
 # How a derived file differs from the file that the log gives.
@@ -87,6 +88,7 @@ class CheckReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     index_of_older_log: bool = False  # the log that it is of was removed
+    of_timers: bool = False  # a rebuild derives timer files that a broker needs
     fall_of_time: str = ""  # the log's greatest fall of storeTimestamp, which may be no fault
     behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
@@ -386,6 +388,8 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
+    if any(each.reason.endswith(BY_RECOVER) for each in report.findings):
+        return _recover(report, given)
     if report.tail_lost:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
@@ -403,7 +407,7 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
-    of_log = report.only_derived_differ or report.index_of_older_log
+    of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
         return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""

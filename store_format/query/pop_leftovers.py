@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB
@@ -25,7 +26,7 @@ from reput.store_format.query.by_queue import by_time
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 
-_REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC
+REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP
 _CHECK_POINT, _ACK, _ACKS = "ck", "ack", "bAck"  # PopAckConstants' tags
 _POP_STATE = "popState"  # PopConsumerRocksdbStore
@@ -60,7 +61,7 @@ class _Point(NamedTuple):
 def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlightRow]:
     """All messages in flight, by group, topic, queue and offset."""
     found = dict.fromkeys(_of_check_points(store, from_log, notes))
-    found |= dict.fromkeys(_of_orders(store, notes))
+    found |= dict.fromkeys(ordered_rows(store.storage, store.path, notes))
     found |= dict.fromkeys(_of_rocksdb(store, notes))
     return sorted(found)
 
@@ -116,12 +117,12 @@ def _revive_messages(
 ) -> Iterator[tuple[StoredMessage, bool]]:
     """(message, whether the revive topic has it already) of check points and acknowledgements."""
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
-    topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
+    topics = [name for name in store.queues.topics() if name.startswith(REVIVE_TOPIC)]
     for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
         for message in by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen):
             delivered = topic != TIMER_TOPIC
             real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
-            if real.startswith(_REVIVE_TOPIC):
+            if real.startswith(REVIVE_TOPIC):
                 yield message, delivered
 
 
@@ -148,9 +149,9 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int]) -> Itera
             yield _row(point.group, point.topic, point.queue_id, offset, point.pop_time, until)
 
 
-def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(store.storage, store.path, ORDER_INFO, notes)
+    table = config_table(storage, store, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:

@@ -73,7 +73,7 @@ def rows_of(
                     yield FromExport(f"{path}: message {number}", row)
         except UNREADABLE as error:
             what = type(error).__name__  # its text may contain parts of a message
-            raise BadRow(f"{path}: behind message {number}: cannot be read ({what})") from None
+            raise BadRow(f"{path}: after message {number}: cannot be read ({what})") from None
 
 
 def _is_wanted(row: dict[str, Any], wanted: CopyChoice) -> bool:

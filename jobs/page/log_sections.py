@@ -37,7 +37,7 @@ _KINDS = (
 )  # fmt: skip
 # Plain words for the kinds of cells, and for the kinds of damaged ranges.
 _CELL_NAMES = {
-    "content": "wrong checksum", "unlisted": "behind the last listed range",
+    "content": "wrong checksum", "unlisted": "after the last listed range",
     "unused": "not written",
 }  # fmt: skip
 _CAUSES = {

@@ -64,7 +64,7 @@ def test_of_a_file_that_cannot_be_read_nothing_is_quoted(tmp_path: Path) -> None
     with pytest.raises(BadRow) as error:
         list(rows)
     assert str(error.value) == (
-        f"{tmp_path}/part-00000000.jsonl: behind message 0: cannot be read (JSONDecodeError)"
+        f"{tmp_path}/part-00000000.jsonl: after message 0: cannot be read (JSONDecodeError)"
     )
 
 

@@ -43,12 +43,7 @@ from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
 from reput.store_format.release.setting_table import SettingError
 from reput.store_format.rocksdb.queues import queues_folder
-from reput.store_format.state.judge import (
-    is_of_timers,
-    past_the_queues,
-    state_faults,
-    unknown_files,
-)
+from reput.store_format.state.judge import past_the_queues, state_faults, unknown_files
 from reput.store_format.state_table import LAST
 from reput.udfs.damage.searches import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.rebuild.runs import QUEUE_KEY
@@ -287,9 +282,8 @@ def _check(
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
             older = index_of_older_log(plan.storage, plan.store, damage.linked)
-            of_state = _of_state(job, damage.linked, report.crashed)
-            report.of_timers = any(is_of_timers(each, plan.store) for each in of_state)
-            report.findings += of_state + past_the_end(job, damage, known, older)
+            report.findings += _of_state(job, damage.linked, report.crashed)
+            report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
         report.notes += [
             f"{plan.store}/{name}: is no file of a broker up to {LAST}; it is left as it is"

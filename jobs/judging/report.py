@@ -20,7 +20,7 @@ from reput.jobs.outputs.report import (
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import MANIFEST, segment_name
+from reput.store_format.names import CONFIG, MANIFEST, TIMER_CHECK_FILE, TIMER_LOG, segment_name
 from reput.store_format.query.compacted import BY_RECOVER
 
 # ---
@@ -88,7 +88,6 @@ class CheckReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     index_of_older_log: bool = False  # the log that it is of was removed
-    of_timers: bool = False  # a rebuild derives timer files that a broker needs
     fall_of_time: str = ""  # the log's greatest fall of storeTimestamp, which may be no fault
     behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
@@ -121,6 +120,12 @@ class CheckReport:
     def tail_lost(self) -> bool:
         """Whether other files name messages past the log's end."""
         return any(each.reason.endswith(TAIL_LOST) for each in self.findings)
+
+    @property
+    def of_timers(self) -> bool:
+        """Whether the timer's files, which a rebuild derives, are not what a broker needs."""
+        mine = {f"{self.store}/{TIMER_LOG}", f"{self.store}/{CONFIG}/{TIMER_CHECK_FILE}"}
+        return any(each.path in mine for each in self.findings)
 
     @property
     def ends_torn(self) -> bool:

@@ -303,11 +303,6 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
         )
 
 
-def is_of_timers(finding: Finding, store: str) -> bool:
-    """Whether a rebuild derives the file that a finding is of."""
-    return finding.path in (f"{store}/{TIMER_LOG}", f"{store}/{TIMER_CHECK_PATH}")
-
-
 # ---
 # Files that the table of a store's state does not have: a newer release's, or an operator's.
 

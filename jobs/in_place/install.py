@@ -37,7 +37,6 @@ from reput.store_format.rocksdb.database import (
     table_options,
 )
 from reput.store_format.rocksdb.rows import FAMILY, config_rows
-from reput.store_format.state.timers import DELAY_OFFSETS, TIMER_CHECK_PATH, why_lost
 
 # ---
 # The store in which a set is installed: its lock, and the leftovers of killed installations.
@@ -244,6 +243,8 @@ def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]
     """What a store takes of a set's files of services, as paths that are replaced; none where its
     own tell what waits. there: the set's paths.
     """
+    from reput.store_format.state.timers import DELAY_OFFSETS, TIMER_CHECK_PATH, why_lost
+
     storage, paths = LocalStorage(), list[str]()
     if TIMER_CHECK_PATH in there and why_lost(storage, store, log_end):
         paths = [TIMER_LOG, TIMER_CHECK_PATH, *filter(is_wheel, os.listdir(store))]

@@ -13,6 +13,7 @@ from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
+from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, files_there, judge
 from reput.jobs.opening.held import HeldStore
@@ -43,6 +44,7 @@ from reput.store_format.names import (
     index_name,
     next_index_time,
     parse_index_name,
+    parse_queue_path,
 )
 
 # ---
@@ -196,6 +198,7 @@ class Recovered:
     written: list[str] = field(default_factory=list)  # derived files that were incomplete or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log does not give
     checkpoint: bool = False  # whether the checkpoint is written anew
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -208,7 +211,8 @@ class Recovered:
     def needed(self) -> bool:
         return bool(
             self.crashed or self.cut_bytes or self.written or self.removed or self.checkpoint
-        )
+            or self.waits
+        )  # fmt: skip
 
     def text(self) -> str:
         said = [f"  warning   {warning}" for warning in self.warnings]
@@ -223,6 +227,7 @@ class Recovered:
         ]
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join(lines + said)
 
@@ -233,6 +238,7 @@ class Recovered:
             (self.written, f"write {counted(len(self.written), 'derived file')}"),
             (self.removed, f"remove {counted(len(self.removed), 'derived file')}"),
             (self.checkpoint, "write checkpoint"),
+            (self.waits, "write what timers and delays wait for"),
             (self.crashed, "remove abort"),
         )
         return ", ".join(text for needed, text in steps if needed)
@@ -261,6 +267,7 @@ class Recovery:
     end: LogEnd
     renewal: Renewal
     checkpoint: bytes
+    waits: Waits
 
 
 @contextmanager
@@ -318,11 +325,15 @@ def examine(
             f"queues name {past.text()} past the log's end: they are cut back to the log; if a "
             f"segment is missing, or the end of the last, put it back first"
         )
+    topics = {parse_queue_path(row["folder"]).topic for row in verdict.named
+              if row["folder"] != INDEX}  # fmt: skip
+    waits = lost_services(job, linked.end, topics, about.warnings)
     about.checkpoint = old is None or about.needed or bool(claims)
+    about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
-    return Recovery(plan, log, end, renewed, checkpoint), about
+    return Recovery(plan, log, end, renewed, checkpoint, waits), about
 
 
 def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
@@ -346,6 +357,7 @@ def change(held: HeldStore, recovery: Recovery) -> None:
             os.chown(f"{held.path}/{file.staged}", *files.owner)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
     apply(files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process)
+    write_services(files, recovery.waits, plan.profile)
 
 
 def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:

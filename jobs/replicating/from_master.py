@@ -185,6 +185,7 @@ class WireReplication:
         if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
+            about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
         about.behind = max(self.end - about.end, 0)
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
 

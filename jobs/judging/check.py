@@ -286,7 +286,7 @@ def _check(
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
         report.notes += [
-            f"{plan.store}/{name}: is no file of a broker up to {LAST}; it is left as it is"
+            f"{plan.store}/{name}: is not a file of a broker up to {LAST}; it is left as it is"
             for name in unknown_files(plan.storage, plan.store)
         ]
         check_unchanged(plan)

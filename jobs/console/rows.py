@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reput.jobs.console.options import (
+    DAMAGE,
     DONE,
     ShownProgress,
     add_broker,
@@ -135,7 +136,9 @@ def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
-    """Show NamedTuples as rows; the exit code. Raises StoreError, SettingError, OSError."""
+    """Show NamedTuples as rows; the exit code, 1 where the answer lacks something (Store.lacking).
+    Raises StoreError, SettingError, OSError.
+    """
     with asked_store(arguments) as store:
         rows = rows_of(store)
         if for_programs(arguments):
@@ -150,7 +153,7 @@ def run_listing(
             )
         if not rows:
             remark("none found")
-    return DONE
+        return DAMAGE if store.lacking else DONE
 
 
 # ---

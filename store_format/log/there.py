@@ -29,15 +29,15 @@ Lists = Callable[[str], Iterable[Listed]]
 
 class Stranger(NamedTuple):
     """What stands in the way among a broker's files: `lost+found`, `.nfs...`, `.DS_Store`,
-    somebody's copy, or a last file of 0 bytes.
+    somebody's copy, or a last file of 0 bytes, which may be a broker's own.
     """
 
     path: str
     folder: str  # the kind of folder that it lies in: COMMIT_LOG, INDEX, or that of queues
     state: FileState | None  # None for what is no regular file
     mapped: bool = True  # whether it lies among files that a MappedFileQueue loads
-    empty: bool = False  # a broker's own file, the last one, without a byte
-    behind: str = ""  # of an empty file: what sorts behind it, and so makes it not the last
+    empty: bool = False  # the last segment, or the last of all names, without a byte
+    behind: str = ""  # what sorts behind it, last of all
 
     def is_passed_over(self, profile: Profile) -> bool:
         """Whether a broker of that release starts as if it were not there.
@@ -194,18 +194,18 @@ def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> 
     among = sorted(
         (name, folder, state) for folder in log_folders for name, state in listed(storage, folder)
     )
-    found = [
-        Stranger(f"{folder}/{name}", COMMIT_LOG, state)
-        for name, folder, state in among
-        if segment_start(name) is None
-    ]
-    named = [n for n, (name, _, _) in enumerate(among) if segment_start(name) is not None]
-    for last in named[-1:]:
-        name, folder, state = among[last]
-        if state is not None and state.size == 0:
-            behind = among[-1][0] if among[last + 1 :] else ""
-            empty = Stranger(f"{folder}/{name}", COMMIT_LOG, state, empty=True, behind=behind)
-            found.append(empty)
+    found = []
+    ended = False  # whether a segment's name was passed, from the last on
+    for number, (name, folder, state) in reversed(list(enumerate(among))):
+        is_segment = segment_start(name) is not None
+        last = number == len(among) - 1
+        empty = state is not None and not state.size and (last or (is_segment and not ended))
+        if empty or not is_segment:
+            behind = "" if last else among[-1][0]
+            path = f"{folder}/{name}"
+            found.append(Stranger(path, COMMIT_LOG, state, empty=empty, behind=behind))
+        ended |= is_segment
+    found.reverse()
     index = index_there(of_storage(storage, store))
     return found + [_below(store, each) for each in index if isinstance(each, Stranger)]
 

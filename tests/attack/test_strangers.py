@@ -286,3 +286,19 @@ def test_a_file_that_hides_a_segment_is_not_passed_over(store: Path, tmp_path: P
     report = _judged(store, check)
     assert any("give" in each.todo for each in report.findings)
     assert report.damage["left_out"] == [f"{second}.bak"]
+
+
+def test_an_empty_file_behind_all_segments_is_one_that_a_broker_removes(store: Path) -> None:
+    """#3257, as 5.3.3 did; before 5.1.3 no broker starts with it."""
+    (store / "commitlog/the-bad-empty-file").touch()
+    report = _judged(store, check)
+    assert (report.sound, report.findings) == (True, [])
+    assert any("a broker removes it" in line for line in report.warnings)
+    report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
+    assert [each.todo[:7] for each in report.findings] == ["remove "]
+
+
+def test_a_store_without_its_index_folder_is_judged(store: Path) -> None:
+    shutil.rmtree(store / "index")
+    report = _judged(store, check)
+    assert {each.field for each in report.differences} == {"the file is missing"}

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from reput.store_format.files.protocol import Files, FileState, InputStorage, Listed, listed
+from reput.store_format.files.protocol import (
+    Files,
+    FileState,
+    InputStorage,
+    Listed,
+    is_folder,
+    listed,
+)
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -47,10 +54,14 @@ class Stranger(NamedTuple):
         last of all names from 5.1.3 on, and ends at any other file of another length.
         """
         if self.folder == INDEX:
-            return not self.path.rpartition("/")[2].isdigit()
+            return not self._is_number
         if self.empty:
             return profile.removes_empty_last and not self.behind
         return not self.mapped or (self.state is None and profile.passes_folders_over)
+
+    @property
+    def _is_number(self) -> bool:
+        return self.path.rpartition("/")[2].isdigit()
 
     def text(self, profile: Profile) -> str:
         """For people: what it is, and what a broker does with it."""
@@ -65,8 +76,8 @@ class Stranger(NamedTuple):
         what = "is no file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
         if passed:
             return f"{what}, which passes it over; it is left as it is"
-        if self.folder == INDEX:
-            return f"{what}, which takes it for an index file; it is left as it is"
+        if self._is_number and (self.state or self.folder == INDEX):
+            return f"{what}, which takes it for a file of its own; it is left as it is"
         if self.state is None:
             return f"{what}, which before 5.1.0 does not start with it; it is left as it is"
         return f"{what}, which does not start with it; it is left as it is"
@@ -157,7 +168,8 @@ def _mapped(folder: str, kind: str, there: Iterable[Listed]) -> Iterator[Found]:
     """What lies in a folder of files that a MappedFileQueue loads."""
     for name, state in there:
         path = f"{folder}/{name}"
-        yield path if segment_start(name) is not None else Stranger(path, kind, state)
+        is_file = state is not None and segment_start(name) is not None
+        yield path if is_file else Stranger(path, kind, state)
 
 
 class There(NamedTuple):
@@ -197,7 +209,9 @@ def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> 
     found = []
     ended = False  # whether a segment's name was passed, from the last on
     for number, (name, folder, state) in reversed(list(enumerate(among))):
-        is_segment = segment_start(name) is not None
+        is_segment = segment_start(name) is not None and not (
+            state is None and is_folder(storage, f"{folder}/{name}")
+        )
         last = number == len(among) - 1
         empty = state is not None and not state.size and (last or (is_segment and not ended))
         if empty or not is_segment:

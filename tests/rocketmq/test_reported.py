@@ -214,3 +214,41 @@ def test_whatever_a_clock_did_files_are_as_rocketmq_derives_them(
     broker.derive(store, FEW_FILES, mode="crash")
     assert_same(derived(tmp_path / "set"), derived(store))
     assert check(Session(), str(store), **given).sound
+
+
+LMQ = {"enableLmq": True, "enableMultiDispatch": True}
+# what a store's lives were set to, what is given of that to `check`, and the state by it
+LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
+    "an index of other sizes": ([{}, {"maxHashSlotNum": 80, "maxIndexNum": 300}], {}, NOT),
+    "messageIndexEnable off for a life": ([{}, {"messageIndexEnable": False}, {}], {}, NOT),
+    "enableLmq on": ([{}, LMQ], LMQ, SOUND),
+    "enableLmq off": ([LMQ, {}], {}, SOUND),
+    "enabledAppendPropCRC on": ([{}, {"enabledAppendPropCRC": True}], {}, SOUND),
+    "enabledAppendPropCRC off": ([{"enabledAppendPropCRC": True}, {}], {}, SOUND),
+    "transientStorePoolEnable": (
+        [{"transientStorePoolEnable": True, "flushDiskType": "ASYNC_FLUSH"}, {}], {}, SOUND),
+    "warmMapedFileEnable": ([{"warmMapedFileEnable": True}, {}], {}, SOUND),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_settings_that_change_from_life_to_life(
+    broker: Driver, name: str, tmp_path: Path
+) -> None:  # fmt: skip
+    store, (lives, given, state) = tmp_path / "store", LIVES[name]
+    for life, settings in enumerate(lives):
+        messages = [
+            {"t": f"T{n % 2}", "q": 0, "b": 40, "bs": n, "born": 1,
+             "p": {"KEYS": f"k{life}.{n}", "INNER_MULTI_DISPATCH": f"%LMQ%a{n % 2}"}}
+            for n in range(120)
+        ]  # fmt: skip
+        job = {"store": str(store), "settings": {**SIZES, **settings}, "messages": messages}
+        assert broker.ask("put", **job)["statuses"] == {"PUT_OK": 120}
+    report = check(
+        Session(), str(store), rocketmq=VERSION, settings={**GIVEN["settings"], **as_text(given)}
+    )  # fmt: skip
+    assert report.state == state, (report.findings, report.differences)
+    assert report.messages == 120 * len(lives)
+    assert not broker.derive(store, {**SIZES, **lives[-1]}, mode="as-is", may_refuse=True).get(
+        "refused"
+    )

@@ -227,6 +227,7 @@ LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "enabledAppendPropCRC off": ([{"enabledAppendPropCRC": True}, {}], {}, SOUND),
     "transientStorePoolEnable": (
         [{"transientStorePoolEnable": True, "flushDiskType": "ASYNC_FLUSH"}, {}], {}, SOUND),
+    "duplicationEnable": ([{"duplicationEnable": True}], {}, SOUND),
     "warmMapedFileEnable": ([{"warmMapedFileEnable": True}, {}], {}, SOUND),
 }  # fmt: skip
 
@@ -249,6 +250,7 @@ def test_settings_that_change_from_life_to_life(
     )  # fmt: skip
     assert report.state == state, (report.findings, report.differences)
     assert report.messages == 120 * len(lives)
+    assert report.warnings == []  # with duplicationEnable: that each record begins a life
     assert not broker.derive(store, {**SIZES, **lives[-1]}, mode="as-is", may_refuse=True).get(
         "refused"
     )

@@ -315,8 +315,8 @@ def _entry_of(difference: Difference, plan: Plan) -> int:
     """The physicalOffset in the entry, or the half of the header, in which an index file differs;
     -1 for any other file.
     """
-    if not difference.path.startswith(f"{plan.store}/{INDEX}/"):
-        return -1
+    if difference.there is None or not difference.path.startswith(f"{plan.store}/{INDEX}/"):
+        return -1  # no file of the index, or one that is missing
     with closing(plan.storage.open(difference.path)) as file:
         head, first = (
             read_header(file),

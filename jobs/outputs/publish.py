@@ -109,6 +109,13 @@ def of_queues(
                 "was deleted and made again: in no queue"
             )
         shift = told = 0
+        begun = {p for offset, p in zip(odd[::3], odd[1::3], strict=True) if not offset}
+        unnumbered = {p for p in begun if begun & {p - 1, p + 1}}
+        if unnumbered:
+            shifted.append(
+                f"{folder}: records have queueOffset 0 one after the other, as a broker with "
+                "duplicationEnable leaves it: their order numbers them"
+            )
         for offset, position, place in zip(odd[::3], odd[1::3], odd[2::3], strict=True):
             told += position < 0
             record = f"{folder}: the record at physical offset {place}"
@@ -120,6 +127,8 @@ def of_queues(
                     f"{record} is in no queue (so does RocketMQ): its queueOffset {offset} is "
                     f"below the next position{taken}"
                 )
+            elif position in unnumbered:
+                continue
             elif offset == 0 and f"/{LMQ_PREFIX}" not in folder:  # no LMQ is made
                 left_out.append(
                     f"{record} has queueOffset 0 and comes to position {position}: the topic was "

@@ -206,7 +206,7 @@ def _read(
         with closing(open_database(store.storage, folder)) as database:
             return rows(database)
     except RocksDBError as error:
-        notes.note(f"{error}: {unread}")
+        notes.lacks(f"{error}: {unread}")
         return None
 
 

@@ -103,7 +103,7 @@ class Numbering:
                 yield (name, queue_id) if self._profile.multi_all_names else None
 
     def check_folders(self, further: Further) -> None:
-        """Raise TopicUnsafe for a queue that could not be dispatched: its name is not a folder's."""
+        """Raise TopicUnsafe for a queue that could not be dispatched: its name is no folder's."""
         for queue in further.queues:
             if queue is None or (self._profile.multi_dispatch_skips_slash and "/" in queue[0]):
                 continue

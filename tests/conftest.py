@@ -22,8 +22,14 @@ pytest_plugins = ["tests.ledger.plugin"]
 
 # Rooms whose files have a local time of their own, and those whose files leave nothing behind.
 # An engine's pool, a JVM or a server that a session shares would be what others leave.
-LOCAL: tuple[str, ...] = ()
-LEAVES_NOTHING: tuple[str, ...] = ()
+LOCAL = (
+    "broker/change/", "broker/serving/", "broker/services/", "jobs/replicating/",
+    "store_format/derived/", "store_format/fate/", "store_format/files/", "store_format/query/",
+)  # fmt: skip
+LEAVES_NOTHING = (
+    "broker/change/", "broker/services/", "broker/wire/", "jobs/replicating/",
+    "store_format/fate/", "store_format/query/",
+)  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # HYPOTHESIS_PROFILE=long draws more; on CI the same examples are drawn each time.

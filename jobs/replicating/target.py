@@ -159,7 +159,7 @@ class ReplicaTarget:
         self.config = dict(self.standing.config) if self.standing else {}
         self.segments = self._segments()
         self.last = -1
-        self.log: ReplicaLog  # set by take_up or stand
+        self.log = ReplicaLog(self.files, self.segment_bytes, 0)  # its own by take_up or stand
         self._refuse_another_crash()
 
     def _segments(self) -> list[int]:
@@ -190,6 +190,10 @@ class ReplicaTarget:
                 f"{self.held.path}/{ABORT}: the target was not stopped cleanly; use "
                 f"`reput recover` first"
             )
+
+    def close(self) -> None:
+        """Let go of the log's files, whether the replication has come to its end or not."""
+        self.log.close()
 
     @property
     def name(self) -> str:

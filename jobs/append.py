@@ -65,7 +65,7 @@ from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
 from reput.store_format.notes import Done, Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
-from reput.udfs.table.export import BODY_BASE64
+from reput.udfs.table.json_lines import BODY_BASE64
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 
 

@@ -49,6 +49,7 @@ RETRY_PREFIX = "%RETRY%"
 POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC, then the cluster's name
 
 # TopicValidator.SYSTEM_TOPIC_SET, and other topics that only brokers or their tools write to
 SYSTEM_PREFIX = "rmq_sys_"

@@ -8,11 +8,11 @@ from unittest import mock
 
 from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
-from reput.jobs.pipeline import pipeline
+from reput.jobs.pipeline import stages
 from reput.jobs.pipeline.pipeline import Cut
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
-from tests.logs.encoder import Message, build_log
+from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
 SEGMENT = 2048
@@ -27,7 +27,7 @@ def converted(
     storage = storage or storage_of(log)
     before = dict(storage.files)
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
-    with mock.patch.multiple(pipeline, _PIECES_A_TASK=1):
+    with mock.patch.multiple(stages, _PIECES_A_TASK=1):
         try:
             summary = convert(
                 Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
@@ -109,3 +109,27 @@ def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
 
 def plain(messages: list[Message]) -> Log:
     return Log(build_log(messages, SEGMENT), PLAIN, "5.3.3", {})
+
+
+# Records whose numbers stand in their properties.
+
+START = 1_700_000_000_000  # milliseconds
+LMQ = "%LMQ%dev"
+
+
+def light(topic: str, n: int, number: int, time: int, more: str = "", numbers: str = "") -> Message:
+    """Message n of a topic, which is number `number` of the LMQ too."""
+    pairs = properties(
+        ("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
+        ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"),
+    )  # fmt: skip
+    return Message(topic, 0, n, b"m", pairs, store_timestamp=START + time, crc_property=n % 2 == 0)
+
+
+def batch(base: int, messages: int, time: int, text: str | None = None) -> Message:
+    pairs = properties(("INNER_NUM", str(messages)), ("INNER_BASE", text or str(base)))
+    return Message("B", 0, base, b"b", pairs, store_timestamp=START + time)
+
+
+BATCHES = {"topicConfigTable": {"B": {"topicName": "B", "readQueueNums": 1, "writeQueueNums": 1,
+                                      "attributes": {"queue.type": "BatchCQ"}}}}  # fmt: skip

@@ -23,6 +23,7 @@ from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.rules import head_bytes
 from reput.store_format.log.segments import Segment
+from reput.store_format.names import REVIVE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import Profile, release_key
@@ -434,7 +435,7 @@ def booted_topics(release: str, broker: str, cluster: str) -> list[Topic]:
     ]
     if release_key(release) >= (5, 0, 0):
         made += [
-            topic(f"rmq_sys_REVIVE_LOG_{cluster}", 8),  # BrokerConfig.reviveQueueNum
+            topic(f"{REVIVE_TOPIC}{cluster}", 8),  # BrokerConfig.reviveQueueNum
             topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, _INHERIT),
             topic("RMQ_SYS_TRANS_HALF_TOPIC"),
             topic("RMQ_SYS_TRANS_OP_HALF_TOPIC"),

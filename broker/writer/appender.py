@@ -240,23 +240,37 @@ class Admission:
 # Who may still use a writer: its own process, until it is closed or a write fails.
 
 
+class _Process:
+    """The number of this process, asked of the system once: an append needs it twice."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.id = os.getpid()
+
+
+_process = _Process()
+
+
 class UsageGuard:
     """What a writer asks before it does anything. Made by the process that opens the store."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._process = _process.id
         self.error: BaseException | None = None  # what ended the writer
         self.closing = False
 
     @property
     def is_fork(self) -> bool:
         """Whether this is another process than the one that opened the store."""
-        return self._process != os.getpid()
+        return self._process != _process.id
 
     @property
     def is_usable(self) -> bool:
         """Whether `check_usable` would raise nothing."""
-        return self.error is None and not self.closing and self._process == os.getpid()
+        return self.error is None and not self.closing and self._process == _process.id
 
     def check_process(self) -> None:
         """Raise ForkedWriter in another process than the one that opened the store.

@@ -23,7 +23,7 @@ from reput.store_format.discover.config import (
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
 from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
-from reput.store_format.message.message import check_sendable, check_topic, encode_host
+from reput.store_format.message.message import TIMER_TOPIC, check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
 from reput.store_format.names import (
     CONFIG,
@@ -36,10 +36,17 @@ from reput.store_format.names import (
     is_queue_id,
 )
 from reput.store_format.notes import Notes
+from reput.store_format.query.pop_leftovers import Pop
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.rewrite.changes import WAIT, Changes, Fate, is_shared
-from reput.store_format.rewrite.pop import moved_order, order_offsets
+from reput.store_format.rewrite.changes import (
+    WAIT,
+    Changes,
+    Fate,
+    is_shared,
+    moved_order,
+    order_offsets,
+)
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config_to_carry
 
 # ---
@@ -59,8 +66,11 @@ SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 Config = dict[str, bytes]  # file name below config/ -> content
 
 
-def positions_of(source: Source) -> Marks:
-    """The consumer offsets and the delay offsets in queues that may be numbered anew."""
+def positions_of(source: Source, pops: Iterable[Pop]) -> Marks:
+    """The positions in queues that may be numbered anew that something beside the log names:
+    consumer offsets, delay offsets, what is popped, and the ends of what waits. pops: of all
+    stores, which may share records.
+    """
     plan, changes = source.job.plan, source.changes
     if not changes.selects:
         return {}
@@ -71,9 +81,15 @@ def positions_of(source: Source) -> Marks:
         if changes.merges or is_shared(topic):
             for queue_id, offset in queues.items():
                 found.setdefault((topic, queue_id), set()).add(offset)
-    for topic, queue_id, info in _orders(plan):
+    popped = [(pop.topic, pop.queue_id, pop.offsets) for pop in pops]
+    orders = [(topic, queue_id, order_offsets(info)) for topic, queue_id, info in _orders(plan)]
+    for topic, queue_id, offsets in (*popped, *orders):
         if changes.merges or is_shared(topic):
-            found.setdefault((topic, queue_id), set()).update(order_offsets(info))
+            several = {at for offset in offsets for at in (offset, offset + 1)}
+            found.setdefault((topic, queue_id), set()).update(several)
+    timers = source.measured.queues.get(QueueKey(TIMER_TOPIC, 0))
+    if timers is not None:
+        found.setdefault((TIMER_TOPIC, 0), set()).add(timers.greatest + 1)
     for queue_id, offset in delivered_up_to(plan).items():
         found.setdefault((SCHEDULE, queue_id), set()).add(offset)
     return {key: tuple(sorted(offsets)) for key, offsets in found.items()}
@@ -231,7 +247,7 @@ def _new_orders(topic: str, queues: Any, source: Source) -> dict[str, Any]:
     """New queue id -> OrderInfo with new queueOffsets, without queues of which none is taken."""
     shift = source.changes.of_queue(topic).queue_shift
     moved = {
-        str(int(queue) + shift): moved_order(info, partial(source.offset, topic, int(queue)))
+        str(int(queue) + shift): moved_order(info, partial(source.message, topic, int(queue)))
         for queue, info in _infos(queues)
     }
     return {queue: info for queue, info in moved.items() if info is not None}

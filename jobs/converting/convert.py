@@ -18,6 +18,7 @@ from reput.jobs.converting.carried import (
     positions_of,
     refuse_unknown_topics,
 )
+from reput.jobs.converting.in_flight import Target, in_flight, moved, next_timer, with_check_points
 from reput.jobs.converting.new_log import (
     MeasuredLog,
     NewLog,
@@ -36,7 +37,6 @@ from reput.jobs.converting.ordered import (
 )
 from reput.jobs.converting.report import (
     ConvertSummary,
-    carry_timer,
     refuse_places_in_bodies,
     topic_fates,
     waiting,
@@ -49,6 +49,7 @@ from reput.jobs.deriving.kept import (
     new_checkpoint,
     settle_copy,
 )
+from reput.jobs.deriving.timers import service_files
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
@@ -68,13 +69,13 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.protocol import Storage
+from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import COMMIT_LOG, COMPACTION, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
-from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits
-from reput.store_format.rewrite.pop import retried_topics
+from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits, retried_topics
 from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
 
@@ -180,8 +181,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         storage.move_all(moves)
         _write_config(storage, target, looked.config, summary)
         if not to.changes.selects:
-            records = PlacedRecords(job.staging, looked.log.olds[0], to.segment_bytes)
-            carry_timer(job.plan, storage, target, records, summary)
+            _carry_services(job, storage, target, looked, to.segment_bytes)
         if not to.changes.by_topic:
             own = StateCopy(job.plan.storage, job.plan.store, storage, target, summary)
             own.copy((COMPACTION,))
@@ -231,14 +231,25 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     meet(sources, to.meet)
     complete_groups(sources)
     _with_digits(sources)
+    notes = Notes()
     for source in sources:
-        source.marks = positions_of(source)
+        topics = {key.topic for key in source.measured.queues}
+        source.pops = in_flight(source.job.plan, source.changes, topics, notes)
+    for source in sources:
+        source.marks = positions_of(source, [pop for each in sources for pop in each.pops])
     start = start_of((source.measured.start for source in sources), to.segment_bytes)
     if to.changes.selects:
         log = place_in_order(sources, to.segment_bytes, start)
     else:
         source = sources[0]
         log = place_records(jobs[0], source.measured, source.changes, to.segment_bytes)
+    warnings = list(notes.lines)
+    expired, popped = _expired(sources, warnings), moved(sources)
+    if popped.points:
+        last = expired.pop((TIMER_TOPIC, 0), None)
+        at = max(next_timer(sources), last.position + 1 if last else 0)
+        target = Target(to.release, to.settings, to.segment_bytes, to.changes.store_host)
+        log = with_check_points(log, sources, popped.points, at, target)
     plans = [job.plan for job in jobs]
     summary = ConvertSummary(
         [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
@@ -246,7 +257,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         log.segments[0].start, log.end,
         [sum(seen.shared for seen in source.measured.queues.values()) for source in sources],
         topics=[fate for source in sources for fate in topic_fates(source)],
-        discovered=plans[0].discovered.as_json(),
+        discovered=plans[0].discovered.as_json(), in_flight=popped.lines(),
     )  # fmt: skip
     for source in sources:
         plan = source.job.plan
@@ -256,7 +267,8 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
-    return _LookedAt(log, config, _expired(sources, summary.warnings), summary)
+    summary.warnings += warnings
+    return _LookedAt(log, config, expired, summary)
 
 
 def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
@@ -381,6 +393,21 @@ def _write_config(storage: Storage, target: str, config: Config, summary: Conver
         output.write(content)
         output.finish(len(content))
         summary.copied.append(f"{CONFIG}/{name}")
+
+
+def _carry_services(
+    job: Pipeline, storage: Storage, target: str, looked: _LookedAt, segment_bytes: int
+) -> None:
+    """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
+    summary, old = looked.summary, looked.log.olds[0]
+    topics = {fate.topic for fate in summary.topics}
+    records = PlacedRecords(job.staging, old, segment_bytes)
+    rows, said = service_files(job, old.end, topics, False, summary.warnings, records.found)
+    for folder in {row["path"].rpartition("/")[0] for row in rows}:
+        storage.make_folders(f"{target}/{folder}")
+    storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])
+    summary.copied += [row["path"] for row in rows]
+    summary.waits = said
 
 
 def _unchecked(to: Wanted) -> dict[str, str]:

@@ -20,6 +20,7 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
+from reput.store_format.query.pop_leftovers import Pop
 from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import BEGINS, EarlierLog, interleave
 from reput.udfs.convert.measure import measured_order, measured_puts, split_queues
@@ -42,14 +43,16 @@ _DONE = -1
 class Source:
     """A store whose records are taken.
 
-    waits: as for MeasureSplits. groups: (topic, group) -> queue id -> position, besides those in
-    its config/. marks: old positions that are carried over; new_marks: the new position of each.
+    waits: as for MeasureSplits. pops: whose check points are written anew. groups: (topic, group)
+    -> queue id -> position, besides those in its config/. marks: old positions that are carried
+    over; new_marks: the new position of each.
     """
 
     job: Pipeline
     changes: Changes
     measured: MeasuredLog
     waits: tuple[int, ...] = ()
+    pops: list[Pop] = field(default_factory=list)
     groups: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     new_marks: dict[_Mark, int | None] = field(default_factory=dict)
@@ -64,6 +67,14 @@ class Source:
         topic: its old name.
         """
         return self.new_marks.get((topic, queue_id, offset), offset)
+
+    def message(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """The new position of the message at a position of which, as of the next one, there is a
+        mark; None if it is not taken: then the same record follows both.
+        """
+        new = self.offset(topic, queue_id, offset)
+        behind = self.new_marks.get((topic, queue_id, offset + 1))
+        return None if new == behind else new
 
 
 def digits_wanted(sources: Sequence[Source]) -> int:

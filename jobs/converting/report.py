@@ -1,27 +1,18 @@
-"""The summary of a conversion, the timer's files in the new store, and what still waits of a store
-taken in part.
-"""
+"""The summary of a conversion, and what still waits of a store taken in part."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
-
-import numpy as np
 
 from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.output import CONVERT_FORMAT
 from reput.jobs.outputs.report import OutputFile, counted, found_lines
-from reput.store_format.fate.known import timer_log_names
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Storage, listed
-from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
-from reput.store_format.names import CONFIG, TIMER_CHECK_FILE, TIMER_LOG, is_wheel
 from reput.store_format.rewrite.changes import TRANSACTIONS, WHOLE, Changes, Fate
-from reput.udfs.convert.write import PlacedRecords
 
 # ---
 # The summary of a conversion: for the console, --json and the new store's manifest.
@@ -96,6 +87,8 @@ class ConvertSummary:
     shared: list[int] = field(default_factory=list)
     messages: int = 0
     topics: list[TopicFate] = field(default_factory=list)
+    in_flight: list[str] = field(default_factory=list)  # what becomes of it, in words
+    waits: list[str] = field(default_factory=list)  # of timers and delay levels, in words
     segments: list[OutputFile] = field(default_factory=list)
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
@@ -143,6 +136,8 @@ class ConvertSummary:
         ]  # fmt: skip
         if len(self.topics) > _SHOWN:
             lines.append(f"  topic     ... and {len(self.topics) - _SHOWN:,} more; --json has all")
+        lines += [f"  in flight {each}" for each in self.in_flight]
+        lines += [f"  waits     {each}" for each in self.waits]
         lines += [f"  left out  {each}" for each in self.left_out]
         lines += [f"  missing   {each}" for each in self.lacks]
         lines += [f"  warning   {each}" for each in self.warnings]
@@ -163,67 +158,6 @@ class ConvertSummary:
             *(f"  topic     {fate.line()}" for fate in self.topics[_SHOWN:]),
             *found_lines(self.discovered),
         ]
-
-
-# ---
-# The timer's files in a new store: timerlog with new physical offsets, the wheel unchanged.
-#
-# The units stay at their places, so the slots of the wheel and timercheck still point to them
-# (TimerMessageStore.recover).
-
-_UNIT = TIMER_UNIT.itemsize
-_UNITS_A_PIECE = 1 << 14
-_PIECE_BYTES = 1 << 20
-
-
-def carry_timer(
-    plan: Plan, storage: Storage, target: str, records: PlacedRecords, summary: ConvertSummary
-) -> None:
-    """Write timerlog, timerwheel and config/timercheck, if the old store has them."""
-    names = timer_log_names(plan.storage, plan.store)
-    if names:
-        storage.make_folders(f"{target}/{TIMER_LOG}")
-    for name, length in names:
-        path = f"{TIMER_LOG}/{name}"
-        _write_units(plan, storage, path, target, length, records)
-        summary.copied.append(path)
-    for name, state in listed(plan.storage, plan.store):
-        if state is not None and is_wheel(name):
-            _copy(plan, storage, name, target, state.size)
-            summary.copied.append(name)
-    for name, state in listed(plan.storage, f"{plan.store}/{CONFIG}"):
-        if state is not None and name == TIMER_CHECK_FILE:
-            _copy(plan, storage, f"{CONFIG}/{name}", target, state.size)
-            summary.copied.append(f"{CONFIG}/{name}")
-
-
-def _write_units(
-    plan: Plan, storage: Storage, path: str, target: str, length: int, records: PlacedRecords
-) -> None:
-    reader = plan.storage.open(f"{plan.store}/{path}")
-    output = storage.create(f"{target}/{path}")
-    for start in range(0, length, _UNITS_A_PIECE * _UNIT):
-        raw = np.zeros(min(_UNITS_A_PIECE * _UNIT, length - start), np.uint8)
-        reader.read_into(start, raw)
-        units = raw[: len(raw) // _UNIT * _UNIT].view(TIMER_UNIT)
-        mine = np.flatnonzero(units["size"] == _UNIT)
-        places, sizes = records.found(units["physicalOffset"][mine].astype(np.int64))
-        units["physicalOffset"][mine] = places
-        units["messageSize"][mine[sizes > 0]] = sizes[sizes > 0]
-        output.write(raw)
-    output.finish(length)
-    reader.close()
-
-
-def _copy(plan: Plan, storage: Storage, path: str, target: str, length: int) -> None:
-    reader = plan.storage.open(f"{plan.store}/{path}")
-    output = storage.create(f"{target}/{path}")
-    for at in range(0, length, _PIECE_BYTES):
-        piece = np.empty(min(_PIECE_BYTES, length - at), np.uint8)
-        reader.read_into(at, piece)
-        output.write(piece)
-    output.finish(length)
-    reader.close()
 
 
 # ---

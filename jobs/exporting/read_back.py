@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from reput.store_format.files.protocol import InputStorage, Reader
 from reput.udfs.table.columns import SCHEMA
-from reput.udfs.table.export import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
+from reput.udfs.table.export import JSONL, MILLISECONDS, PARQUET
+from reput.udfs.table.json_lines import BODY_BASE64
 
 # What reading raises if a file is not as an export writes it.
 UNREADABLE = (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)

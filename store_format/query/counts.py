@@ -32,6 +32,7 @@ from reput.store_format.log.walk import Step
 from reput.store_format.names import DLQ_PREFIX
 
 Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
 
 BY = ("topic", "hour", "group", "size")
 _HOUR_MS = 3_600_000
@@ -44,6 +45,7 @@ _REAL_TOPIC, _GROUP, _INNER_NUM = range(3)
 _NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 
+_CODES_MOST = 1 << 62  # of one number for the values of a row
 _NAMES_MOST = 1 << 16  # topics, and groups, before the table is emptied
 _NAME_ROOM = 16 << 20  # bytes of these names
 
@@ -182,6 +184,24 @@ class _Reading:
                 self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
 
 
+def _grouped(ways: Sequence[npt.NDArray[np.int64]]) -> tuple[Numbers, Numbers]:
+    """(order of rows in which rows of equal values are together, where each group begins).
+
+    The values of a row become one number, of which numpy sorts those of 16 bits by radix.
+    """
+    codes, room = np.zeros(len(ways[0]), np.int64), 1
+    for way in reversed(ways):
+        least, span = int(way.min()), int(way.max()) - int(way.min()) + 1
+        if room * span > _CODES_MOST:
+            codes = np.unique(codes, return_inverse=True)[1]
+            values, way = np.unique(way, return_inverse=True)
+            least, room, span = 0, int(codes.max()) + 1, len(values)
+        codes, room = codes + (way - least) * room, room * span
+    order = np.argsort(codes.astype(np.uint16) if room <= 1 << 16 else codes, kind="stable")
+    ordered = codes[order]
+    return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+
+
 class CountSums:
     """Sums by some of BY.
 
@@ -200,13 +220,11 @@ class CountSums:
         times = rows["storeTimestamp"]
         hours = times // self.span * self.span
         ways = [hours if name == "hour" else counted[name] for name in self.by]
-        keys, which = np.unique(np.stack(ways, 1), axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        order = np.argsort(which, kind="stable")
-        starts = np.searchsorted(which[order], np.arange(len(keys)))
+        order, starts = _grouped(ways)
+        keys = np.stack([way[order[starts]] for way in ways], 1)
         sizes, times = rows["size"].astype(np.int64)[order], times[order]
         sums = (
-            np.bincount(which, minlength=len(keys)),
+            np.diff(starts, append=len(rows)),
             np.add.reduceat(counted["messages"][order], starts),
             np.add.reduceat(sizes, starts),
             np.minimum.reduceat(times, starts),

@@ -11,21 +11,21 @@ past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB
+from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB, REVIVE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 
-_REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP
 _CHECK_POINT, _ACK, _ACKS = "ck", "ack", "bAck"  # PopAckConstants' tags
 _POP_STATE = "popState"  # PopConsumerRocksdbStore
@@ -46,6 +46,23 @@ class InFlightRow(NamedTuple):
     parent: str | None  # for a lite topic: the topic that it belongs to
 
 
+class Pop(NamedTuple):
+    """Messages that a group popped at once and has not acknowledged; times in milliseconds.
+
+    about: the check point as it is in JSON; empty for one of kvStore, which has no check point.
+    revive: the topic that it is for; '' for one of kvStore.
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    since: int
+    until: int
+    offsets: tuple[int, ...]
+    about: dict[str, Any]
+    revive: str
+
+
 class _Point(NamedTuple):
     """The key of a check point (the mergeKey of PopReviveService)."""
 
@@ -59,10 +76,21 @@ class _Point(NamedTuple):
 
 def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlightRow]:
     """All messages in flight, by group, topic, queue and offset."""
-    found = dict.fromkeys(_of_check_points(store, from_log, notes))
-    found |= dict.fromkeys(_of_orders(store, notes))
-    found |= dict.fromkeys(_of_rocksdb(store, notes))
-    return sorted(found)
+    popped = (
+        _row(each.group, each.topic, each.queue_id, offset, each.since, each.until)
+        for each in pops(store, from_log, notes) for offset in each.offsets
+    )  # fmt: skip
+    return sorted(dict.fromkeys((*popped, *ordered_rows(store.storage, store.path, notes))))
+
+
+def pops(
+    store: OpenedStore, from_log: bool, notes: Notes, topics: Sequence[str] | None = None
+) -> Iterator[Pop]:
+    """The pops that have messages in flight, but for those in order. topics: that the log has, if
+    they are known; by default those that have queues.
+    """
+    yield from _of_check_points(store, from_log, notes, topics)
+    yield from _of_rocksdb(store, notes)
 
 
 def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: int) -> InFlightRow:
@@ -78,20 +106,22 @@ def parent_of(topic: str) -> str | None:
 
 
 def _of_check_points(
-    store: OpenedStore, from_log: bool, notes: Notes
-) -> Iterator[InFlightRow]:  # fmt: skip
+    store: OpenedStore, from_log: bool, notes: Notes, topics: Sequence[str] | None
+) -> Iterator[Pop]:
     """From the revive topics: the messages that PopReviveService would find (mergeAndRevive)."""
     points: dict[tuple[_Point, Any], dict[str, Any]] = {}
     done: set[tuple[_Point, Any]] = set()  # the broker has already written their messages again
     acknowledged: dict[_Point, set[int]] = {}
     offsets = consumer_offsets(store.storage, store.path, notes)
-    for message, delivered in _revive_messages(store, from_log, notes):
+    revive: dict[tuple[_Point, Any], str] = {}
+    for message, delivered in _revive_messages(store, from_log, notes, topics):
         try:
             about = json.loads(message.body())
             point = _named(about)
             if message.tags == _CHECK_POINT:
                 key = point, about.get("rp")
                 points[key] = about
+                revive[key] = message.properties["REAL_TOPIC"] if not delivered else message.topic
                 # this group's offset is that of the last message it processed
                 at = offsets.get((_REVIVE_GROUP, message.topic), {}).get(message.queue_id, -1)
                 if delivered and message.queue_offset <= at:
@@ -106,22 +136,23 @@ def _of_check_points(
     for key, about in points.items():
         if key not in done:
             try:
-                yield from _left(key[0], about, acknowledged.get(key[0], set()))
+                yield _left(key[0], about, acknowledged.get(key[0], set()), revive[key])
             except _WRONG:
                 notes.note("a check point of pop has no messages")
 
 
 def _revive_messages(
-    store: OpenedStore, from_log: bool, notes: Notes
+    store: OpenedStore, from_log: bool, notes: Notes, topics: Sequence[str] | None
 ) -> Iterator[tuple[StoredMessage, bool]]:
     """(message, whether the revive topic has it already) of check points and acknowledgements."""
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
-    topics = [name for name in store.queues.topics() if name.startswith(_REVIVE_TOPIC)]
-    for topic in (*topics, *([TIMER_TOPIC] if TIMER_TOPIC in store.queues.topics() else [])):
+    there = store.queues.topics() if topics is None else topics
+    revive = [name for name in there if name.startswith(REVIVE_TOPIC)]
+    for topic in (*revive, *([TIMER_TOPIC] if TIMER_TOPIC in there else [])):
         for message in by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen):
             delivered = topic != TIMER_TOPIC
             real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
-            if real.startswith(_REVIVE_TOPIC):
+            if real.startswith(REVIVE_TOPIC):
                 yield message, delivered
 
 
@@ -138,19 +169,20 @@ def _named(about: dict[str, Any]) -> _Point:
     )  # fmt: skip
 
 
-def _left(point: _Point, about: dict[str, Any], acknowledged: set[int]) -> Iterator[InFlightRow]:
+def _left(point: _Point, about: dict[str, Any], acknowledged: set[int], revive: str) -> Pop:
     """The messages of a check point that nobody acknowledged (indexOfAck)."""
     steps = about.get("d") or range(min(int(about["n"]), _MOST_BITS))
     bits, until = int(about.get("bm", 0)), point.pop_time + int(about["it"])
-    for n, step in enumerate(steps):
-        offset = point.start + int(step)
-        if not bits >> n & 1 and offset not in acknowledged:
-            yield _row(point.group, point.topic, point.queue_id, offset, point.pop_time, until)
+    offsets = ((n, point.start + int(step)) for n, step in enumerate(steps))
+    left = tuple(
+        offset for n, offset in offsets if not bits >> n & 1 and offset not in acknowledged
+    )
+    return Pop(point.group, point.topic, point.queue_id, point.pop_time, until, left, about, revive)
 
 
-def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(store.storage, store.path, ORDER_INFO, notes)
+    table = config_table(storage, store, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:
@@ -167,7 +199,7 @@ def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
             notes.note(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
 
 
-def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[Pop]:
     """From a broker's RocksDB, in which acknowledged messages are deleted."""
     folder = f"{store.path}/{POP_DB}"
     if not has_rows(store.storage, folder):
@@ -178,9 +210,9 @@ def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
                 try:
                     about = json.loads(value)
                     since = int(about["popTime"])
-                    yield _row(
+                    yield Pop(
                         str(about["groupId"]), str(about["topicId"]), int(about["queueId"]),
-                        int(about["offset"]), since, since + int(about["invisibleTime"]),
+                        since, since + int(about["invisibleTime"]), (int(about["offset"]),), {}, "",
                     )  # fmt: skip
                 except _WRONG:
                     notes.note(f"{folder}: a row is none of a popped message")

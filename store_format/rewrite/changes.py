@@ -1,11 +1,11 @@
-"""What a conversion changes in records, and which it takes, by the names of topics; and whether
-another release reads them alike.
+"""What a conversion changes in records, and which it takes, by the names of topics; what becomes of
+names and positions that pop keeps elsewhere; and whether another release reads the records alike.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reput.store_format.layouts import (
     IPV4_HOST,
@@ -24,6 +24,7 @@ from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
     RETRY_PREFIX,
+    REVIVE_TOPIC,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
 )
@@ -43,6 +44,8 @@ TRANSACTIONS = frozenset((HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_T
 # messages that still wait are taken: nothing refers to them, and a broker begins with them anew.
 WHOLE = TRANSACTIONS | {TIMER_TOPIC}
 WAIT = (HALF_TOPIC, TIMER_TOPIC)
+# Pop's check points and acknowledgements name positions too: REVIVE_TOPIC is left out, and check
+# points of what is in flight are written anew.
 
 
 class Fate(IntEnum):
@@ -137,7 +140,8 @@ class Changes:
         """What becomes of the records that stand in a queue."""
         fate = self._fate(topic)
         if self.selects and is_shared(topic) and topic not in (*self.topics, *self.dropped):
-            fate = Fate.LEFT_OUT if topic in WHOLE and topic not in WAIT else Fate.FOLLOWS
+            told = (topic in WHOLE and topic not in WAIT) or topic.startswith(REVIVE_TOPIC)
+            fate = Fate.LEFT_OUT if told else Fate.FOLLOWS
         return Decision(
             fate, self._name(topic), self._shifts.get(topic, 0),
             self._starts.get((topic, queue_id), 0), self._begins.get((topic, queue_id), 0),
@@ -146,7 +150,9 @@ class Changes:
 
     def of_name(self, topic: str) -> Decision:
         """What becomes of a record with a property that names this topic."""
-        return Decision(self._fate(self.own(topic)), self._name(topic))
+        told = self.selects and topic.startswith(REVIVE_TOPIC)
+        fate = Fate.LEFT_OUT if told else self._fate(self.own(topic))
+        return Decision(fate, self._name(topic))
 
     def _name(self, topic: str) -> str:
         """The topic's new name, '' where it keeps its own."""
@@ -162,6 +168,80 @@ def is_shared(topic: str) -> bool:
     """Whether messages of several topics stand in a topic: a broker's, a group's own, an LMQ."""
     shared = (SYSTEM_PREFIX, RETRY_PREFIX, DLQ_PREFIX, LMQ_PREFIX)
     return topic in SYSTEM_TOPICS or topic.startswith(shared)
+
+
+# ---
+# Pop's retries of a topic and a group have a topic of their own (KeyBuilder.buildPopRetryTopic).
+
+_V1, _V2 = "_", "+"  # KeyBuilder.POP_RETRY_SEPARATOR_V1 and V2; no topic or group may have a plus
+
+
+def retried_topics(
+    names: Iterable[str], topics: Collection[str], groups: Collection[str],
+    consumed: Collection[tuple[str, str]],
+) -> tuple[tuple[str, str], ...]:  # fmt: skip
+    """(topic of pop's retries, the topic they are of), sorted, for those of `names` that are such.
+
+    topics, groups: that the store knows; consumed: (group, topic) with a position. The name of the
+    first release tells the group from the topic by an underscore, which both may have: a position
+    decides (PopReviveService.initPopRetryOffset makes one), then a group that is known, then the
+    longest topic. A group's own retries are none of pop's.
+    """
+    of_retries = {name for name in names if name.startswith(RETRY_PREFIX)}
+    by_position = {
+        topic: whole.removeprefix(group)[1:] for group, topic in consumed
+        if topic in of_retries and _starts(whole := topic.removeprefix(RETRY_PREFIX), group)
+    }  # fmt: skip
+    found = dict(by_position)
+    for name in of_retries - found.keys():
+        whole = name.removeprefix(RETRY_PREFIX)
+        _, plus, topic = whole.partition(_V2)
+        if plus:
+            found[name] = topic
+        elif whole not in groups:
+            cuts = [
+                n for n, letter in enumerate(whole) if letter == _V1 and whole[n + 1 :] in topics
+            ]
+            known = [n for n in cuts if whole[:n] in groups] or cuts
+            if known:
+                found[name] = whole[known[0] + 1 :]
+    return tuple(sorted(found.items()))
+
+
+def _starts(whole: str, group: str) -> bool:
+    return len(whole) > len(group) + 1 and whole.startswith((group + _V1, group + _V2))
+
+
+# ---
+# What a queue that is popped in order holds (ConsumerOrderInfoManager.OrderInfo).
+
+
+def moved_order(info: Mapping[str, Any], new: Callable[[int], int | None]) -> dict[str, Any] | None:
+    """An OrderInfo whose messages have other queueOffsets; None if none of them is taken.
+
+    new: the new queueOffset of an old one, None where it is left out.
+    """
+    moved = [new(offset) for offset in order_offsets(info)]
+    kept = sorted((offset, n) for n, offset in enumerate(moved) if offset is not None)
+    if not kept:
+        return None
+    begin, acknowledged = kept[0][0], int(info.get("cm") or 0)
+    made = {
+        **info,
+        "o": [begin, *(offset - begin for offset, _ in kept[1:])],
+        "cm": sum((acknowledged >> n & 1) << at for at, (_, n) in enumerate(kept)),
+    }
+    for name in ("ot", "oc"):  # of each queueOffset: when it comes again, how often it came
+        if isinstance(info.get(name), Mapping):
+            pairs = ((new(int(offset)), value) for offset, value in info[name].items())
+            made[name] = {str(offset): value for offset, value in pairs if offset is not None}
+    return made
+
+
+def order_offsets(info: Mapping[str, Any]) -> list[int]:
+    """The queueOffsets of an OrderInfo's messages."""
+    first, *steps = info["o"]
+    return [first, *(first + step for step in steps)]
 
 
 # ---

@@ -25,10 +25,17 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
-from reput.store_format.names import CONFIG, TIMER_LOG, is_wheel, segment_name
+from reput.store_format.names import (
+    CONFIG,
+    DELAY_OFFSETS,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    is_wheel,
+    segment_name,
+)
 
-TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
+TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
+DELAYS_PATH = f"{CONFIG}/{DELAY_OFFSETS}"
 _UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
 # timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
 _ROLL_SLOTS = 2 * 24 * 3600
@@ -161,6 +168,18 @@ class Timers(NamedTuple):
             "lastReadTimeMs": self.turned.read_time, "lastTimerLogFlushPos": 0,
             "lastTimerQueueOffset": at, "masterTimerQueueOffset": at,
         }  # fmt: skip
+
+    def moved(self, found: Callable[[Places], tuple[Places, Places]]) -> "Timers":
+        """The same where a log is written anew. found: the new physical offsets of old ones, and
+        the sizes of the records there, 0 where there is none.
+        """
+        units = self.units.copy()
+        places, sizes = found(units["physicalOffset"].astype(np.int64))
+        there = sizes > 0
+        units["physicalOffset"] = places
+        units["messageSize"][there] = sizes[there]
+        there[-1:] = True  # a broker goes on from the last unit's queueOffset
+        return self._replace(units=units[there])
 
 
 def derived_timers(

@@ -4,24 +4,45 @@ anew; merged and split ones too.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reput.broker.serving.broker import Answer
+from reput.broker.wire.codes import RequestCode
 from reput.jobs.convert import convert
-from tests.rocketmq.driver import Driver
+from tests.converted import BATCHES, batch, light, records
+from tests.jobs.sockets.asking import Peer, request
+from tests.jobs.sockets.popping import Popped, ack_of, fields
+from tests.jobs.sockets.popping import messages as popped_in
+from tests.logs.encoder import build_log
+from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, timers, transactions
-from tests.rocketmq.live import CHECK_SOON, QUEUES, SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import (
+    CHECK_SOON,
+    QUEUES,
+    SETTINGS,
+    TOPICS,
+    Broker,
+    Client,
+    free_port,
+    messages,
+)
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
 COUNT, SAVED_AT = 3000, 40
 PLACE, HOST = 4, "10.1.2.3:10911"
 SIZES = {"mappedFileSizeCommitLog": 300_000, "mappedFileSizeConsumeQueue": 600, "maxIndexNum": 900}
+GROUP = "g"
+# A check point is written to the log a second after it was popped, not after ten.
+SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500, "timerWheelEnable": True}
 OURS = {name: str(size) for name, size in SETTINGS.items()}
 Rows = list[list[Any]]
 
@@ -171,3 +192,90 @@ def test_two_stores_as_one(how: str, tmp_path: Path, needs_rocketmq: Callable[[s
     assert len(positions) == len(after)
     unread = {row[unique] for _, left in both for row in left}
     assert unread <= {row[unique] for row in resumed}
+
+
+def popped(store: Path, client: Driver, first: int) -> set[str]:
+    """The unique keys of what a group of a broker of the store's popped and did not acknowledge."""
+    port = free_port()
+    with Broker("5.3.3", store, port, **SOON) as broker:
+        asking = Client(client, broker.namesrv)
+        asking.send(messages(90, first))
+        keys = {(row[1], row[2]): row[3] for row in asking.read(("Live0",), group="all")}
+        with Peer(f"127.0.0.1:{port}") as peer:
+            found: list[Popped] = []
+            while len(found) < 20:
+                wanted = fields(GROUP, "Live0", invisibleTime=40_000)
+                answer = peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
+                body = (memoryview(answer.body or b""),)
+                found += popped_in(Answer(answer.code, None, answer.fields, b"", body), "judge")
+            for each in found[::3]:
+                wanted = ack_of(GROUP, each, "Live0")
+                assert peer.ask(request(RequestCode.ACK_MESSAGE, **wanted)).code == 0
+        time.sleep(3)  # until the broker has written what it holds in memory (SOON)
+        broker.stop()
+    return {keys[each.queue, each.position] for n, each in enumerate(found) if n % 3}
+
+
+@pytest.mark.parametrize("how", ["rename", "apart", "renumber"])
+def test_what_pop_had_in_flight_comes_again_once(
+    how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq("5.3.3")
+    stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
+    topic = "Orders" if how == "rename" else "Live0"
+    options: dict[str, Any] = (
+        {"topics": ["Live0"], "rename": {"Live0": topic}} if how == "rename"
+        else {"merge": [str(stores[1])], "meet": how}
+    )  # fmt: skip
+    with Driver("5.3.3") as client:
+        wanted = [popped(store, client, 90 * n) for n, store in enumerate(stores)]
+        convert(str(stores[0]), str(made), rocketmq="5.3.3", settings=OURS, **options)
+        wanted = wanted[:1] if how == "rename" else wanted
+        with Broker("5.3.3", made, **SOON) as broker:
+            asking, found = Client(client, broker.namesrv), list[str]()
+            retry, end = {f"%RETRY%{GROUP}_{topic}": 1}, time.monotonic() + 150
+            while len(found) < sum(map(len, wanted)) and time.monotonic() < end:
+                time.sleep(3)
+                with suppress(JobFailedError):  # until the broker has made the topic
+                    rows = asking.ask("pull", queues=retry, group="again")["messages"]
+                    found = [row[3] for row in rows]
+            broker.stop()
+    assert sorted(found) == sorted(key for keys in wanted for key in keys)
+
+
+@pytest.mark.parametrize("kind", ["lmq", "batch"])
+def test_rocketmq_reads_each_message_of_a_queue_whose_numbers_are_in_properties(
+    kind: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """Of two stores' LMQ, and of two stores' batch queue: at each position its record."""
+    needs_rocketmq("5.3.3")
+    settings = {**OURS, "enableLmq": "true", "enableMultiDispatch": "true"}
+    topic, attributes = ("%LMQ%dev", {}) if kind == "lmq" else ("B", {"queue.type": "BatchCQ"})
+    sizes = [1 + n * 7 % 5 for n in range(12)]
+    for store in (0, 1):
+        if kind == "lmq":
+            log = [light("XYZ"[store + n % 2], n, n, 10 * n + store) for n in range(12)]
+        else:
+            log = [batch(sum(sizes[:n]), size, 10 * n + store) for n, size in enumerate(sizes)]
+        for folder, name, raw in (
+            ("commitlog", f"{0:020d}", build_log(log, SETTINGS["mappedFileSizeCommitLog"])[0]),
+            ("config", "topics.json", json.dumps(BATCHES).encode()),
+        ):
+            (tmp_path / f"{store}" / folder).mkdir(parents=True)
+            (tmp_path / f"{store}" / folder / name).write_bytes(raw)
+    made = tmp_path / "made"
+    convert(
+        str(tmp_path / "0"), str(made), rocketmq="5.3.3", settings=settings, meet="renumber",
+        merge=[str(tmp_path / "1")],
+    )  # fmt: skip
+    places = [at for at, _ in records({0: (made / "commitlog" / f"{0:020d}").read_bytes()})]
+    both = [size for size in sizes for _ in (0, 1)] if kind == "batch" else [1] * 24
+    wanted = [place for place, size in zip(places, both, strict=True) for _ in range(size)]
+    asked = [["get", topic, 0, at, 1] for at in range(len(wanted))]
+    with Driver("5.3.3") as driver:
+        answers = driver.ask(
+            "query", store=str(made), settings=settings, topic_attributes={"B": attributes},
+            questions=[["max", topic, 0], *asked],
+        )["answers"]  # fmt: skip
+    assert answers[0] == len(wanted)
+    assert [each[3][0][1] for each in answers[1:]] == wanted

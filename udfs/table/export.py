@@ -2,8 +2,6 @@
 sums.
 """
 
-import base64
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from reput.store_format.layouts import SYS_COMPRESSED, SYS_COMPRESSION_MASK
 from reput.store_format.message.bodies import BodyError, decompressed
 from reput.udfs.staging import Staging, attempt_name, ids_of, schema
 from reput.udfs.table.columns import Choice, batches_of
+from reput.udfs.table.json_lines import json_lines
 from reput.udfs.table.log_parts import LogPart, LogParts, Tell
 from reput.udfs.table.redaction import BODY_MOST, Redaction
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 # The files of an export, written batch by batch as they come: Parquet, or JSON lines.
 
 PARQUET, JSONL = "parquet", "jsonl"
-BODY_BASE64 = "bodyBase64"  # a body in JSON lines
 # In JSON a time is in milliseconds under RocketMQ's own name, as all other commands print it.
 MILLISECONDS = {f"{name}Millis": name for name in ("storeTimestamp", "bornTimestamp")}
 
@@ -126,15 +124,8 @@ class JsonLinesFile:
         self._names = [field.name for field in schema if not pa.types.is_timestamp(field.type)]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        lines = []
-        columns = batch.select(self._names)
         names = [MILLISECONDS.get(name, name) for name in self._names]
-        for row in columns.rename_columns(names).to_pylist():
-            row["properties"] = dict(row["properties"])
-            if "body" in row:
-                row[BODY_BASE64] = base64.b64encode(row.pop("body")).decode()
-            lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
-        raw = "".join(lines).encode()
+        raw = json_lines(batch.select(self._names), names)
         self._writer.write(raw)
         self._length += len(raw)
 

@@ -9,33 +9,24 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
-from tests.converted import PLAIN, SEGMENT, derived_of, log_of, records
+from tests.converted import (
+    BATCHES,
+    LMQ,
+    PLAIN,
+    SEGMENT,
+    START,
+    batch,
+    derived_of,
+    light,
+    log_of,
+    records,
+)
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
-START = 1_700_000_000_000
-LMQ = "%LMQ%dev"
 WITH_LMQ = {**PLAIN, "enableLmq": "true", "enableMultiDispatch": "true"}
 Stores = list[list[Message]]
-
-
-def light(topic: str, n: int, number: int, time: int, more: str = "", numbers: str = "") -> Message:
-    """Message n of a topic, which is number `number` of the LMQ too."""
-    pairs = properties(
-        ("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
-        ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"),
-    )  # fmt: skip
-    return Message(topic, 0, n, b"m", pairs, store_timestamp=START + time, crc_property=n % 2 == 0)
-
-
-def batch(base: int, messages: int, time: int, text: str | None = None) -> Message:
-    pairs = properties(("INNER_NUM", str(messages)), ("INNER_BASE", text or str(base)))
-    return Message("B", 0, base, b"b", pairs, store_timestamp=START + time)
-
-
-BATCHES = {"topicConfigTable": {"B": {"topicName": "B", "readQueueNums": 1, "writeQueueNums": 1,
-                                      "attributes": {"queue.type": "BatchCQ"}}}}  # fmt: skip
 
 
 def made_of(

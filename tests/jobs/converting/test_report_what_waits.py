@@ -5,14 +5,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.jobs.convert import convert
 from reput.jobs.opening.questions import open_store
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.faults import StoreError
-from reput.store_format.layouts import TIMER_UNIT
 from tests.converted import converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, storage_of
 from tests.logs.encoder import Message, properties
@@ -49,35 +47,6 @@ def test_transactions_in_rocksdb_tell_of_places(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="RMQ_SYS_ROCKSDB_TRANS_"):
         convert(Session(), str(store), str(tmp_path / "made"), rocketmq="5.5.0")
     assert not (tmp_path / "made").exists()
-
-
-def test_units_of_timerlog_name_the_new_places() -> None:
-    timers = [
-        Message("rmq_sys_wheel_timer", 0, n, b"x" * n, properties(("REAL_TOPIC", "A")))
-        for n in range(40)
-    ]  # fmt: skip
-    log = plain([Message("A"), *timers])
-    storage = storage_of(log)
-    old = records(log.segments)[1:]
-    units = np.zeros(43, TIMER_UNIT)
-    units["size"], units["messageSize"] = 52, 1
-    units["physicalOffset"][:40] = [place for place, _ in old]
-    units["physicalOffset"][40:42] = 1 << 40, old[0][0] + 1
-    units["size"][42] = 0
-    storage.files[f"{STORE}/timerlog/{0:020d}"] = units.tobytes() + b"tail"
-    storage.files[f"{STORE}/timerwheel"] = b"wheel"
-    storage.files[f"{STORE}/config/timercheck"] = b"check"
-    _, made = converted(log, storage, rename={"A": "AnotherName"}, splits=7)
-    raw = made.files[f"{OUTPUT}/timerlog/{0:020d}"]
-    after = np.frombuffer(raw[: 43 * 52], TIMER_UNIT)
-    new = records(log_of(made))[1:]
-    assert after["physicalOffset"].tolist() == [*(place for place, _ in new), 1 << 40, 0, 0]
-    assert after["messageSize"].tolist() == [*(len(record) for _, record in new), 1, 1, 1]
-    assert raw[43 * 52 :] == b"tail"
-    assert made.files[f"{OUTPUT}/timerwheel"] == b"wheel"
-    assert made.files[f"{OUTPUT}/config/timercheck"] == b"check"
-    listed = json.loads(made.files[f"{OUTPUT}/manifest.json"])["copied"]
-    assert f"timerlog/{0:020d}" in listed
 
 
 HALF, OP, TIMER = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"

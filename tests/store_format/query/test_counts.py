@@ -5,12 +5,15 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from reput.jobs.cli import main
 from reput.jobs.opening.questions import open_store
-from reput.store_format.query.counts import BY, Count
+from reput.store_format.query.counts import BY, Count, _grouped
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
 from tests.golden_stores import GoldenStore
@@ -147,3 +150,17 @@ def test_a_table_json_and_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not inside.exists()
     with pytest.raises(SystemExit):
         main(["stats", store, "--by", "color"])
+
+
+_NUMBER = some.integers(-3, 3) | some.sampled_from([-(1 << 63), (1 << 63) - 1, 1 << 61, 1 << 33])
+
+
+@given(some.lists(some.tuples(_NUMBER, _NUMBER, _NUMBER), min_size=1, max_size=9))
+def test_rows_of_equal_values_are_together_in_the_order_of_the_values(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    ways = [np.array(way, np.int64) for way in zip(*rows, strict=True)]
+    order, starts = _grouped(ways)
+    assert [rows[n] for n in order] == sorted(rows)
+    assert [rows[order[n]] for n in starts] == sorted(set(rows))
+    assert sorted(order.tolist(), key=lambda n: (rows[n], n)) == order.tolist()

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.rewrite.changes import Changes, Decision, Fate
-from reput.store_format.rewrite.pop import moved_order, retried_topics
+from reput.store_format.rewrite.changes import Changes, Decision, Fate, moved_order, retried_topics
 
 LEFT_OUT, TAKEN, FOLLOWS = Fate
 V1, V2 = "%RETRY%g_Orders", "%RETRY%g+Orders"

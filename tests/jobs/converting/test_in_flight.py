@@ -1,0 +1,171 @@
+"""What was popped and not acknowledged, in a new store: by new names, queues and positions."""
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from reput.jobs.convert import convert
+from reput.jobs.converting.report import ConvertSummary
+from reput.jobs.pipeline.pipeline import Cut
+from reput.store_format.faults import StoreError
+from tests.converted import PLAIN, SEGMENT, at_place, derived_of, log_of, records
+from tests.in_process import OUTPUT, STORE, Session, as_text
+from tests.logs.encoder import Message, build_log, properties
+from tests.memory_storage import MemoryStorage
+from tests.store_format.query.popped import POPPED, REVIVE, ack, point
+
+TIMER = "rmq_sys_wheel_timer"
+TIME = POPPED - 1000
+
+
+def orders(store: int = 0, many: int = 8) -> list[Message]:
+    return [
+        Message("Orders", 1, n, b"%d%d" % (store, n), store_timestamp=TIME + 10 * n + store)
+        for n in range(many)
+    ]
+
+
+def waits(n: int, tag: str, body: dict[str, Any]) -> Message:
+    """A check point, or an acknowledgement, that waits for the timer."""
+    text = properties(
+        ("REAL_TOPIC", REVIVE), ("TAGS", tag), ("TIMER_OUT_MS", str(POPPED)), ("REAL_QID", "0")
+    )
+    return Message(TIMER, 0, n, json.dumps(body).encode(), text, store_timestamp=POPPED)
+
+
+def popped(**more: Any) -> list[Message]:
+    """Of Orders 2, 3, 4 and 6 are popped, and 3 is acknowledged."""
+    made = point(2, topic="Orders", **{"n": 4, "d": [0, 1, 2, 4], "sp": True, **more})
+    return [waits(0, "ck", made), waits(1, "ack", ack(2, 3, t="Orders"))]
+
+
+def made_of(
+    stores: list[list[Message]], config: Any = (), **options: Any
+) -> tuple[ConvertSummary, MemoryStorage]:
+    files = {}
+    for n, messages in enumerate(stores):
+        for base, content in build_log(messages, SEGMENT).items():
+            files[f"{STORE}{n}/commitlog/{base:020d}"] = content
+        for name, whole in (config[n] if config else {}).items():
+            files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()
+    storage = MemoryStorage(files)
+    summary = convert(
+        Session(), f"{STORE}0", OUTPUT, rocketmq="5.3.3", settings=as_text(PLAIN), storage=storage,
+        merge=[f"{STORE}{n}" for n in range(1, len(stores))], cut=Cut(SEGMENT, 2, 2), **options,
+    )  # fmt: skip
+    return summary, storage
+
+
+def body(record: bytes) -> bytes:
+    return record[88 : 88 + int.from_bytes(record[84:88])]
+
+
+def points(storage: MemoryStorage) -> list[tuple[int, dict[str, Any]]]:
+    """(position, body) of each check point in the new log; each whole, and where it says."""
+    found = []
+    for place, record in records(log_of(storage)):
+        if b"TAGS\x01ck" in record:
+            assert at_place(record, place) == record
+            found.append((int.from_bytes(record[20:28]), json.loads(body(record))))
+    return found
+
+
+def checked(start: int, steps: list[int], **more: Any) -> dict[str, Any]:
+    """The check point that is wanted."""
+    wanted = point(start, len(steps), topic="Orders", sp=True, d=steps)
+    return {**wanted, **more}
+
+
+@pytest.mark.parametrize(
+    "options", [{"topics": ["Orders"]}, {"drop": ["B"]}, {"topics": ["Orders"], "to": "5.5.0"}]
+)
+def test_what_is_in_flight_of_a_chosen_topic_comes_again(options: dict[str, Any]) -> None:
+    release = options.pop("to", None)
+    log = [*orders(), Message("B", store_timestamp=TIME), *popped()]
+    summary, made = made_of([log], to_rocketmq=release, **options)
+    assert points(made) == [(0, checked(2, [0, 2, 4]))]
+    assert summary.in_flight == ["3 messages of pop, by 1 new check point"]
+    last = records(log_of(made))[-1][1]
+    due = POPPED + 60_000 - 1000  # PopMessageProcessor.buildCkMsg
+    assert b"TIMER_DELIVER_MS\x01%d\x02" % due in last
+    assert b"TIMER_OUT_MS\x01%d\x02" % (due - 1000) in last
+    assert b"REAL_TOPIC\x01" + REVIVE.encode() in last
+    assert b"UNIQ_KEY\x01Orders@1@2@g@%d@b@ck\x02" % POPPED in last
+    (queue,) = (raw for path, raw in derived_of(made).items() if f"/{TIMER}/" in path)
+    assert struct.unpack_from(">q", queue)[0] == records(log_of(made))[-1][0]
+
+
+def test_what_is_in_flight_of_a_dropped_topic_is_left_out_and_counted() -> None:
+    summary, made = made_of([[*orders(), Message("B"), *popped()]], drop=["Orders"])
+    assert points(made) == []
+    assert summary.in_flight == ["3 messages of pop, left out with their topics"]
+
+
+def test_without_a_change_all_is_as_it_was() -> None:
+    summary, made = made_of([[*orders(), *popped()]])
+    assert [r for _, r in records(log_of(made))] == [
+        r for _, r in records(build_log([*orders(), *popped()], SEGMENT))
+    ]
+    assert summary.in_flight == []
+
+
+@pytest.mark.parametrize("selects", [False, True])
+def test_a_renamed_topic_s_check_points_have_its_new_name(selects: bool) -> None:
+    other = [Message("B", store_timestamp=TIME)]
+    more = {"topics": ["Orders"]} if selects else {}
+    _, made = made_of([[*orders(), *other, *popped()]], rename={"Orders": "New"}, **more)
+    new = (0 if selects else 2, checked(2, [0, 2, 4], t="New"))
+    assert points(made)[-1] == new
+    # a broker passes over check points of a topic that it has no more (PopReviveService)
+    assert [place for place, _ in points(made)] == ([0] if selects else [0, 2])
+
+
+def test_queues_of_a_later_store_have_check_points_with_other_ids() -> None:
+    stores = [[*orders(0), *popped()], [*orders(1), *popped(bn="other")]]
+    config = [{"topics": {"topicConfigTable": {"Orders": {
+        "topicName": "Orders", "readQueueNums": 4, "writeQueueNums": 4}}}}] * 2  # fmt: skip
+    _, made = made_of(stores, config, meet="apart")
+    assert points(made) == [
+        (0, checked(2, [0, 2, 4])),
+        (1, checked(2, [0, 1, 2, 4], q=5)),  # what acknowledges names the other broker
+    ]  # fmt: skip
+
+
+def test_queues_that_become_one_have_check_points_with_other_positions() -> None:
+    _, made = made_of([[*orders(0), *popped()], [*orders(1), *popped()]], meet="renumber")
+    assert points(made) == [(0, checked(4, [0, 4, 8])), (1, checked(5, [0, 4, 8]))]
+
+
+def test_a_message_that_two_stores_share_is_in_flight_where_neither_has_it_acknowledged() -> None:
+    shared = [*orders(), *popped()]
+    acked = waits(2, "ack", ack(2, 4, t="Orders"))
+    for stores in ([shared, [*shared, acked]], [[*shared, acked], shared]):
+        _, made = made_of(stores)
+        assert points(made) == [(0, checked(2, [0, 4]))]
+
+
+def test_positions_that_an_ordered_pop_holds_move_too() -> None:
+    info = {"o": [2, 1], "cm": 1, "popTime": 5, "i": 6}
+    config = [{"consumerOrderInfo": {"table": {"Orders@g": {"1": info}}}}, {}]
+    _, made = made_of([orders(0), orders(1)], config, meet="renumber")
+    whole = json.loads(made.files[f"{OUTPUT}/config/consumerOrderInfo.json"])
+    assert whole["table"] == {"Orders@g": {"1": {**info, "o": [4, 2]}}}
+
+
+def test_pops_are_refused_for_a_release_without_pop() -> None:
+    with pytest.raises(StoreError, match=r"3 messages in flight \(pop\): not for RocketMQ 4.9.7"):
+        made_of([[*orders(), *popped()]], topics=["Orders"], to_rocketmq="4.9.7")
+
+
+def test_check_points_fill_segments_of_any_size() -> None:
+    many = [
+        waits(n, "ck", point(n % 8, topic="Orders", group=f"g{n}", it=60_000 + 1000 * n))
+        for n in range(40)
+    ]
+    _, made = made_of([[*orders(), *many]], topics=["Orders"])
+    found = points(made)
+    assert [at for at, _ in found] == list(range(40))
+    assert [each["c"] for _, each in found] == [f"g{n}" for n in range(40)]
+    assert len(log_of(made)) > 3

@@ -75,19 +75,19 @@ def repair(  # noqa: PLR0913 (a user's options)
     Raises StoreError (also if a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; a failed run leaves nothing in `output`.
     """
+    from reput.jobs.deriving.kept import StateCopy
     from reput.jobs.opening.plan import FILES, check_unchanged, kind_of_index, kind_of_queues
     from reput.jobs.outputs.output import REPAIRED
     from reput.jobs.outputs.publish import begin_set, end_set
+    from reput.jobs.outputs.report import carried_names
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
     from reput.jobs.salvaging.repair import (
         RepairSummary,
-        copy_state,
         move_segments,
         repair_segments,
         restorations,
         restored,
-        settle_copy,
     )
     from reput.store_format.discover.config import config_faults
     from reput.store_format.discover.store import store_at
@@ -122,12 +122,12 @@ def repair(  # noqa: PLR0913 (a user's options)
         check_unchanged(plan)
         target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
-        copy_state(plan, place.storage, target, summary)
+        state = StateCopy(plan.storage, plan.store, place.storage, target, summary)
+        state.copy(carried_names())
         faults = config_faults(plan.storage, plan.store)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
-        settle_copy(plan, place.storage, target, summary)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
     return summary
@@ -149,6 +149,7 @@ def _derive(
     the broker.
     """
     from reput.jobs.deriving.derive_set import derive_set, move_derived
+    from reput.jobs.deriving.kept import settle_copy
     from reput.jobs.opening.plan import FILES
     from reput.jobs.outputs.output import REBUILT
     from reput.jobs.outputs.report import range_text
@@ -160,9 +161,10 @@ def _derive(
     known = found.plan.discovered.settings  # the copy has only a log, which does not show them
     settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
     settings |= found.plan.index_zone.as_settings()
+    at = StoreAt(storage, target, found.plan.profile.release, settings)
     repaired = find_store(
         found.engine,
-        StoreAt(storage, target, found.plan.profile.release, settings),
+        at,
         REPAIRED.asked(summary.on_damage),
         cut=found.cut,
         progress=found.progress,
@@ -187,6 +189,7 @@ def _derive(
     summary.waits = built.waits
     summary.warnings += built.warnings
     summary.left_out += [*built.left_out, *built.in_no_queue]
+    settle_copy(at, summary.warnings)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,13 @@ from reput.jobs.converting.report import (
     waiting,
 )
 from reput.jobs.deriving.derive_set import derive_files
-from reput.jobs.deriving.kept import LastEntry, expired_queues, new_checkpoint
+from reput.jobs.deriving.kept import (
+    LastEntry,
+    StateCopy,
+    expired_queues,
+    new_checkpoint,
+    settle_copy,
+)
 from reput.jobs.deriving.timers import service_files
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
@@ -64,7 +70,7 @@ from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rule
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.protocol import Storage
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import COMMIT_LOG, CONFIG, segment_name
+from reput.store_format.names import COMMIT_LOG, COMPACTION, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
@@ -176,8 +182,12 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         _write_config(storage, target, looked.config, summary)
         if not to.changes.selects:
             _carry_services(job, storage, target, looked, to.segment_bytes)
+        if not to.changes.by_topic:
+            own = StateCopy(job.plan.storage, job.plan.store, storage, target, summary)
+            own.copy((COMPACTION,))
         made = StoreAt(storage, target, to.release, _unchecked(to))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
+        settle_copy(made, summary.warnings)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = first.seconds()
     return summary

@@ -1,21 +1,37 @@
 """What goes with a set of derived files besides what the log gives: queues whose messages have all
-expired, and the checkpoint.
+expired, and the checkpoint; and what a copy of a store takes over.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked
 from reput.store_format.derived import checkpoint
 from reput.store_format.derived.queue_files import BadQueue, QueueEntry, layout_of, pre_blank
 from reput.store_format.derived.queues import FileQueues, Queues
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.discover.config import has_database
+from reput.store_format.discover.store import StoreAt
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import FileState, InputStorage, StagingStorage, listed
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, QueuePath
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    COMPACTION,
+    CONFIG,
+    CONSUME_QUEUE,
+    INDEX,
+    QueuePath,
+)
+from reput.store_format.notes import Notes
+from reput.store_format.query.compacted import compacted_topics
+from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.settings import settings_from
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.staging import Staging, queue_file_name
@@ -26,6 +42,8 @@ from reput.udfs.staging import Staging, queue_file_name
 # A broker must know the last position of each, or it would number the next message from 0 (#8753).
 # `install` keeps a store's own queue files. This module finds the last entries, for a new RocksDB
 # or for the queue files of another store.
+
+_PIECE_BYTES = 1 << 20
 
 Queue = tuple[str, int]
 QueueBytes = Callable[[str], int]
@@ -177,3 +195,75 @@ def new_checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
             last_record=with_records[-1]["last_record"] if with_records else 0,
         )
     )
+
+
+# ---
+# What a copy of a store takes over, as neither the log gives it nor a broker makes it anew.
+
+
+class Copied(Protocol):
+    """The part of a summary that tells of copies."""
+
+    copied: list[str]
+    warnings: list[str]
+
+
+class StateCopy(NamedTuple):
+    """A copy of a store's state, from a store to one that is being made."""
+
+    source: InputStorage
+    store: str
+    storage: StagingStorage
+    target: str
+    about: Copied
+
+    def copy(self, names: Collection[str]) -> None:
+        """Copy what has these names in the store's root: files, with their .bak, and folders."""
+        for name, state in listed(self.source, self.store):
+            if name.removesuffix(".bak") in names and state is not None:
+                self._file(name, state)
+            elif name in names:
+                self._folder(name)
+
+    def _folder(self, folder: str) -> None:
+        """Copy a folder's files and the folders in it, of config/ only the RocksDBs; anything else
+        is left out, with a warning.
+        """
+        deep = folder.partition("/")[0] != CONFIG
+        self.storage.make_folders(f"{self.target}/{folder}")
+        for name, state in listed(self.source, f"{self.store}/{folder}"):
+            path = f"{folder}/{name}"
+            if state is not None:
+                self._file(path, state)
+            elif deep or has_database(self.source, f"{self.store}/{path}"):
+                self._folder(path)
+            else:
+                said = f"{self.store}/{path}: is not a regular file: not copied"
+                self.about.warnings.append(said)
+
+    def _file(self, path: str, state: FileState) -> None:
+        reader = self.source.open(f"{self.store}/{path}", state)
+        output = self.storage.create(f"{self.target}/{path}")
+        for at in range(0, state.size, _PIECE_BYTES):
+            piece = np.empty(min(_PIECE_BYTES, state.size - at), np.uint8)
+            reader.read_into(at, piece)
+            output.write(piece)
+        output.finish(state.size)
+        reader.close()
+        self.about.copied.append(path)
+
+
+def settle_copy(at: StoreAt, warnings: list[str]) -> None:
+    """Bring a new store's `compaction/` to its log, if it is on a local disk. warnings: gets what
+    was done, and what was not.
+    """
+    release = at.rocketmq or RELEASES[-1]
+    if isinstance(at.storage, LocalStorage):
+        notes = Notes()
+        done = settle(DiskFiles(at.path), at.storage, at.path, release, at.settings, notes)
+        warnings += [*([str(done)] if str(done) else []), *notes.lines]
+    elif compacted_topics(at.storage, at.path, settings_from(at.settings), release):
+        warnings.append(
+            f"{at.path}/{COMPACTION}: is not brought to the log; once the store is on a local "
+            "disk, `reput recover` does so"
+        )

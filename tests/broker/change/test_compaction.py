@@ -259,3 +259,16 @@ def test_recover_and_repair_bring_it_to_the_log(stores: Stores, tmp_path: Path) 
     told = compaction(in_memory(stores(30), stores(30)))
     assert compaction(in_memory(store, store)) == told
     assert compaction(in_memory(to, to)) == told
+
+
+def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(
+    stores: Stores, tmp_path: Path
+) -> None:
+    words = ["convert", str(stores(30)), "--rocketmq", "5.3.3", *SIZES, "--output"]
+    size, told = "mappedFileSizeCommitLog=32768", compaction(in_memory(stores(30), stores(30)))
+    assert cli.main([*words, str(tmp_path / "larger"), "--to-set", size]) == 0
+    assert compaction(in_memory(tmp_path / "larger", tmp_path / "larger")) == told
+    new = tmp_path / "renamed"
+    assert cli.main([*words, str(new), "--rename", f"{TOPIC}=Other"]) == 0
+    assert not (new / LOG).exists()
+    assert len([*(new / LOG.replace(TOPIC, "Other")).iterdir()]) == 5

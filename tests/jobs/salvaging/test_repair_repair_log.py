@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.deriving.kept import StateCopy
+from reput.jobs.outputs.report import carried_names
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.salvaging.repair import (
     RepairSummary,
-    copy_state,
     move_segments,
     repair_segments,
     uses_crc_property,
@@ -148,7 +149,7 @@ def test_what_the_log_does_not_decide_is_copied_and_nothing_else() -> None:
     storage.files |= {f"{STORE}/{name}": b"f" for name in left}
     plan = found(log.log, storage).plan
     told = summary()
-    copy_state(plan, storage, "out", told)
+    StateCopy(plan.storage, plan.store, storage, "out", told).copy(carried_names())
     copied = {path.removeprefix("out/"): raw for path, raw in storage.files.items()
               if path.startswith("out/")}  # fmt: skip
     assert copied == {**kept, "config/topics.json": storage.files[f"{STORE}/config/topics.json"]}

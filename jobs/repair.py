@@ -21,7 +21,6 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import REPAIR, REPAIRED
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
-from reput.store_format.names import COMPACTION, CONFIG
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ def repair(  # noqa: PLR0913 (a user's options)
 ) -> "RepairSummary":
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
-    The copy has commitlog/, config/, all derived files, `damaged/` with the bytes that fillers
-    replaced, and a manifest.
+    The copy has commitlog/, config/ and what else is a broker's own, all derived files, `damaged/`
+    with the bytes that fillers replaced, and a manifest.
 
     replace_output: whether an older repaired store in `output` may be replaced.
     assume_names: segments have the names that their records show.
@@ -83,7 +82,7 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.salvaging.damage_search import map_damage
     from reput.jobs.salvaging.repair import (
         RepairSummary,
-        copy_folder,
+        copy_state,
         move_segments,
         repair_segments,
         restorations,
@@ -123,8 +122,7 @@ def repair(  # noqa: PLR0913 (a user's options)
         check_unchanged(plan)
         target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
-        for folder in (CONFIG, COMPACTION):
-            copy_folder(plan, place.storage, target, folder, summary)
+        copy_state(plan, place.storage, target, summary)
         faults = config_faults(plan.storage, plan.store)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")

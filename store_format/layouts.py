@@ -273,6 +273,19 @@ TIMER_DEFAULT, TIMER_ROLL, TIMER_DELETE = 1, 2, 4  # bits of a unit's magic
 TIMER_BLANK_BYTES = 16  # size, 8 bytes of zeros, magic
 MAGIC_TIMER_BLANK = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)  # TimerLog.BLANK_MAGIC_CODE
 
+# --- timerwheel (TimerWheel): twice its slots ------------------------------------------------
+
+TIMER_SLOT = np.dtype(
+    [
+        ("time", ">i8"),  # in units of timerPrecisionMs; 0: the slot was never used
+        ("first", ">i8"),  # positions of units in timerlog, -1 without one
+        ("last", ">i8"),
+        ("count", ">i4"),
+        ("reserved", ">i4"),
+    ]
+)
+assert TIMER_SLOT.itemsize == 32
+
 # --- index of a tiered store (tieredstore's IndexStoreFile, IndexItem) ---------------------------
 
 TIERED_INDEX_HEADER = np.dtype(

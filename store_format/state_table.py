@@ -139,8 +139,7 @@ FILES: tuple[StateFile, ...] = (
               "consumequeue"),
     StateFile(f"{BATCH_CONSUME_QUEUE}/<topic>/<queue>/<offset>", "BatchConsumeQueue", _LOG, _DERIVE,
               "batchconsumequeue", "5.0.0"),
-    StateFile(f"{QUEUE_EXT}/<topic>/<queue>/<offset>", "ConsumeQueueExt", _BROKER, _REFUSE,
-              "consumequeue"),
+    StateFile(f"{QUEUE_EXT}/<topic>/<queue>/<offset>", "ConsumeQueueExt", _BROKER, _REFUSE),
     StateFile(f"{ROCKSDB_QUEUES[0]}/<rocksdb>", "ConsumeQueueRocksDBStorage", _LOG, _DERIVE,
               "rocksdb", "5.1.4"),
     StateFile(f"{ROCKSDB_QUEUES[1]}/<rocksdb>", "ConsumeQueueRocksDBStorage", _LOG, _DERIVE,
@@ -208,9 +207,9 @@ FILES: tuple[StateFile, ...] = (
     StateFile(IDENTITY, "BrokerMetadata", _HOST, _LEAVE, first="5.1.1"),
     StateFile(f"{IDENTITY}-temp", "TempBrokerMetadata", _HOST, _LEAVE, first="5.1.1"),
     # tiered storage
-    StateFile(f"{CONFIG}/{TIERED_METADATA}", "DefaultMetadataStore", _BROKER, _CARRY, "tiered",
-              "5.1.0", bak=True),
-    StateFile(f"{TIERED_INDEX_FOLDER}/<time>", "IndexStoreFile", _LOG, _LEAVE, "tiered", "5.1.0"),
+    StateFile(f"{CONFIG}/{TIERED_METADATA}", "DefaultMetadataStore", _BROKER, _CARRY,
+              first="5.1.0", bak=True),
+    StateFile(f"{TIERED_INDEX_FOLDER}/<time>", "IndexStoreFile", _LOG, _LEAVE, first="5.1.0"),
 )  # fmt: skip
 
 
@@ -250,7 +249,7 @@ _PARTS = {
     "<offset>": r"\d{20}",
     "<time>": r"\d{17}",
     "<queue>": r"-?\d+",
-    "<number>": r"\d+",
+    "<number>": r"\d+(\.tmp)?",  # written as .tmp
     "<id>": "[^/]+",
     # the name of a light queue (LMQ) may have slashes
     "<topic>": "(%LMQ%[^/]*(/[^/]+)*|[^/]+)",

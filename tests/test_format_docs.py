@@ -9,10 +9,13 @@ import pytest
 from reput.store_format import layouts, names
 from reput.store_format.faults import REASONS
 from reput.store_format.release import profiles
+from reput.store_format.state_table import FILES
 from tests import golden_stores
 from tests.format_pages import FIELD_ROW, FOLDER, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 
-PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
+PAGES = (
+    "batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names", "state",
+)  # fmt: skip
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
@@ -58,6 +61,7 @@ LAYOUTS = {
         layouts.INDEX_HEADER, np.dtype([("newest", layouts.INDEX_SLOT)]), layouts.INDEX_ENTRY
     ],
     "checkpoint": [layouts.CHECKPOINT],
+    "state": [layouts.TIMER_UNIT, layouts.TIMER_CHECK],
 }  # fmt: skip
 
 
@@ -94,6 +98,12 @@ def test_the_examples_fields_stand_where_the_layout_has_them() -> None:
                 assert part.offset - start == layout.fields[part.name][1], (block.path, part.name)
                 checked += 1
     assert checked > 40
+
+
+def test_each_file_of_the_state_table_is_on_its_page() -> None:
+    for row in FILES:
+        named = [part for part in row.path.split("/") if "<" not in part]
+        assert f"{(named or [row.path])[-1].partition('<')[0]}" in text_of(row.page), row.path
 
 
 def test_the_record_is_explained_to_its_last_byte() -> None:

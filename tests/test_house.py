@@ -23,7 +23,6 @@ SHORT = {
     "store_format/discover/purpose.py": "one table: every command imports its row",
     "store_format/files/by_url.py": "apart, so that who has a path need not load each file system",
     "store_format/query/all_cores.py": "apart, so that light questions need no processes",
-    "store_format/state/judge.py": "begun: what check says of these files comes here",
     "broker/serving/handlers.py": "what all rooms of requests are joined in",
     "broker/serving/handles.py": "a text that clients hold: apart from what is popped",
     "jobs/engines/preload.py": "run in a bare process, by its name",

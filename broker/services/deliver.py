@@ -27,7 +27,7 @@ from reput.store_format.message.message import HALF_TOPIC, QUEUE_ID_MAX, SCHEDUL
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.state.timers import (
-    DELAY_OFFSETS,
+    DELAYS_PATH,
     Timers,
     Turned,
     that_stay,
@@ -269,15 +269,15 @@ def _tell_levels(writer: CommitLogWriter, stays: dict[int, tuple[int, int] | Non
         end = ends.get((SCHEDULE_TOPIC, level - 1), 0)
         table[level] = end if first is None else first[1]
     whole["offsetTable"] = {integer_key(level): table[level] for level in sorted(table)}
-    write_json(writer.store.files, DELAY_OFFSETS, whole, writer.profile)
+    write_json(writer.store.files, DELAYS_PATH, whole, writer.profile)
 
 
 def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, Any]]:
     """The JSON object of config/delayOffset.json, and its offsets by level. Raises StoreError."""
-    whole, table = read_offsets(writer.store.files, DELAY_OFFSETS)
+    whole, table = read_offsets(writer.store.files, DELAYS_PATH)
     try:
         return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
     except ValueError:
         raise StoreError(
-            f"{DELAY_OFFSETS}: offsetTable: a key is not a delay level; it is left as it is"
+            f"{DELAYS_PATH}: offsetTable: a key is not a delay level; it is left as it is"
         ) from None

@@ -27,7 +27,7 @@ from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import writer_settings_from
 from reput.store_format.state.timers import (
-    DELAY_OFFSETS,
+    DELAYS_PATH,
     TIMER_CHECK_PATH,
     Timers,
     carried_timers,
@@ -62,7 +62,7 @@ class Waits(NamedTuple):
             )
         if self.levels:
             levels = counted(len(self.levels), "delay level")
-            lines.append(f"{levels} delivered as the log shows: {DELAY_OFFSETS} is written")
+            lines.append(f"{levels} delivered as the log shows: {DELAYS_PATH} is written")
         return lines
 
 
@@ -98,7 +98,7 @@ class _Asked(NamedTuple):
                 timers = derived_timers(marks, read, written, now, precision)
             elif carry:
                 timers = carried_timers(storage, store, now, precision)
-        if SCHEDULE in self.topics and read_head(storage, f"{store}/{DELAY_OFFSETS}", 0) is None:
+        if SCHEDULE in self.topics and read_head(storage, f"{store}/{DELAYS_PATH}", 0) is None:
             levels = derived_levels(gather() if marks is None else marks)
         size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
         return Waits(timers, size, levels)
@@ -114,7 +114,7 @@ def _files(waits: Waits, profile: Profile, old_check: bytes) -> Iterator[tuple[s
         yield TIMER_CHECK_PATH, timer_check(old_check, **timers.check), TIMER_CHECK_FILE_BYTES
     if waits.levels:
         text = delay_offsets(waits.levels, profile)
-        yield DELAY_OFFSETS, text, len(text)
+        yield DELAYS_PATH, text, len(text)
 
 
 def delay_offsets(levels: Mapping[int, int], profile: Profile) -> bytes:
@@ -183,7 +183,7 @@ def mend_services(
         replace_timer_files(files, waits.timers, waits.file_bytes)
     if waits.levels:
         files.make_folder(CONFIG)
-        replace_small(files, DELAY_OFFSETS, delay_offsets(waits.levels, opened.profile))
+        replace_small(files, DELAYS_PATH, delay_offsets(waits.levels, opened.profile))
         files.sync_folder(CONFIG)
     return [*waits.said(), *notes]
 

@@ -26,6 +26,7 @@ from reput.jobs.outputs.publish import (
     staging_folder,
     temporary_folder,
 )
+from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
@@ -33,6 +34,7 @@ from reput.store_format.files.protocol import StagingStorage, listed
 from reput.store_format.message.refusals import Refused, batch_queue_topic
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
+    COMPACTION,
     CONFIG,
     CONSUME_QUEUE,
     GROUPS,
@@ -76,6 +78,7 @@ def export_store(
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
     configured = _configured(job)
+    done.warnings += left_behind(plan.storage, job.store, (*_CONFIGURED, COMPACTION))
     job.look_through(start, end, configured, keep_repeats, done.warnings)
     with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
         if isinstance(job.target, ManifestLast):

@@ -138,18 +138,20 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
 
 
 def _popped(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
-    """The first message of each queue that a group has in flight: it is to come again."""
+    """The first live message of each queue that a group has in flight: it is to come again."""
+    told = set()
     for row in in_flight(opened, True, notes):
-        for queue_id, batch in opened.queues.of(row.topic) if row.group not in ignored else ():
-            if queue_id == row.queue_id:
-                queue = opened.queue(row.topic, queue_id, batch)
-                for entry in queue.entries(row.offset, row.offset + 1):
-                    if entry.physical_offset >= opened.log.start:
-                        yield Needed(
-                            entry.physical_offset, f"group {row.group!r} has popped, and not "
-                            f"acknowledged, queueOffset {row.offset:,} of topic {row.topic!r}, "
-                            f"queue {row.queue_id}",
-                        )  # fmt: skip
+        group, topic, queue_id, offset = row[:4]
+        for number, batch in opened.queues.of(topic):
+            if number != queue_id or group in ignored or row[:3] in told:
+                continue
+            for entry in opened.queue(topic, number, batch).entries(offset, offset + 1):
+                if entry.physical_offset >= opened.log.start:
+                    told.add(row[:3])
+                    yield Needed(
+                        entry.physical_offset, f"group {group!r} has popped, and not acknowledged, "
+                        f"queueOffset {offset:,} of topic {topic!r}, queue {queue_id}",
+                    )  # fmt: skip
 
 
 def _first_there(queue: Queue, position: int, log_start: int) -> int | None:

@@ -24,11 +24,10 @@ from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_header import NO_HEADER, index_files, read_header
-from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
-from reput.store_format.faults import Fault
+from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -38,11 +37,14 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.segments import Finding
 from reput.store_format.log.there import derived_files, of_strangers
-from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
+from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
-from reput.store_format.query.inventory import PAST_QUEUE
+from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
+from reput.store_format.release.setting_table import SettingError
 from reput.store_format.rocksdb.queues import queues_folder
+from reput.store_format.state.judge import past_the_queues, state_faults, unknown_files
+from reput.store_format.state_table import LAST
 from reput.udfs.damage.searches import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
@@ -51,9 +53,6 @@ if TYPE_CHECKING:
 
 # ---
 # The log's end: whether its last records are whole, and whether other files point past it.
-
-_CONSUMERS = f"{CONFIG}/consumerOffset.json"
-_SHOWN = 20
 
 
 def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:
@@ -95,9 +94,10 @@ def past_the_end(
         for path, said in (
             *_derived(storage, store, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
-            *_consumers(job, found.linked),
+            *((each.path, each.reason)
+              for each in past_the_queues(storage, store, _ends(job, found.linked))),
         )
-    ]
+    ]  # fmt: skip
 
 
 def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str:
@@ -201,25 +201,24 @@ def _time(milliseconds: int) -> str:
         return f"{milliseconds} ms"
 
 
-def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
-    """(path, text) of queues that a group has read past their end; absent queues do not count."""
-    path = f"{job.plan.store}/{_CONSUMERS}"
-    read: dict[tuple[str, int], list[tuple[int, str]]] = {}
-    for (group, topic), offsets in consumer_offsets(
-        job.plan.storage, job.plan.store, Notes()
-    ).items():
-        for queue_id, offset in offsets.items():
-            read.setdefault((topic, queue_id), []).append((offset, group))
-    if not read:
-        return
-    past = []
-    for row in job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect():
-        key, end = (row["topic"], row["queue_id"]), row["greatest"] + 1
-        offset, group = max(read.get(key, ()), default=(0, ""))
-        if not row["batch"] and offset > end:
-            past.append(f"topic {key[0]!r}, queue {key[1]} was read up to {offset:,} by group "
-                        f"{group!r}, the log has it up to {end:,}")  # fmt: skip
-    yield from ((path, f"{said}; {PAST_QUEUE}") for said in sorted(past)[:_SHOWN])
+def _ends(job: "Pipeline", linked: Linked) -> dict[tuple[str, int], int]:
+    """(topic, queue id) -> the next position there; without batch queues."""
+    rows = job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
+    return {
+        (row["topic"], row["queue_id"]): row["greatest"] + 1 for row in rows if not row["batch"]
+    }
+
+
+def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
+    """Findings of timers and compacted topics; none where the store cannot be opened for them."""
+    plan = job.plan
+    try:
+        with OpenedStore(
+            plan.storage, plan.store, plan.profile.release, plan.discovered.settings, Notes()
+        ) as opened:
+            return list(state_faults(opened, linked.end, crashed))
+    except (StoreError, SettingError):
+        return []  # the damage that is in the way is a finding already
 
 
 # ---
@@ -283,8 +282,13 @@ def _check(
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
             older = index_of_older_log(plan.storage, plan.store, damage.linked)
+            report.findings += _of_state(job, damage.linked, report.crashed)
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
+        report.notes += [
+            f"{plan.store}/{name}: is no file of a broker up to {LAST}; it is left as it is"
+            for name in unknown_files(plan.storage, plan.store)
+        ]
         check_unchanged(plan)
         return report
 

@@ -20,7 +20,8 @@ from reput.jobs.outputs.report import (
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import MANIFEST, segment_name
+from reput.store_format.names import CONFIG, MANIFEST, TIMER_CHECK_FILE, TIMER_LOG, segment_name
+from reput.store_format.query.compacted import BY_RECOVER
 
 # ---
 # How a derived file differs from the file that the log gives.
@@ -119,6 +120,12 @@ class CheckReport:
     def tail_lost(self) -> bool:
         """Whether other files name messages past the log's end."""
         return any(each.reason.endswith(TAIL_LOST) for each in self.findings)
+
+    @property
+    def of_timers(self) -> bool:
+        """Whether the timer's files, which a rebuild derives, are not what a broker needs."""
+        mine = {f"{self.store}/{TIMER_LOG}", f"{self.store}/{CONFIG}/{TIMER_CHECK_FILE}"}
+        return any(each.path in mine for each in self.findings)
 
     @property
     def ends_torn(self) -> bool:
@@ -386,6 +393,8 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
+    if any(each.reason.endswith(BY_RECOVER) for each in report.findings):
+        return _recover(report, given)
     if report.tail_lost:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
@@ -403,7 +412,7 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     if report.damage["range_count"]:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
-    of_log = report.only_derived_differ or report.index_of_older_log
+    of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
         return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
     return ""

@@ -2,15 +2,18 @@
 and ranges as texts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from reput.store_format.derived.index_names import BY_PROCESS, INDEX_NAMES
+from reput.store_format.discover.config import has_rows
 from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
-from reput.store_format.names import INDEX, STORE_DB
+from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.names import COMMIT_LOG, CONFIG, DLEDGER, INDEX, POP_DB, STORE_DB
+from reput.store_format.state_table import CONFIG_DBS, FILES, Copies
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
@@ -39,6 +42,37 @@ def time_text(milliseconds: int) -> str:
     except OverflowError:
         return str(milliseconds)
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+# ---
+# What of a store's state a copy does not take over.
+
+
+def carried_names(folder: str = "") -> set[str]:
+    """The names, in a folder of a store, of what a copy takes over besides the log (state_table).
+
+    folder: with a slash, or the store's root.
+    """
+    carried = [row.path for row in FILES if row.copies == Copies.CARRY]
+    found = {path.removeprefix(folder).partition("/")[0] for path in carried if folder in path}
+    return found - {COMMIT_LOG, f"{DLEDGER}<id>"}
+
+
+def left_behind(storage: InputStorage, store: str, taken: Collection[str]) -> list[str]:
+    """A line on the state that a copy leaves behind; none where there is nothing.
+
+    taken: names of what it takes over, in the store's root or in config/; with a file's name go
+    the RocksDBs that a broker may have in its place.
+    """
+    instead = {each for name in taken for each in CONFIG_DBS.get(name, ())}
+    found = []
+    for folder in ("", f"{CONFIG}/"):
+        names = carried_names(folder) - {CONFIG, *taken, *instead}
+        for name, state in listed(storage, f"{store}/{folder}".rstrip("/")):
+            path = f"{folder}{name}"
+            if name in names and (name != POP_DB or has_rows(storage, f"{store}/{path}")):
+                found.append(f"{path}/" if state is None else path)
+    return [f"not taken over: {', '.join(sorted(found))}"] if found else []
 
 
 # ---

@@ -12,17 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.jobs.outputs.report import left_behind
 from reput.jobs.replicating.config import copy_config
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, behind_text
+from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Bytes, FileState, InputStorage
+from reput.store_format.files.protocol import Bytes, FileState, InputStorage, listed
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
-from reput.store_format.notes import Done, Progress
+from reput.store_format.names import COMPACTION, CONFIG, LMQ_OFFSETS
+from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.state_table import config_to_carry
 
 # ---
 # The log that is replicated: its segments on any storage, and its records as pieces to copy.
@@ -333,6 +337,14 @@ class Replication:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
             about.warnings += target.keep_expired(*self.store, about.start)
+        if options.wanted != ALL_WANTED:
+            notes = Notes()
+            storage, store = self.store
+            of_lmq = LMQ_OFFSETS in dict(listed(storage, f"{store}/{CONFIG}"))
+            target.keep_offsets(consumer_offsets(storage, store, notes), of_lmq, about)
+            about.warnings += notes.lines
+        made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
+        about.warnings += left_behind(*self.store, (*config_to_carry(), *made))
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
 

@@ -2,6 +2,7 @@
 and what is asked of the master first.
 """
 
+import json
 import random
 import re
 import socket
@@ -31,11 +32,14 @@ from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
 from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
+from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
+from reput.store_format.java import quoted_keys
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Walk, most_rows
-from reput.store_format.notes import Done, Progress
+from reput.store_format.names import OFFSETS
+from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties
 from reput.store_format.state_table import config_to_carry
@@ -186,6 +190,8 @@ class WireReplication:
         if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
+        if self.options.wanted != ALL_WANTED and self.asking is not None:
+            self._offsets(self.asking)
         about.behind = max(self.end - about.end, 0)
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
 
@@ -409,6 +415,18 @@ class WireReplication:
             with suppress(FileNotFoundError):
                 put_config(target.files, name, content, target.config, self.about.warnings)
         self.about.config = sorted(target.config)
+
+    def _offsets(self, asking: "Asking") -> None:
+        """Take over the groups' offsets of now, as far as the replica goes."""
+        about, notes = self.about, Notes()
+        try:
+            table = json.loads(quoted_keys(asking.config(OFFSETS)))["offsetTable"]
+            offsets = offsets_of_table(table, notes)
+        except (OSError, ValueError, KeyError, TypeError, ProtocolError, StoreError) as error:
+            about.offsets = f"none: the master does not tell them: {error}"
+            return
+        self.target.keep_offsets(offsets, False, about)
+        about.warnings += notes.lines
 
     def _done(self) -> Done:
         end, start = self.about.end, self.about.resumed_at

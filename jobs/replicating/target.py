@@ -2,6 +2,7 @@
 report of a replication.
 """
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -36,9 +37,11 @@ from reput.jobs.opening.held import (
 from reput.jobs.opening.plan import index_zone
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.replicating.config import put_config
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.discover.config import Offsets, offsets_as_of
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
@@ -54,6 +57,9 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_OFFSETS,
+    LMQ_PREFIX,
+    OFFSETS,
     segment_name,
     segments_among,
 )
@@ -380,6 +386,39 @@ class ReplicaTarget:
             self.files.sync_folder(made.folder)
         return warnings
 
+    def keep_offsets(self, offsets: Offsets, of_lmq: bool, about: "Replicated") -> None:
+        """Write the source's groups' offsets, no further than the replica's queues go.
+
+        of_lmq: in the file of a broker with enableLmq too (LmqConsumerOffsetManager).
+        """
+        queues = FileQueues(self.held.storage, self.name, lambda _: 0)
+        if not queues.topics():
+            about.offsets = "none: there are no queues that show how far a group may have come"
+            return
+
+        def end(topic: str, queue_id: int) -> int:
+            own = dict(queues.of(topic))
+            there = queue_id in own
+            return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
+
+        found, about.offsets = offsets_as_of(offsets, end)
+        table: dict[str, dict[str, int]] = {}
+        light: dict[str, int] = {}
+        for (group, topic), of_group in found.items():
+            name = f"{topic}@{group}"
+            if of_lmq and group.startswith(LMQ_PREFIX):
+                light[name] = of_group.get(0, 0)
+            else:
+                table[name] = {str(queue): offset for queue, offset in of_group.items()}
+        whole: dict[str, dict[str, Any]] = {OFFSETS: {"offsetTable": table}}
+        if of_lmq:
+            whole[LMQ_OFFSETS] = {"offsetTable": table, "lmqOffsetTable": light}
+        for file, content in whole.items():
+            raw = json.dumps(content).encode()
+            put_config(self.files, file, raw, self.config, about.warnings)
+        about.config = sorted(self.config)
+        self.note(self.last)
+
     def _segments_there(self) -> bool:
         self.segments = self._segments()
         return self._has_log()
@@ -403,6 +442,7 @@ class Replicated:
     last_timestamp: int = 0  # storeTimestamp of the last copied record
     behind: int = 0  # bytes that the source has and the target lacks
     end_reason: str = ""
+    offsets: str = ""  # what consumer groups' offsets are, if the replica ends before its source
     config: list[str] = field(default_factory=list)  # names of the copied files of config/
     dry_run: bool = False
     reconnects: int = 0
@@ -418,6 +458,7 @@ class Replicated:
         speed = f", {copied / self.seconds / 1e6:,.0f} MB/s" if self.seconds > 0.1 else ""
         lines = [
             f"{verb} {self.source} to {self.target}",
+            *([f"  offsets   {self.offsets}"] if self.offsets else []),
             f"  log       {self.resumed_at:,} to {self.end:,} ({self.end_reason})",
         ]
         if not self.dry_run:

@@ -13,6 +13,7 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.output import REPAIR_FORMAT
 from reput.jobs.outputs.report import (
     OutputFile,
+    carried_names,
     counted,
     damage_line,
     found_lines,
@@ -40,11 +41,11 @@ from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.files.adapters import Overlay, Patched
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import StagingStorage
+from reput.store_format.files.protocol import FileState, StagingStorage, listed
 from reput.store_format.layouts import BLANK_BYTES, PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import COMMIT_LOG, COMPACTION, segment_name
+from reput.store_format.names import COMMIT_LOG, COMPACTION, CONFIG, segment_name
 from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics
 from reput.udfs.damage.repair import REPAIRED, RepairSegments, SegmentRepair
@@ -418,35 +419,47 @@ def move_segments(
     storage.move_all(moves)
 
 
-def copy_folder(
+def copy_state(plan: Plan, storage: StagingStorage, target: str, summary: RepairSummary) -> None:
+    """Copy what neither the log gives nor a broker makes anew (state_table)."""
+    carried = carried_names()
+    for name, state in listed(plan.storage, plan.store):
+        if name.removesuffix(".bak") in carried and state is not None:
+            _copy_file(plan, storage, target, name, state, summary)
+        elif name in carried:
+            _copy_folder(plan, storage, target, name, summary)
+
+
+def _copy_folder(
     plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
     """Copy a folder's regular files, RocksDBs and what `compaction/` has; anything else is left
     out, with a warning.
     """
-    try:
-        listed = plan.storage.list(f"{plan.store}/{folder}")
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    deep = folder.partition("/")[0] != CONFIG
     storage.make_folders(f"{target}/{folder}")
-    for name, state in listed:
+    for name, state in listed(plan.storage, f"{plan.store}/{folder}"):
         path = f"{folder}/{name}"
-        deep = folder.partition("/")[0] == COMPACTION
-        if state is None and (deep or has_database(plan.storage, f"{plan.store}/{path}")):
-            copy_folder(plan, storage, target, path, summary)
-            continue
-        if state is None:
+        if state is not None:
+            _copy_file(plan, storage, target, path, state, summary)
+        elif deep or has_database(plan.storage, f"{plan.store}/{path}"):
+            _copy_folder(plan, storage, target, path, summary)
+        else:
             summary.warnings.append(f"{plan.store}/{path}: is not a regular file: not copied")
-            continue
-        reader = plan.storage.open(f"{plan.store}/{path}", state)
-        output = storage.create(f"{target}/{path}")
-        for at in range(0, state.size, _PIECE_BYTES):
-            piece = np.empty(min(_PIECE_BYTES, state.size - at), np.uint8)
-            reader.read_into(at, piece)
-            output.write(piece)
-        output.finish(state.size)
-        reader.close()
-        summary.copied.append(path)
+
+
+def _copy_file(
+    plan: Plan, storage: StagingStorage, target: str, path: str, state: FileState,
+    summary: RepairSummary,
+) -> None:  # fmt: skip
+    reader = plan.storage.open(f"{plan.store}/{path}", state)
+    output = storage.create(f"{target}/{path}")
+    for at in range(0, state.size, _PIECE_BYTES):
+        piece = np.empty(min(_PIECE_BYTES, state.size - at), np.uint8)
+        reader.read_into(at, piece)
+        output.write(piece)
+    output.finish(state.size)
+    reader.close()
+    summary.copied.append(path)
 
 
 def settle_copy(plan: Plan, storage: StagingStorage, target: str, summary: RepairSummary) -> None:

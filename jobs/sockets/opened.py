@@ -21,7 +21,12 @@ from reput.broker.wire.codes import ordinal
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
-from reput.store_format.discover.config import Offsets, consumer_offsets, subscription_groups
+from reput.store_format.discover.config import (
+    Offsets,
+    consumer_offsets,
+    offsets_as_of,
+    subscription_groups,
+)
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
@@ -101,25 +106,17 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
 
 
 def _as_of(store: ServedStore, offsets: Offsets, notes: Notes) -> Offsets:
-    """Groups' offsets, no further than the end that each queue had at the time that is served.
-
-    A store does not keep what they were then: so what they mean to a consumer is noted.
+    """Groups' offsets, no further than the end that each queue had at the time that is served; what
+    they mean to a consumer is noted.
     """
-    found: Offsets = {}
-    past = 0
-    for (group, topic), queues in offsets.items():
-        mine = found[group, topic] = dict(queues)
-        for queue_id, offset in queues.items():
-            queue = store.queue(topic, queue_id)
-            if queue is not None and max(queue.maximum, 0) < offset:
-                mine[queue_id] = max(queue.maximum, 0)
-                past += 1
-    if past:
-        notes.note(
-            f"the groups' offsets are those of now, and {past} of them were past the end as of "
-            "then: there they begin at that end, with nothing left to read; a group without "
-            "offsets reads all"
-        )
+
+    def end(topic: str, queue_id: int) -> int | None:
+        queue = store.queue(topic, queue_id)
+        return None if queue is None else queue.maximum
+
+    found, text = offsets_as_of(offsets, end)
+    if text:
+        notes.note(text)
     return found
 
 

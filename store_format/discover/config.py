@@ -5,7 +5,7 @@ offsets in config/, and what RocksDB holds beside files.
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -328,6 +328,32 @@ def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets
         {name: {"0": offset} for name, offset in (light or {}).items()}, notes
     )
     return found | counts
+
+
+def offsets_as_of(offsets: Offsets, end: Callable[[str, int], int | None]) -> tuple[Offsets, str]:
+    """Groups' offsets for a log that ends earlier, and a text that says what they are, if any.
+
+    A store keeps no offsets of then: they are those of now, but no further than each queue's end.
+    end: the next position of a queue, by topic and id, in that log; None where it is not known.
+    """
+    found: Offsets = {}
+    past = 0
+    for (group, topic), queues in offsets.items():
+        ends = {queue: end(topic, queue) for queue in queues}
+        found[group, topic] = {
+            queue: offset if (most := ends[queue]) is None else min(offset, max(most, 0))
+            for queue, offset in queues.items()
+        }
+        past += sum(found[group, topic][queue] < offset for queue, offset in queues.items())
+    if not offsets:
+        return found, ""
+    text = "the groups' offsets are those of now, as a store keeps no others"
+    if not past:
+        return found, f"{text}: none was past the end as of then"
+    return found, (
+        f"{text}, and {past:,} of them were past the end as of then: there they begin at that end, "
+        "with nothing left to read; a group without offsets reads all"
+    )
 
 
 def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:

@@ -248,9 +248,11 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def timer_units(storage: InputStorage, store: str) -> Iterator[Units]:
-    """The units of all files, many at a time."""
+def timer_units(storage: InputStorage, store: str, first: int = 0) -> Iterator[Units]:
+    """The units of the files from the one at place `first` of timerlog on, many at a time."""
     for name, length in timer_log_names(storage, store):
+        if int(name) < first:
+            continue
         with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)

@@ -32,6 +32,7 @@ from reput.store_format.query.reader import KEYS, OpenedStore
 from reput.store_format.release.profiles import release_key
 from reput.store_format.release.settings import Settings
 
+BY_RECOVER = "(reput recover)"  # ends what that command mends
 _SINCE = "5.1.0"  # CompactionStore
 Entries = Any  # BATCH_QUEUE_ENTRY
 
@@ -193,7 +194,7 @@ def _ahead(queue: CompactedQueue) -> str:
     gone = queue.next - (queue.queue_end or 0)
     return (
         f"has messages up to queueOffset {queue.next - 1:,}, {gone:,} positions past the queue's "
-        "end: a broker serves these, and none that come in their place (reput recover)"
+        f"end: a broker serves these, and none that come in their place {BY_RECOVER}"
     )
 
 
@@ -204,5 +205,5 @@ def _behind(opened: OpenedStore, queue: CompactedQueue) -> str:
     return (
         f"lacks the messages from queueOffset {first.entry.position:,} on: a broker answers "
         "consumers of this topic from here alone, and does not dispatch what its queues have "
-        "already (reput recover)"
+        f"already {BY_RECOVER}"
     )

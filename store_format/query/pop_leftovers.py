@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB, REVIVE_TOPIC
@@ -79,7 +80,7 @@ def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlight
         _row(each.group, each.topic, each.queue_id, offset, each.since, each.until)
         for each in pops(store, from_log, notes) for offset in each.offsets
     )  # fmt: skip
-    return sorted(dict.fromkeys((*popped, *_of_orders(store, notes))))
+    return sorted(dict.fromkeys((*popped, *ordered_rows(store.storage, store.path, notes))))
 
 
 def pops(
@@ -179,9 +180,9 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int], revive: 
     return Pop(point.group, point.topic, point.queue_id, point.pop_time, until, left, about, revive)
 
 
-def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
+def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(store.storage, store.path, ORDER_INFO, notes)
+    table = config_table(storage, store, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:

@@ -1,18 +1,307 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import Any, NamedTuple
 
-from reput.store_format.files.protocol import InputStorage, listed
+import numpy as np
+
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.discover.delay_levels import SCHEDULE
+from reput.store_format.fate.known import Places, timer_log_names, timer_units
+from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.layouts import TIMER_CHECK
+from reput.store_format.log.groups import BadEpochs, read_epochs
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.segments import Finding
+from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
+    COMPACTION_LOG,
+    CONFIG,
     CONSUME_QUEUE,
     CUT,
+    DELAY_OFFSETS,
     DLEDGER,
+    EPOCH_FILE,
     MANIFEST,
+    OFFSETS,
+    ORDER_INFO,
     QUEUE_EXT,
+    REVIVE_TOPIC,
+    STORE_DB,
+    TIMER_LOG,
+    is_queue_id,
+    is_wheel,
 )
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_key import index_places
+from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.inventory import PAST_QUEUE
+from reput.store_format.query.pop_leftovers import ordered_rows
+from reput.store_format.query.reader import OpenedStore, StoredMessage
+from reput.store_format.rocksdb.database import RocksDBError, open_database
+from reput.store_format.rocksdb.rows import read_timers
+from reput.store_format.state.timers import TIMER_CHECK_PATH
 from reput.store_format.state_table import FILES, row_of
+
+Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
+
+# ---
+# Positions in queues that the log does not have: of groups, delay levels, pops.
+
+_SHOWN = 20
+
+
+class _Read(NamedTuple):
+    """A position up to which something has read a queue, and the file that says so."""
+
+    path: str  # below the store
+    topic: str
+    queue_id: int
+    offset: int
+    who: str  # who reads
+    then: str  # what comes of a position past the queue's end
+
+
+def past_the_queues(storage: InputStorage, store: str, ends: Ends) -> list[Finding]:
+    """Findings of positions past their queues' ends; queues that the log lacks do not count."""
+    greatest: dict[tuple[str, str, int], _Read] = {}
+    for each in _positions(storage, store):
+        key = each.path, each.topic, each.queue_id
+        if key not in greatest or each.offset > greatest[key].offset:
+            greatest[key] = each
+    past = [
+        (each, end) for each in greatest.values()
+        if (end := ends.get((each.topic, each.queue_id))) is not None and each.offset > end
+    ]  # fmt: skip
+    return [
+        Finding(
+            f"{store}/{each.path}",
+            f"topic {each.topic!r}, queue {each.queue_id} was read up to {each.offset:,} by "
+            f"{each.who}, the log has it up to {end:,}; {each.then}",
+        )
+        for each, end in sorted(past)[:_SHOWN]
+    ]
+
+
+def _positions(storage: InputStorage, store: str) -> Iterator[_Read]:
+    none = Notes()
+    for (group, topic), offsets in consumer_offsets(storage, store, none).items():
+        for queue_id, offset in offsets.items():
+            who = f"group {group!r}"
+            yield _Read(f"{CONFIG}/{OFFSETS}", topic, queue_id, offset, who, PAST_QUEUE)
+    for level, offset in (config_table(storage, store, DELAY_OFFSETS, none) or {}).items():
+        if is_queue_id(level) and isinstance(offset, int):
+            yield _Read(f"{CONFIG}/{DELAY_OFFSETS}", SCHEDULE, int(level) - 1, offset,
+                        f"delay level {level}", _LEVEL_WAITS)  # fmt: skip
+    for row in ordered_rows(storage, store, none):
+        yield _Read(f"{CONFIG}/{ORDER_INFO}", row.topic, row.queue_id, row.offset + 1,
+                    f"an ordered pop of group {row.group!r}", _POP_WAITS)  # fmt: skip
+
+
+# ScheduleMessageService.correctDelayOffset
+_LEVEL_WAITS = (
+    "a broker before 4.9.2 delivers nothing of this level until the queue is that long, a later "
+    "one goes on at its end"
+)
+_POP_WAITS = "nothing of the queue is popped until that pop's time is over"
+
+# ---
+# Timers: whether timerlog and timercheck are those of the messages of rmq_sys_wheel_timer.
+#
+# A broker goes on after the message of timerlog's last unit, or where timercheck says; from there
+# on it reads the topic, and of messages before it has what timerlog's units say
+# (TimerMessageStore.recover). The topic's queue names the messages: the log is not walked.
+
+_SLICE = 1 << 16  # entries read at a time
+_LOOKED_MOST = 10_000  # records that are read of messages without a unit
+_ASKED_MOST = 64  # messages of which the delivery is looked for
+_HAS_READ = "has read"
+# A message that is due at once is delivered without a unit, at most so long (milliseconds) after
+# the time in timercheck, which is written each second.
+_AT_ONCE_MS = 10_000
+
+
+def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
+    """What is wrong with a store's timer files; nothing for timers in RocksDB. log_end: physical.
+
+    Raises BadQueue.
+    """
+    if TIMER_TOPIC not in opened.queues.topics() or _in_rocksdb(opened):
+        return
+    queue = opened.queue(TIMER_TOPIC, 0, False)
+    head = read_head(opened.storage, f"{opened.path}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
+    if not any(head or b""):
+        yield from _no_check(opened, queue, log_end, "is missing" if head is None else "is empty")
+        return
+    # a broker maps the whole file, so that it reads a short one as if zeros followed
+    check = np.frombuffer((head or b"").ljust(TIMER_CHECK.itemsize, b"\0"), TIMER_CHECK)[0]
+    units = _units(opened, int(check["lastTimerLogFlushPos"]))
+    past = int(np.count_nonzero(units.places >= log_end))
+    if past:
+        yield Finding(
+            f"{opened.path}/{TIMER_LOG}",
+            f"{past:,} of {len(units.places):,} timers are of messages past the log's end, "
+            f"{log_end:,}: a broker does not find them, and 5.5.0 may look for them for ever",
+        )
+    goes_on = min(_goes_on(opened, queue, check, units), int(check["masterTimerQueueOffset"]))
+    end = queue.end_within(log_end)
+    if goes_on > end:
+        yield Finding(
+            f"{opened.path}/{TIMER_CHECK_PATH}",
+            f"{_HAS_READ} {TIMER_TOPIC} up to {goes_on:,}, the log has it up to {end:,}: a broker "
+            "before 5.3.2 takes no timer until the queue is that long, a later one goes on at its "
+            "end",
+        )
+    yield from _lost(opened, queue, min(goes_on, end), int(check["lastReadTimeMs"]), units)
+
+
+def _in_rocksdb(opened: OpenedStore) -> bool:
+    """Whether a broker has kept timers in RocksDB (timerRocksDBEnable), or that is not known."""
+    folder = f"{opened.path}/{STORE_DB}"
+    if not has_rows(opened.storage, folder):
+        return False
+    try:
+        with closing(open_database(opened.storage, folder)) as database:
+            return read_timers(database) is not None
+    except RocksDBError:
+        return True
+
+
+class _Units(NamedTuple):
+    """timerlog's units that a broker would find, by the physical offsets of their messages."""
+
+    places: Places  # sorted, each once
+    last: int  # that of the last unit; -1 without one
+
+
+def _units(opened: OpenedStore, flushed: int) -> _Units:
+    """flushed: lastTimerLogFlushPos. Without the wheel's file a broker makes the wheel of the units
+    from the last file before that on.
+    """
+    names = timer_log_names(opened.storage, opened.path)
+    first = 0
+    if not any(is_wheel(name) for name, _ in listed(opened.storage, opened.path)) and names:
+        since = max(flushed - names[-1][1], 0)
+        first = max((int(name) for name, _ in names if int(name) <= since), default=0)
+    found, last = [np.zeros(0, np.int64)], -1
+    for units in timer_units(opened.storage, opened.path, first):
+        places = units["physicalOffset"].astype(np.int64)
+        last = int(places[-1])
+        found.append(places)
+    return _Units(np.unique(np.concatenate(found)), last)
+
+
+def _goes_on(opened: OpenedStore, queue: Queue, check: Any, units: _Units) -> int:
+    """The position of the topic from which a broker reads (reviseQueueOffset)."""
+    if units.last >= 0:
+        with suppress(NoRecord, NotInLog, BadQueue):
+            record = opened.log.record_at(units.last)
+            if record.topic == TIMER_TOPIC:
+                return record.queue_offset + 1
+    return int(check["lastTimerQueueOffset"])
+
+
+def _lost(
+    opened: OpenedStore, queue: Queue, goes_on: int, read_time: int, units: _Units
+) -> Iterator[Finding]:
+    """A finding of messages that wait, that a broker does not read again, and without a unit."""
+    first = queue.minimum(opened.log.start, opened.profile)
+    missing = 0
+    waiting, of_pop = 0, 0
+    example = -1
+    while first < goes_on:
+        some = queue.some(first, min(_SLICE, goes_on - first))
+        if not len(some):
+            break
+        first = int(some.positions[-1]) + 1
+        for place in some.places[~np.isin(some.places, units.places)].tolist():
+            missing += 1
+            if missing > _LOOKED_MOST:
+                continue
+            with suppress(NoRecord, NotInLog, ValueError):
+                properties = opened.message(opened.log.record_at(place)).properties
+                out = int(properties.get("TIMER_OUT_MS", ""))
+                if out > read_time + _AT_ONCE_MS and "TIMER_DEL_UNIQKEY" not in properties:
+                    waiting, example = waiting + 1, place if example < 0 else example
+                    of_pop += properties.get("REAL_TOPIC", "").startswith(REVIVE_TOPIC)
+    if not waiting:
+        return
+    least = "at least " if missing > _LOOKED_MOST else ""
+    pops = f" ({of_pop:,} are pop's, so that messages in flight do not come again)" * bool(of_pop)
+    yield Finding(
+        f"{opened.path}/{TIMER_LOG}",
+        f"has nothing of {least}{waiting:,} timers that wait, from physical {example:,} on, which "
+        f"{TIMER_CHECK_PATH} has as taken: no broker will ever deliver them{pops}",
+    )
+
+
+def _no_check(
+    opened: OpenedStore, queue: Queue, log_end: int, what: str
+) -> Iterator[Finding]:  # fmt: skip
+    """A finding where timers were delivered and timercheck does not tell that; what: it is."""
+    first = queue.minimum(opened.log.start, opened.profile)
+    end = queue.end_within(log_end)
+    for position in range(first, end, max((end - first) // _ASKED_MOST, 1)):
+        with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
+            place = queue.entry(position).physical_offset
+            delivery = _delivery(opened, opened.message(opened.log.record_at(place)))
+            if delivery >= 0:
+                yield Finding(
+                    f"{opened.path}/{TIMER_CHECK_PATH}",
+                    f"{what}, and timers were delivered (that at physical {place:,} as "
+                    f"{delivery:,}): a broker delivers them again",
+                )
+                return
+
+
+def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
+    """The place of a timer's delivered message, by the index; -1 if it has none."""
+    topic, key = timer.properties.get("REAL_TOPIC", ""), timer.unique_key
+    if not key:
+        return -1
+    for place in index_places(opened, topic, key, None, None):
+        if place > timer.physical_offset:
+            found = opened.message(opened.log.record_at(place))
+            if found.topic == topic and found.unique_key == key:
+                return place
+    return -1
+
+
+# ---
+# All of it.
+
+
+def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
+    """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
+    read is left to those who judge queues.
+
+    log_end: the physical offset where its log ends. crashed: the broker was killed, so that its
+    start, or `recover`, dispatches more.
+    """
+    with suppress(BadQueue):
+        for each in timer_faults(opened, log_end):
+            if not (crashed and each.reason.startswith(_HAS_READ)):
+                yield each
+    topics = compacted_topics(
+        opened.storage, opened.path, opened.settings, opened.profile.release
+    )  # fmt: skip
+    for fault in compaction_faults(opened, [] if crashed else topics):
+        yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
+    try:
+        read_epochs(opened.storage, opened.path)
+    except BadEpochs as error:
+        yield Finding(
+            f"{opened.path}/{EPOCH_FILE}",
+            f"no epochs can be read ({error}): a broker in controller mode does not know whose log "
+            "it has, or does not start",
+        )
+
 
 # ---
 # Files that the table of a store's state does not have: a newer release's, or an operator's.

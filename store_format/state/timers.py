@@ -25,10 +25,17 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
-from reput.store_format.names import CONFIG, TIMER_LOG, is_wheel, segment_name
+from reput.store_format.names import (
+    CONFIG,
+    DELAY_OFFSETS,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    is_wheel,
+    segment_name,
+)
 
-TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
+TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
+DELAYS_PATH = f"{CONFIG}/{DELAY_OFFSETS}"
 _UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
 # timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
 _ROLL_SLOTS = 2 * 24 * 3600

@@ -49,9 +49,9 @@ def messages(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def make_compacted(store: Path, count: int, **settings: int) -> None:
+def make_compacted(store: Path, count: int, version: str = VERSION, **settings: int) -> None:
     """A store whose broker compacts while messages come, a millisecond after each."""
-    with Driver(VERSION) as driver:
+    with Driver(version) as driver:
         driver.ask(
             "put", store=str(store), settings={**SETTINGS, **settings},
             topic_attributes=ATTRIBUTES,

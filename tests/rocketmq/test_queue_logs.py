@@ -87,20 +87,21 @@ def in_compaction(store: Path) -> dict[str, bytes]:
 @pytest.fixture
 def dispatched(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> Callable[..., Path]:
     """Makes a store with all its messages in `compaction/`, by a broker that never compacts."""
-    needs_rocketmq(VERSION)
 
-    def make(**sizes: int) -> Path:
-        make_compacted(tmp_path / "store", 400, **sizes)
+    def make(version: str = VERSION, **sizes: int) -> Path:
+        needs_rocketmq(version)
+        make_compacted(tmp_path / "store", 400, version, **sizes)
         return tmp_path / "store"
 
     return make
 
 
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
 def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(
-    dispatched: Callable[..., Path],
+    dispatched: Callable[..., Path], version: str
 ) -> None:
     """In files of a few messages; one queue's stay, and give the sizes of the other's."""
-    store = dispatched(**NEVER)
+    store = dispatched(version, **NEVER)
     told = in_compaction(store)
     for folder in ("compactionLog", "compactionCq"):
         shutil.rmtree(store / "compaction" / folder / COMPACTED / "1")

@@ -14,6 +14,7 @@ from tests.in_process import STORE, as_text, storage_of
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import derived_of
+from tests.store_format.query.popped import POPPED, REVIVE, ack, point
 
 OFFSETS = f"{STORE}/config/consumerOffset.json"
 
@@ -75,6 +76,64 @@ def test_a_group_that_is_left_out_and_a_topic_that_nobody_reads_need_nothing() -
     assert [each.offset for each in asked(read)] == [LOG.places[0], LOG.places[2]]
     assert asked({}) == []
     assert asked(read, Even(unread=True, delayed=True, pending=True)) == []
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%g_A", "%RETRY%g+A"])
+def test_retries_of_pop_that_nobody_has_popped_yet_count_as_unread(topic: str) -> None:
+    """A topic of them begins with the group's name, a sign and the topic that it popped."""
+    log = log_of("A", topic, "%RETRY%gg_A")
+    (found,) = asked({"A@g": {"0": 5}}, log=log)
+    assert found.offset == log.places[5]
+
+
+POPPED_ALL = {"A@g": {"0": 5}, **ALL_READ}
+
+
+def with_points(*bodies: tuple[str, Any]) -> Damaged:
+    """Five messages, and what pop wrote of them: (tags, body)."""
+    return damaged(
+        [
+            *(Message("A", 0, n, b"x", store_timestamp=START) for n in range(5)),
+            *(Message(REVIVE, 0, n, json.dumps(body).encode(), properties(("TAGS", tags)), START)
+              for n, (tags, body) in enumerate(bodies)),
+        ]
+    )  # fmt: skip
+
+
+IN_ORDER = {"popTime": POPPED, "i": 60_000, "o": [2, 1], "cm": 0b01, "l": 0}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "orders", "first"),
+    [
+        ([("ck", point(1, 3, topic="A", q=0))], {}, 1),
+        ([("ck", point(1, 3, topic="A", q=0, sp=True)), ("ack", ack(1, 1, t="A", q=0))], {}, 2),
+        (
+            [
+                ("ck", point(1, 2, topic="A", q=0)),
+                ("bAck", {**ack(1, -1, t="A", q=0), "aol": [1, 2]}),
+            ],
+            {},
+            None,
+        ),
+        ([("ck", point(1, 3, topic="A", q=0, bm=0b11))], {}, 3),
+        ([("ck", point(99, 3, topic="A", q=0))], {}, None),
+        ([], {"A@g": {"0": IN_ORDER}}, 3),
+        ([], {"A@g": {"1": IN_ORDER}}, None),
+    ],
+)
+def test_what_was_popped_and_not_acknowledged_is_needed(
+    bodies: list[Any], orders: Any, first: int | None
+) -> None:
+    log = with_points(*bodies)
+    files = derived_of(log.log)
+    files[f"{STORE}/config/consumerOrderInfo.json"] = json.dumps({"table": orders}).encode()
+    found = asked(POPPED_ALL, log=log, files=files)
+    assert [each.offset for each in found][:1] == ([] if first is None else [log.places[first]])
+    if found:
+        assert f"has popped, and not acknowledged, queueOffset {first} of topic 'A'" in found[0].who
+    even = ONLY_UNREAD._replace(groups=frozenset("g"))
+    assert asked(POPPED_ALL, even, log=log, files=files) == []
 
 
 def test_what_the_queues_lack_counts_as_unread() -> None:

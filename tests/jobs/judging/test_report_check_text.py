@@ -129,6 +129,12 @@ GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
         (report(crashed=True, in_rocksdb=["rows"]), "start the broker: it recovers"),
         (report(TORN, crashed=True), "reput recover STORE "),
         (report(a_range(0, 9), crashed=True), "reput repair STORE "),
+        (report(findings=[Finding("STORE/timerlog", "has nothing")]), "reput rebuild STORE "),
+        (report(findings=[Finding("STORE/config/timercheck", "is missing")]), "install DIR STORE"),
+        (
+            report(findings=[Finding("STORE/compaction/x", "lacks it (reput recover)")]),
+            "reput recover STORE --dry-run",
+        ),
         (report(findings=[GONE]), "on a slave or in a backup; else reput recover STORE "),
         (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
         (report(findings=[GONE], of_group=True), "another member of the group"),

@@ -8,7 +8,7 @@ import pytest
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.salvaging.repair import (
     RepairSummary,
-    copy_folder,
+    copy_state,
     move_segments,
     repair_segments,
     uses_crc_property,
@@ -129,22 +129,28 @@ def test_segments_behind_the_logs_end_stay_away_and_counts_are_summed() -> None:
     assert [each.path for each in told.segments] == [f"commitlog/{0:020d}"]
 
 
-def test_a_folder_is_copied_with_its_databases_and_nothing_else_below_it() -> None:
+def test_what_the_log_does_not_decide_is_copied_and_nothing_else() -> None:
+    """Configuration and its databases, pop's rows, what compaction kept, epochs; but no file that
+    a broker makes at its start, and none of its own host.
+    """
     log = damaged()
     storage = storage_of(log.log)
-    config = f"{STORE}/config"
-    storage.files |= {
-        f"{config}/big.json": b"x" * (1 << 20) + b"y", f"{config}/empty": b"",
-        f"{config}/topics/CURRENT": b"c", f"{config}/topics/000001.sst": b"s",
-        f"{config}/other/file": b"f",
+    kept = {
+        "config/big.json": b"x" * (1 << 20) + b"y", "config/empty": b"",
+        "config/topics/CURRENT": b"c", "config/topics/000001.sst": b"s",
+        "kvStore/000001.sst": b"k", "compaction/position-checkpoint": b"p",
+        f"compaction/compactionLog/T/0/{0:020d}": b"l",
+        f"compaction/compactionCq/T/0/{0:020d}": b"q",
+        "epochFileCheckpoint": b"e", "epochFileCheckpoint.bak": b"o",
     }  # fmt: skip
+    left = {"config/other/file", "lock", "timerwheel", "brokerIdentity", "notes.txt", "logs/x.log"}
+    storage.files |= {f"{STORE}/{name}": raw for name, raw in kept.items()}
+    storage.files |= {f"{STORE}/{name}": b"f" for name in left}
     plan = found(log.log, storage).plan
     told = summary()
-    copy_folder(plan, storage, "out", "config", told)
-    copied = {path.removeprefix("out/config/") for path in storage.files if path[:4] == "out/"}
-    assert copied == {"big.json", "empty", "topics.json", "topics/CURRENT", "topics/000001.sst"}
-    assert storage.files["out/config/big.json"] == storage.files[f"{config}/big.json"]
-    assert {f"config/{name}" for name in copied} == set(told.copied)
-    assert told.warnings == [f"{config}/other: is not a regular file: not copied"]
-    copy_folder(plan, storage, "out", "none", told)
-    assert not storage.has_folder("out/none")
+    copy_state(plan, storage, "out", told)
+    copied = {path.removeprefix("out/"): raw for path, raw in storage.files.items()
+              if path.startswith("out/")}  # fmt: skip
+    assert copied == {**kept, "config/topics.json": storage.files[f"{STORE}/config/topics.json"]}
+    assert set(copied) == set(told.copied)
+    assert told.warnings == [f"{STORE}/config/other: is not a regular file: not copied"]

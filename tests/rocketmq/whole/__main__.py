@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, CommandFailed, Refused, Ways, wrong
-from tests.rocketmq.whole.life import BY_NAME, Made, features, kept, live
+from tests.rocketmq.whole.life import BY_NAME, Made, Size, features, kept, live
 from tests.rocketmq.whole.reports import ALONE, BY_REPUT
 
 EVERY = {
@@ -39,7 +39,8 @@ def main() -> int:
             if (own / "made.json").exists():
                 return kept(own)
             own.mkdir(parents=True)
-            return live(args.release, own, client, BY_NAME[args.size], args.queues, mark)
+            size = Size(*made().size) if mark else BY_NAME[args.size]
+            return live(args.release, own, client, size, args.queues, mark)
 
         bad = 0
         for name in args.cases or CASES:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,6 @@ class Served:
     expected: Expected
     settings: dict[str, Any]
     version: str
-    # Which readers may get messages again, as nothing else can be: groups part way in merged queues
-    may_repeat: set[str] = field(default_factory=set)
     said: str = ""
     ended_with: int = 0  # a command's exit code
 
@@ -91,6 +89,11 @@ class Ways:
         given = {**self.made.settings, **settings}
         told = {"said": self.said, "ended_with": self.ended_with}
         return Served(store, expected, given, self.made.version, **told)
+
+    def anew(self, store: Path, expected: Expected | None = None, **settings: Any) -> Served:
+        """A store that was written anew: its queues are in files, whatever those of the old one."""
+        in_files = {"storeType": "default"} if self.made.queues == "rocksdb" else {}
+        return self.served(store, expected, **settings, **in_files)
 
 
 def _killed(command: list[str], seconds: float) -> None:
@@ -137,7 +140,7 @@ def move_other_engine(ways: Ways) -> Served:
 
 def repair(ways: Ways) -> Served:
     ways.reput("repair", ways.copy(), "--output", ways.folder / "repaired")
-    return ways.served(ways.folder / "repaired")
+    return ways.anew(ways.folder / "repaired")
 
 
 def recover(ways: Ways) -> Served:
@@ -185,7 +188,7 @@ def convert(ways: Ways) -> Served:
     sizes = {"mappedFileSizeCommitLog": 40_000, "mappedFileSizeConsumeQueue": 1000}
     given = [word for name, size in sizes.items() for word in ("--to-set", f"{name}={size}")]
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *given)
-    return ways.served(ways.folder / "new", **sizes)
+    return ways.anew(ways.folder / "new", **sizes)
 
 
 def convert_topics(ways: Ways) -> Served:
@@ -215,7 +218,7 @@ def _chosen(ways: Ways, topics: set[str], *words: str) -> Served:
             expected.keys[str(reader)] = Counter()
             if reader.topic == "Half":
                 expected.pending = 0
-    return ways.served(ways.folder / "new", expected)
+    return ways.anew(ways.folder / "new", expected)
 
 
 def convert_rename(ways: Ways) -> Served:
@@ -232,7 +235,7 @@ def convert_rename(ways: Ways) -> Served:
         each._replace(topic=renamed.get(each.topic, each.topic)) for each in expected.readers
     ]
     expected.keys = dict(zip(map(str, expected.readers), keys, strict=True))
-    return ways.served(ways.folder / "new", expected)
+    return ways.anew(ways.folder / "new", expected)
 
 
 def merge_apart(ways: Ways) -> Served:
@@ -242,9 +245,8 @@ def merge_apart(ways: Ways) -> Served:
 def merge_renumber(ways: Ways) -> Served:
     """A group part way in both goes on where it loses nothing."""
     served = _merged(ways, "renumber", 1)
-    served.may_repeat = {
-        str(each) for each in served.expected.readers if each.kind.startswith("pu")
-    }
+    pulling = {str(each) for each in served.expected.readers if each.kind.startswith("pu")}
+    served.expected.may_repeat |= pulling
     return served
 
 
@@ -260,8 +262,9 @@ def _merged(ways: Ways, meet: str, times: int) -> Served:
     ]
     keys = {str(each): one.keys[str(each)] + two.keys[str(each)] for each in readers}
     last_due = max(one.last_due, two.last_due)
-    expected = Expected(readers, keys, one.due | two.due, last_due, one.pending + two.pending)
-    return ways.served(ways.folder / "new", expected)
+    due, pending = one.due | two.due, one.pending + two.pending
+    expected = Expected(readers, keys, due, last_due, pending, one.may_repeat)
+    return ways.anew(ways.folder / "new", expected)
 
 
 def replicate(ways: Ways) -> Served:
@@ -277,7 +280,7 @@ def export(ways: Ways) -> Served:
     words += [word for each in topics if each != "Batch" for word in ("--topic", each)]
     expected.readers = [each for each in expected.readers if each.topic != "Batch"]
     ways.reput("export", store, "--output", ways.folder / "exported", *words)
-    return ways.served(ways.folder / "exported", expected)
+    return ways.anew(ways.folder / "exported", expected)
 
 
 def append(ways: Ways) -> Served:
@@ -326,7 +329,7 @@ CASES: dict[str, Case] = {
     "move": _case(move, killed=True, small=True),
     "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
     "repair": _case(repair, killed=True),
-    "recover": _case(recover, killed=True),
+    "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
     "expire": _case(expire, killed=True),
     "convert": _case(convert, killed=True),
@@ -336,20 +339,17 @@ CASES: dict[str, Case] = {
     "convert-rename": _case(convert_rename),
     "merge-apart": _case(merge_apart),
     "merge-renumber": _case(merge_renumber),
-    "replicate": _case(replicate, killed=True),
+    "replicate": _case(replicate, killed=True, refused="rocksdb"),
     "export": _case(export),
-    "append": _case(append, killed=True),
-    "deliver-delayed": _case(deliver_delayed, killed=True),
-    "resolve-transactions": _case(resolve_transactions, killed=True),
+    "append": _case(append, killed=True, refused="rocksdb"),
+    "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
+    "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
 }
 
 
 def wrong(served: Served, got: Any) -> dict[str, str]:
     """What a broker's consumers then got otherwise than each once, by reader."""
     said: dict[str, str] = got.wrong(served.expected)
-    for reader in served.may_repeat & said.keys():
-        if not served.expected.keys[reader] - Counter(got.got.get(reader, ())):
-            del said[reader]
     return {**said, "exit code": str(served.ended_with)} if served.ended_with else said
 
 

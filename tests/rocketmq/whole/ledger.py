@@ -14,7 +14,7 @@ from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import CHECK_SOON, Broker
 from tests.rocketmq.whole.consumer import Consumer, PopConsumer
-from tests.rocketmq.whole.life import QUEUES, Made, Reader, readers
+from tests.rocketmq.whole.life import QUEUES, READERS, Made, Reader, readers
 
 # A timer is due to the second below (HookUtils.transformTimerMessage), and may be at its begin.
 _EARLY_MS = 2000
@@ -31,11 +31,18 @@ class Expected:
     due: dict[str, int]
     last_due: float
     pending: int
+    # Who may get messages again, as nothing else can be; what comes never is wrong all the same.
+    may_repeat: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, made: Made) -> Expected:
         keys = {reader: Counter(each) for reader, each in made.expected.items()}
-        return cls(readers(made.has), keys, dict(made.due), made.last_due, len(made.pending))
+        # With check points in RocksDB a broker of 5.3.3 does not keep how far a group has popped.
+        again = {str(each) for each in READERS["pop"][:1] if made.queues == "rocksdb"}
+        return cls(
+            readers(made.has), keys, dict(made.due), made.last_due, len(made.pending),
+            frozenset(again),
+        )  # fmt: skip
 
 
 @dataclass
@@ -51,6 +58,8 @@ class Ledger:
         for reader in map(str, expected.readers) if asked is None else asked:
             wanted, got = expected.keys[reader], Counter(self.got.get(reader, ()))
             never, again = wanted - got, got - wanted
+            if reader in expected.may_repeat:
+                again = Counter[str]()
             parts = [
                 f"{sum(never.values())} of {sum(wanted.values())} never" if never else "",
                 f"{sum(again.values())} again or unasked" if again else "",

@@ -58,8 +58,8 @@ BY_NAME = {"small": SMALL, "short": SHORT, "full": FULL}
 
 def features(version: str, queues: str = "files") -> frozenset[str]:
     """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, topics with
-    compaction from 5.1, queues in RocksDB from 5.2 (no batch queues), check points there
-    (popConsumerKVServiceEnable) from 5.3.2.
+    compaction from 5.1, queues in RocksDB from 5.2 (where batch queues and compaction are not
+    read), check points there (popConsumerKVServiceEnable) from 5.3.2.
     """
     since = {
         "plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0", "lmq": "4.9.3",
@@ -67,7 +67,7 @@ def features(version: str, queues: str = "files") -> frozenset[str]:
         "rocksdb": "5.2.0", "kv": "5.3.2",
     }  # fmt: skip
     has = {each for each, first in since.items() if _number(version) >= _number(first)}
-    return frozenset(has - {"batch"} if queues == "rocksdb" else has)
+    return frozenset(has - {"batch", "compaction"} if queues == "rocksdb" else has)
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -129,13 +129,13 @@ class Made:
     pending: list[str] = field(default_factory=list)
     cut: int = 0  # a place in the log shortly before its end, with `tail` behind it
     tail: dict[str, list[str]] = field(default_factory=dict)  # of `expected`, what is behind it
-    java: bool = False
+    size: list[Any] = field(default_factory=list)  # a Size
     last_due: float = 0.0  # seconds since 1970; everything comes soon after it
 
     @property
     def has(self) -> frozenset[str]:
         has = features(self.version, self.queues)
-        return has | {"java"} if self.java else has
+        return has | {"java"} if Size(*self.size).java else has
 
     @property
     def words(self) -> list[str]:
@@ -162,6 +162,7 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= {"enableLmq": True, "enableMultiDispatch": True}
     if "timers" in has:
         given |= {"timerWheelEnable": True, "timerRollWindowSlot": size.roll, **_SOON}
+        given["transactionOpBatchInterval"] = 100  # an op is in the log before what is its tail
     if queues == "rocksdb":
         given |= _ROCKSDB
         if "kv" in has:
@@ -175,14 +176,14 @@ def live(
     """Have a broker live it and stop; folder then has `store`, a copy that was made as if the
     broker had been killed just before its stop (`killed`), and derived files of an earlier moment.
 
-    mark: begins each key, where two stores are to be told apart.
+    mark: begins each key of a second store, whose size is that of the first one's `Made`.
     """
-    size = size.on_this_machine()
+    size = size.on_this_machine() if not mark else size
     given = settings(version, queues, size)
     made = Made(
         version, queues, dict(given), *(str(folder / each) for each in ("store", "killed", "early"))
     )
-    made.java = size.java
+    made.size = list(size)
     store = Path(made.store)
     with Broker(version, store, **given) as broker, Peer(f"127.0.0.1:{broker.port}", 60) as peer:
         life = _Life(Client(client, broker.namesrv), broker, peer, made, size, mark)
@@ -254,7 +255,7 @@ class _Life:
         self.broker.catch_up()
         for reader, part in zip(READERS["plain"], PARTS.values(), strict=True):
             self._part_way(reader, part, self.size.plain)
-        for reader in READERS["java"] if self.made.java else ():
+        for reader in READERS["java"] if self.size.java else ():
             self._part_way(reader, 0.5, self.size.plain)
 
     def lmq(self) -> None:
@@ -396,7 +397,7 @@ class _Life:
         """The last messages, which a crash may take: two timers, and two that a group has read."""
         sent = self._messages("tail", 2, "Plain")
         self._send(sent)
-        readers = [*READERS["plain"], *(READERS["java"] if self.made.java else ())]
+        readers = [*READERS["plain"], *(READERS["java"] if self.size.java else ())]
         if "timers" in self.made.has:
             for n, message in enumerate(self._messages("tail-timer", 2, "Timers")):
                 due = int((self.begun + self.size.due) * 1000) - 500 * n

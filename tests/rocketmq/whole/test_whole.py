@@ -17,7 +17,7 @@ from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
-from tests.rocketmq.whole.life import BY_NAME, Made, features, live
+from tests.rocketmq.whole.life import BY_NAME, Made, Size, features, live
 from tests.rocketmq.whole.reports import BY_REPUT
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
@@ -56,8 +56,8 @@ class Lives:
         if name not in self._made:
             folder = self._folder / name
             folder.mkdir()
-            client = self.client(version)
-            self._made[name] = live(version, folder, client, BY_NAME[size], queues, mark)
+            own = Size(*self.made(version, queues, size).size) if mark else BY_NAME[size]
+            self._made[name] = live(version, folder, self.client(version), own, queues, mark)
         return self._made[name]
 
 

@@ -1,7 +1,21 @@
 """What `check` says of a store's state beside its queues."""
 
-from reput.store_format.state.judge import unknown_files
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reput.store_format.layouts import TIMER_CHECK
+from reput.store_format.state.judge import past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
+from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
+
+# ---
+# Files that the table does not have.
 
 _STORE = ("abort", "abort.bak", "checkpoint", "lock", "timerwheel", "reput-cut/x", "manifest.json",
           "config/topics.json", "config/timercheck", "config/topics/CURRENT", "kvStore/LOCK",
@@ -19,3 +33,124 @@ def test_what_the_table_lacks_is_named_and_nothing_else() -> None:
         "timerlog/old/",
     ]  # fmt: skip
     assert unknown_files(MemoryStorage({"store/commitlog/x": b""}), "store") == []
+
+
+# ---
+# Timers.
+
+
+def said(store: Path, log_end: int | None = None) -> dict[str, str]:
+    return {str(Path(each.path).relative_to(store)): each.reason for each in faults(store, log_end)}
+
+
+def write_check(store: Path, **fields: int) -> None:
+    path = store / "config" / "timercheck"
+    raw = bytearray(path.read_bytes())
+    check = np.frombuffer(raw, TIMER_CHECK, 1)
+    for name, value in fields.items():
+        check[name] = value
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("name", [TIMERS, IN_FLIGHT])
+def test_nothing_is_said_of_a_broker_s_own_files(name: str, tmp_path: Path) -> None:
+    assert said(unpacked(name, tmp_path)) == {}
+
+
+def test_timers_without_units_are_never_delivered(tmp_path: Path) -> None:
+    """As after a move of commitlog and config: a broker delivered 0 of the 20 that wait."""
+    store = unpacked(TIMERS, tmp_path)
+    shutil.rmtree(store / "timerlog")
+    found = said(store)
+    assert list(found) == ["timerlog"]
+    assert "nothing of 20 timers that wait" in found["timerlog"]
+    assert "pop's" not in found["timerlog"]
+
+
+def test_a_pop_whose_check_points_have_no_units_does_not_come_again(tmp_path: Path) -> None:
+    store = unpacked(IN_FLIGHT, tmp_path)
+    shutil.rmtree(store / "timerlog")
+    assert "(8 are pop's, so that messages in flight do not come" in said(store)["timerlog"]
+
+
+def test_a_broker_that_has_read_nothing_yet_reads_all(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    shutil.rmtree(store / "timerlog")
+    write_check(store, lastTimerQueueOffset=0, masterTimerQueueOffset=0)
+    assert said(store) == {}
+
+
+def test_without_the_wheel_the_units_of_timerlog_s_earlier_files_are_lost(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    (store / "timerwheel").unlink()
+    assert said(store) == {}
+    first = store / "timerlog" / "00000000000000000000"
+    raw = first.read_bytes()
+    size, moved = len(raw), 52 * 30  # the units behind 30 of 40 are in a second file
+    first.write_bytes(raw[:moved].ljust(size, b"\0"))
+    (store / "timerlog" / f"{size:020d}").write_bytes(raw[moved:].ljust(size, b"\0"))
+    assert said(store) == {}
+    write_check(store, lastTimerLogFlushPos=2 * size)
+    assert "nothing of 10 timers that wait" in said(store)["timerlog"]
+
+
+@pytest.mark.parametrize("left", [None, bytes(4096)])
+def test_timers_that_no_timercheck_tells_of_come_again(left: bytes | None, tmp_path: Path) -> None:
+    """A broker delivered the 20 of Soon again."""
+    store = unpacked(TIMERS, tmp_path)
+    (store / "config" / "timercheck").unlink()
+    if left is not None:
+        (store / "config" / "timercheck").write_bytes(left)
+    found = said(store)
+    assert list(found) == ["config/timercheck"]
+    assert "a broker delivers them again" in found["config/timercheck"]
+
+
+def test_that_timers_were_delivered_is_shown_by_the_index(tmp_path: Path) -> None:
+    """A log that no broker served has timers, and neither timercheck nor deliveries."""
+    store = unpacked(TIMERS, tmp_path)
+    (store / "config" / "timercheck").unlink()
+    shutil.rmtree(store / "index")
+    assert said(store) == {}
+
+
+def test_units_of_messages_past_the_log_s_end(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    found = said(store, 2000)
+    assert "timers are of messages past the log's end, 2,000" in found["timerlog"]
+    assert "has read rmq_sys_wheel_timer up to" in found["config/timercheck"]
+
+
+# ---
+# Positions, and epochs.
+
+
+def config(**files: object) -> MemoryStorage:
+    return MemoryStorage(
+        {f"store/config/{name}.json": json.dumps(content).encode()
+         for name, content in files.items()}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "past"),
+    [
+        ("consumerOffset", {"offsetTable": {"T@g": {"0": 11}}}, "by group 'g'"),
+        ("consumerOffset", {"offsetTable": {"T@g": {"0": 10}, "Gone@g": {"0": 99}}}, ""),
+        ("delayOffset", {"offsetTable": {"3": 11}}, "by delay level 3"),
+        ("delayOffset", {"offsetTable": {"3": 10, "4": 99}}, ""),
+        ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 6]}}}}, "ordered"),
+        ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 4]}}}}, ""),
+    ],
+)
+def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -> None:
+    ends = {("T", 0): 10, ("SCHEDULE_TOPIC_XXXX", 2): 10}
+    found = past_the_queues(config(**{file: content}), "store", ends)
+    assert [past in each.reason for each in found] == [True] * bool(past)
+    assert [each.path for each in found] == [f"store/config/{file}.json"] * bool(past)
+
+
+def test_an_epoch_file_that_cannot_be_read(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    (store / "epochFileCheckpoint").write_text("1\n99\n1-0\n")
+    assert "no epochs can be read" in said(store)["epochFileCheckpoint"]

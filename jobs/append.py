@@ -62,7 +62,7 @@ from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
-from reput.store_format.names import COMMIT_LOG, CONFIG, CUT
+from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
 from reput.store_format.notes import Done, Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
@@ -308,7 +308,7 @@ def _add_topics(
 ) -> list[str]:
     """Add the topics of what was appended to config/topics.json; those that were not there."""
     grown, store = writer.appender.queues_grown(), local_store(arguments.store)
-    if config_in_rocksdb(LocalStorage(), store, "topics.json") is not None:
+    if config_in_rocksdb(LocalStorage(), store, TOPICS) is not None:
         return []
     like: Mapping[str, Any] = {}
     if arguments.from_store:
@@ -387,7 +387,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
     try:
         fields = json.loads(line.text)
         if not isinstance(fields, dict):
-            raise BadRow("a JSON object is wanted")
+            raise BadRow("expected a JSON object")
         if not is_exported(fields):
             writer.append(message_from(fields))
         elif BODY_BASE64 in fields:
@@ -431,7 +431,7 @@ def _report(
         entries = plain_count(writer.entries_cut, "queue entry")
         lines.append(f"  lost      {entries} of messages that the log no longer had: cut")
     if topics:
-        lines.append(f"  topics    {', '.join(topics)}: added to {CONFIG}/topics.json")
+        lines.append(f"  topics    {', '.join(topics)}: added to {CONFIG}/{TOPICS}")
     lines += guessed_lines(discovered) if done.messages else []
     lines += [f"  waits     {line}" for line in waits]
     lines += [f"  warning   {warning}" for warning in warnings]

@@ -17,6 +17,7 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
+from reput.store_format.discover.purpose import CATCH_UP, CATCH_UP_IN_PLACE
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Progress
@@ -35,7 +36,7 @@ there already is not read: a small growth of a large store takes a moment, and n
 has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
 
   reput catch-up /data/store --dry-run      what is new
-  reput catch-up /data/store --yes          write it, in place; can be killed at any step
+  reput catch-up /data/store --yes          write it, in place; safe to kill at any point
   reput catch-up s3://bucket/store --output /data/set --rocketmq 5.3.3
   reput catch-up /data/store --yes --follow --idle 600      while the log is copied in
 """
@@ -91,9 +92,7 @@ def _to_output(
 
     storage, store = source.storage, source.path
     refuse_rocksdb(storage, store)
-    discovered = discover(source)
-    discovered.refuse_wrong_delays()
-    plan = make_plan(source, discovered)
+    plan = make_plan(source, discover(source, CATCH_UP), CATCH_UP)
     refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
@@ -122,17 +121,12 @@ def _in_place(
     with _held(store, dry_run) as held:
         at = held.at(rocketmq, settings)
         refuse_rocksdb(at.storage, at.path)
-        discovered = discover(at)
-        discovered.refuse_contradicted()
-        discovered.refuse_wrong_delays()
-        if discovered.torn:
-            raise StoreError(discovered.torn)
-        plan = make_plan(at, discovered)
+        plan = make_plan(at, discover(at, CATCH_UP_IN_PLACE), CATCH_UP_IN_PLACE)
         refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
         return catch_up_in_place(held, plan, progress, confirm)
 
 
-def follow(  # noqa: PLR0913 (a user's options)
+def follow(
     store: str,
     *,
     rocketmq: str | None = None,

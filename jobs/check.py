@@ -24,6 +24,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.store_format.discover.purpose import CHECK
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def check(  # noqa: PLR0913 (a user's options)
 
     return check_store_of(
         find_store(
-            engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
-            tolerant=True, assume_names=assume_names, compares=True, remade=remade,
+            engine, store_at(store, rocketmq, settings, storage), CHECK, cut=cut,
+            progress=progress, assume_names=assume_names, remade=remade,
         ),
         staging_folder, storage, ranges,
     )  # fmt: skip
@@ -97,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     picture = new_file(arguments, "picture", options["settings"])
     with (
         new_ranges(arguments, options["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, options, compares=True)) as engine,
+        engine_for(arguments, asks_store(arguments, options, CHECK)) as engine,
     ):
         report = check(
             engine,

@@ -93,12 +93,16 @@ _USAGE = 2  # equals options.USAGE, which is not imported for --help
 
 _EPILOG = """\
 on every command
-  STORE and DIR     paths or URLs: s3://, gs://, abfss://, hdfs://, webhdfs://, /Volumes/...
-  --since, --until  stored then or later, stored before that: 2026-01-31, 2026-01-31T12:00:00Z,
-                    milliseconds since 1970, '2h ago' or now
-  --output          where to write
   --format          table (for people), json or csv; --json is --format json
   --quiet, -v       nothing but errors and what was asked for; details too
+
+the same wherever a command takes them
+  STORE and DIR     paths or URLs: s3://, gs://, abfss://, hdfs://, webhdfs://, /Volumes/...
+  --topic           only this topic
+  --since, --until  stored then or later, stored before that: 2026-01-31, 2026-01-31T12:00:00Z,
+                    milliseconds since 1970, '2h ago' or now
+  --limit           the first N rows
+  --output          where to write
 
 exit codes
   0  done
@@ -244,7 +248,7 @@ class _Words(argparse.ArgumentParser):
             raise WrongWords(f"{self.prog}: {message}")
         command = self.prog.partition(" ")[2]
         where = f"reput help {command}" if command else "reput --help"
-        self.exit(_USAGE, f"{self.prog}: error: {message}\n{where} says what there is\n")
+        self.exit(_USAGE, f"{self.prog}: error: {message}\n{where} lists what there is\n")
 
 
 class _Reput(_Words):

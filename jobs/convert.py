@@ -19,6 +19,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -100,11 +101,11 @@ def convert(  # noqa: PLR0913 (a user's options)
     from reput.store_format.release.setting_table import SettingError
 
     if meet not in MEETS:
-        raise SettingError(f"meet {meet!r}: one of {', '.join(MEETS)} is wanted")
+        raise SettingError(f"meet {meet!r}: expected one of {', '.join(MEETS)}")
     stores = _each_once([
         find_store(
-            engine, store_at(each, rocketmq, settings, storage), cut=cut, progress=progress,
-            one_release=True, even_rocksdb=True, remade=remade,
+            engine, store_at(each, rocketmq, settings, storage), CONVERT, cut=cut,
+            progress=progress, remade=remade,
         )
         for each in (store, *merge)
     ])  # fmt: skip
@@ -199,7 +200,7 @@ def run(arguments: argparse.Namespace) -> int:
     to_settings = parse_assignments(arguments.to_assignments)
     rename = parse_renames(arguments.rename)
     options = options_of_job(arguments)
-    with engine_for(arguments, asks_store(arguments, options)) as engine:
+    with engine_for(arguments, asks_store(arguments, options, CONVERT)) as engine:
         summary = convert(
             engine,
             arguments.store,

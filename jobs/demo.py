@@ -40,7 +40,7 @@ What to try next:
   reput demo --keep /tmp/demo                                keep these stores, and with them:
   reput report /tmp/demo/damaged --output report.html        a page of pictures
   reput topics /tmp/demo/store                               what is in it
-  reput query /tmp/demo/store --topic Live0 --count 3        messages
+  reput query /tmp/demo/store --topic Live0 --limit 3        messages
   reput serve /tmp/demo/store                                for any RocketMQ client
   reput check /data/store                                    a store of yours: it is only read
 """
@@ -92,9 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
     voice.begin(arguments.quiet, arguments.verbose)
     same = not compared.differing
     whole = {"same": same, **compared._asdict(), "repaired": repaired, "seconds": seconds}
-    text = f"\ndemo done in {seconds:.0f} s{_NEXT}" if same and repaired else "\nthe demo failed"
+    good = f"\ndemo done in {seconds:.0f} s{_NEXT.replace('reput ', f'{_program()} ')}"
+    text = good if same and repaired else "\nthe demo failed"
     show(arguments, whole, text.rstrip(), good=same and repaired)
     return DONE if same and repaired else FAILED
+
+
+def _program() -> str:
+    """How a user runs `reput` here: a clone has none on PATH."""
+    if shutil.which("reput"):
+        return "reput"
+    beside = Path(sys.executable).with_name("reput")
+    return os.path.relpath(beside) if beside.exists() else f"{sys.executable} -m reput"
 
 
 def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
@@ -104,11 +113,11 @@ def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
         "its log, and compared with those that RocketMQ wrote."
     )
     _unpack(folder)
-    seconds = {LOCAL: _timed("rebuild", "store", "--output", "rebuilt")}
+    _reput("rebuild", "store", "--output", "rebuilt")
     compared = compare(folder / "expect", folder / "rebuilt")
     if on_spark and _spark_is_there():
         words = "rebuild", "store", "--output", "rebuilt-by-spark", "--engine", SPARK
-        seconds[SPARK] = _timed(*words)
+        _reput(*words)
         by_spark = compare(folder / "expect", folder / "rebuilt-by-spark")
         compared = compared._replace(differing=[*compared.differing, *by_spark.differing])
     if compared.differing:
@@ -121,8 +130,6 @@ def _tour(folder: Path, on_spark: bool) -> tuple[DemoFiles, bool]:
         "a disk keeps no blocks for\nwhat is not filled yet (sparse files: `ls -l` shows the one "
         "number, `du` the other)."
     )
-    taken = ", ".join(f"{engine} {took:.1f} s" for engine, took in seconds.items())
-    _say(f"Rebuilt by {'each engine' if len(seconds) > 1 else 'the engine'}: {taken}.")
     offset = _damage(folder / "damaged" / COMMIT_LOG)
     _say(f"Now a copy of that store, in whose log one bit is flipped, at offset {offset:,}.")
     found = _reput("check", "damaged")
@@ -166,13 +173,6 @@ def _reput(*words: str) -> int:
 
     _say(f"\n$ reput {' '.join(words)}")
     return main(words)
-
-
-def _timed(*words: str) -> float:
-    """Run a command; the seconds that it took."""
-    began = time.monotonic()
-    _reput(*words)
-    return time.monotonic() - began
 
 
 def _spark_is_there() -> bool:

@@ -33,6 +33,7 @@ from reput.store_format.describe.files import (
 from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.discover.config import has_database
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
@@ -264,7 +265,7 @@ def _release_found(path: str, args: argparse.Namespace) -> str:
     store = path.rsplit("/", 3 if is_dledger(path.split("/")) else 2)[0]
     with suppress(UnknownRelease, OSError, StoreError):
         return discover(
-            StoreAt(storage_for(path), store, None, parse_assignments(args.assignments))
+            StoreAt(storage_for(path), store, None, parse_assignments(args.assignments)), LOOK
         ).release
     return RELEASES[-1]
 

@@ -67,7 +67,7 @@ def expire(  # noqa: PLR0913 (a user's options)
     from reput.store_format.files.by_url import storage_for
 
     if archive == "":  # else the copies would lie wherever this was started
-        raise SettingError("--archive: a folder or URL is wanted")
+        raise SettingError("--archive: expected a folder or URL")
     with held_local_store(store, dry_run, "; only a local store can be changed") as held:
         kept_in = None
         if archive is not None:

@@ -17,6 +17,7 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
+from reput.store_format.discover.purpose import READ
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
@@ -29,7 +30,7 @@ _DELTA, _STORE = "delta", "rocketmq"
 _FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
-DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
+DIR/data/ gets part-00000000.parquet, ... in the log's order, with the columns of the Spark source
 (docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
 in it into another store; --verify compares it with the log.
 
@@ -106,13 +107,12 @@ def export(  # noqa: PLR0913 (a user's options)
     from reput.jobs.exporting.files import Chosen, export_set, redaction
     from reput.jobs.outputs.output import EXPORTED
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at
 
     if format not in _FORMATS:
-        raise SettingError(f"format {format!r}: one of {', '.join(_FORMATS)} is wanted")
+        raise SettingError(f"format {format!r}: expected one of {', '.join(_FORMATS)}")
     if on_damage not in _ON_DAMAGE:
-        raise SettingError(f"on_damage {on_damage!r}: one of {', '.join(_ON_DAMAGE)} is wanted")
+        raise SettingError(f"on_damage {on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
     if decompress and not bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
     chosen = Chosen(
@@ -137,11 +137,7 @@ def export(  # noqa: PLR0913 (a user's options)
             writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}, keep_repeats
         )
     at = store_at(store, rocketmq, settings, storage)
-    found = find_store(
-        engine, at, cut=cut, progress=progress, tolerant=on_damage == "salvage",
-        discovered=discover_for_reading(at),
-        compares=True, only_reads=True,
-    )  # fmt: skip
+    found = find_store(engine, at, READ.asked(on_damage), cut=cut, progress=progress)
     target = found.output(to, EXPORTED, replace, output_storage or storage)
     return export_set(found, target, format, chosen, keep_repeats)
 
@@ -168,7 +164,6 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     """
     from reput.jobs.exporting.files import check_set, chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.discover.store import store_at
     from reput.store_format.files.by_url import storage_for
 
@@ -182,13 +177,9 @@ def verify_export(  # noqa: PLR0913 (a user's options)
     folder = there.resolve(to)
     if store is None:
         return check_set(there, folder)
-    salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
+    purpose = READ.asked(chosen_of(export_manifest(there, folder), folder).on_damage)
     at = store_at(store, rocketmq, settings, storage)
-    found = find_store(
-        engine, at, cut=None, progress=progress, tolerant=salvages,
-        discovered=discover_for_reading(at),
-        compares=True, only_reads=True,
-    )  # fmt: skip
+    found = find_store(engine, at, purpose, progress=progress)
     return compare_set(found, there, folder)
 
 
@@ -261,7 +252,7 @@ def run(arguments: argparse.Namespace) -> int:
     topics that were named.
     """
     if arguments.store is None and not arguments.verify:
-        raise SettingError("STORE is wanted: only --verify needs none")
+        raise SettingError("STORE is missing: only --verify works without it")
     options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
     delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -64,7 +64,7 @@ _SHARE_COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser)
+    add_listing(parser)
     parser.add_argument("--group", metavar="G", help="only this group")
     parser.add_argument(
         "--in-flight", action="store_true",

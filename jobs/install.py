@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.broker.change.install import (
     NOTE,
     SetFile,
@@ -24,7 +25,7 @@ from reput.broker.change.install import (
     undo,
     used_entries,
 )
-from reput.jobs.console.options import add_consent, consent, show
+from reput.jobs.console.options import DAMAGE, DONE, add_consent, consent, show
 from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install import (
     Target,
@@ -58,6 +59,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
+from reput.store_format.log.there import derived_files, of_strangers, strangers
 from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, CURRENT, MANIFEST, STORE_DB
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
@@ -86,6 +88,8 @@ class Installed:
     kept_before: bool = False  # whether a set that an earlier install kept gives way
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
     waits: list[str] = field(default_factory=list)  # timers and delays: the set's files are taken
+    compaction: str = ""  # what was written to compaction/, or cut off it
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
@@ -99,10 +103,12 @@ class Installed:
             lines.append(f"  replaced  the set that an earlier install kept there, which {verb}")
         lines += [f"  becomes   {line}" for line in self.becomes]
         lines += [f"  waits     {line}" for line in self.waits]
+        lines += [f"  compacted {self.compaction}"] if self.compaction else []
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  next      {todo}" for todo in self.in_the_way]
         return "\n".join(lines)
 
 
@@ -139,6 +145,7 @@ def install_set(
         _check_belongs(target.path, source, note, [file.path for file in wanted])
         about.cleaned, about.warnings = finish_first(target, dry_run)
         check_can_change(target.files, target.name)
+        _name_strangers(about, note)
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
             apart = converted_config(target.path, in_rocksdb, made.folder)
@@ -155,7 +162,27 @@ def install_set(
                     manifest["log_start"], apart,
                 )  # fmt: skip
                 about.done = True
+                _settle(target.path, note, about)
     return about
+
+
+def _name_strangers(about: Installed, note: dict[str, Any]) -> None:
+    """What others left in the store stays where it is, also where no broker starts with it."""
+    storage, rules = LocalStorage(), profile(note["rocketmq"])
+    folders = commit_log_folders(about.store, settings_from(as_text(note["settings"])))
+    found = strangers(storage, about.store, folders)
+    found += derived_files(storage, about.store).strangers
+    said, in_the_way = of_strangers(found, rules)
+    about.warnings += [*said, *(f"{each.path}: {each.reason}" for each in in_the_way)]
+    about.in_the_way = [each.todo for each in in_the_way]
+
+
+def _settle(store: str, note: dict[str, Any], about: Installed) -> None:
+    """Bring `compaction/` to the log: a broker with whole queues does not."""
+    files, notes = DiskFiles.as_owned_by(os.lstat(store), store), Notes()
+    given = as_text(note["settings"])
+    about.compaction = str(settle(files, LocalStorage(), store, note["rocketmq"], given, notes))
+    about.warnings += notes.lines
 
 
 def undo_install(
@@ -172,8 +199,9 @@ def undo_install(
             raise StoreError(f"{about.kept}: there is no set that an install has replaced")
         wrong = wrong_in(note)
         if wrong:
-            raise StoreError(f"{about.kept}/{NOTE}: is no note of an install: {wrong}")
+            raise StoreError(f"{about.kept}/{NOTE}: is not a note of an install: {wrong}")
         check_no_links(target.files, kept_name(target.name))
+        _name_strangers(about, note)
         check_not_grown(target.path, note)
         about.log_end = note["log_end"]
         about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
@@ -200,7 +228,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
     wrong = wrong_in(manifest)
     if wrong:
-        raise StoreError(f"{path}: is no manifest of a rebuild: {wrong}")
+        raise StoreError(f"{path}: is not a manifest of a rebuild: {wrong}")
     there = {file["path"].partition("/")[0] for file in manifest["files"]}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
         raise StoreError(f"{path}: lists no files of a whole set: nothing is installed")
@@ -214,10 +242,10 @@ def wrong_in(noted: dict[str, Any]) -> str | None:
         return f"it does not say {', '.join(missing)}"
     for name in ("store", "rocketmq"):
         if not isinstance(noted[name], str) or "\0" in noted[name]:
-            return f"its {name} is no text"
+            return f"its {name} is not text"
     for name in ("log_start", "log_end"):
         if type(noted[name]) is not int or not 0 <= noted[name] <= _OFFSET_MAX:
-            return f"its {name} is no offset"
+            return f"its {name} is not an offset"
     settings, inputs = noted["settings"], noted["inputs"]
     if not isinstance(settings, dict) or not all(
         isinstance(value, (str, int, float)) for value in settings.values()
@@ -370,7 +398,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Install or undo, and say what was done. Raises as install_set does; returns 0."""
+    """Install or undo, and say what was done. Raises as install_set does.
+
+    Returns 1 where a broker does not start on what others left in the store.
+    """
     wanted = 1 if arguments.undo else 2
     if len(arguments.paths) != wanted:
         raise StoreError("reput install DIR STORE, or reput install --undo STORE")
@@ -380,5 +411,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         folder, store = arguments.paths
         about = install_set(store, folder, arguments.dry_run, ask)
-    show(arguments, asdict(about), about.text())
-    return 0
+    show(arguments, asdict(about), about.text(), good=not about.in_the_way)
+    return DAMAGE if about.in_the_way else DONE

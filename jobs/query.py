@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DONE, at_least_one, before, milliseconds, new_file, number
 from reput.jobs.console.rows import (
+    NOTHING,
     RowWriter,
     add_asked_store,
+    add_limit,
+    add_message_id,
     asked_store,
     body_of,
     for_programs,
     inner_of,
     inner_row,
+    message_id,
     read_keys,
 )
 from reput.jobs.console.voice import remark, safe
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 # Refuses options of `reput query` that do not go together, so that none is ignored.
 
 _TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
-# What is asked for -> options that narrow it. --max, --count and --scan go with everything.
+# What is asked for -> options that narrow it. --max, --limit and --scan go with everything.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
     "--keys-file": _TIMES | _FILTERS | {"--topic"},
@@ -87,7 +91,7 @@ def _way(arguments: argparse.Namespace) -> str:
             )
         return "a place in the log" if arguments.topic is None else "a position in a queue"
     if arguments.topic is None and not arguments.scan:
-        raise StoreError("nothing is asked for: --topic, an id, or --scan for the whole log")
+        raise StoreError("name what to look for: --topic, an id, or --scan for the whole log")
     return "the whole log" if arguments.topic is None else "a topic"
 
 
@@ -104,8 +108,8 @@ what is asked for, one of
   --topic T --key K [--since TIME] [--until TIME]  a key, one of KEYS or the UNIQ_KEY
   --topic T --keys-file FILE [--since] [--until]   many keys, one a line; - is standard input
   --unique-key K [--topic T]                     the id that the client gave
-  --message-id ID [--topic T]                    the broker's id or the client's, as it is found
-  --topic T --queue Q --offset N [--count M]     a position in a queue, and what follows
+  ID [--topic T], or --message-id ID             the broker's id or the client's, as it is found
+  --topic T --queue Q --offset N [--limit M]     a position in a queue, and what follows
   --topic T [--queue Q] [--since TIME] [--until TIME]
   --offset PHYSICAL                              a place in the log
 Messages come in the log's order. TIME, of storeTimestamp: milliseconds since 1970, 2026-01-31,
@@ -139,19 +143,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keys-file", metavar="FILE", help="look up all keys of a file (UTF-8, one a line)"
     )
     parser.add_argument("--unique-key", metavar="K", help="the id that the client gave (UNIQ_KEY)")
-    parser.add_argument(
-        "--message-id", metavar="ID", help="the broker's id or the client's, as it is found"
-    )
+    add_message_id(parser)
     parser.add_argument("--queue", type=number, metavar="Q", help="only this queue of --topic")
     parser.add_argument(
         "--offset", type=number, metavar="N",
         help="a position in --queue of --topic; without these a physical offset",
     )  # fmt: skip
     how_many = parser.add_mutually_exclusive_group()
-    how_many.add_argument(
-        "--count", type=number, metavar="N",
-        help=f"show the first N, and say how many more there are (a terminal: {_SCREEN})",
-    )  # fmt: skip
+    add_limit(how_many, f" (a terminal: {_SCREEN})")
     how_many.add_argument("--all", action="store_true", help="show all, on a terminal too")
     parser.add_argument(
         "--since", dest="begin", type=milliseconds, metavar="TIME", help="stored then or later"
@@ -187,6 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer; returns the exit code. Raises StoreError, SettingError, OSError."""
+    arguments.message_id = message_id(arguments)
     refuse_words(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
@@ -202,11 +202,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _shown_most(arguments: argparse.Namespace) -> int | None:
     """The number of messages to show, None for all: on a terminal a screen, if nothing is given."""
-    if arguments.offset is not None and arguments.count is not None:
-        return None  # --count is obeyed where the queue is read
-    given = arguments.count is not None or arguments.most is not None or arguments.all
+    if arguments.offset is not None and arguments.limit is not None:
+        return None  # --limit is obeyed where the queue is read
+    given = arguments.limit is not None or arguments.most is not None or arguments.all
     if given or for_programs(arguments) or arguments.keys_file or not sys.stdout.isatty():
-        return None if arguments.all else arguments.count
+        return None if arguments.all else arguments.limit
     return _SCREEN
 
 
@@ -226,14 +226,14 @@ def _show_first(
             break
     if more:
         least = "more than " if time.monotonic() > until else ""
-        remark(f"{least}{more:,} more: --all shows them, --count N shows N")
+        remark(f"{least}{more:,} more: --all shows them, --limit N shows N")
     return many
 
 
 def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
     topic = arguments.topic
     unknown = topic is not None and not arguments.scan and topic not in store.topic_names()
-    remark("nothing was found" + (f": the store has no topic {topic!r}" if unknown else ""))
+    remark(NOTHING + (f": the store has no topic {topic!r}" if unknown else ""))
 
 
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
@@ -253,7 +253,7 @@ def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessag
     if arguments.offset is not None and topic is None:
         return _at(store, arguments.offset)
     return store.messages(
-        topic, arguments.queue, arguments.offset, arguments.count, where=where, **times, **how
+        topic, arguments.queue, arguments.offset, arguments.limit, where=where, **times, **how
     )  # fmt: skip
 
 
@@ -364,7 +364,7 @@ def _write_body(
         _say_nothing(store, arguments)
         return DONE
     if second is not None:
-        raise StoreError(f"--body {arguments.body}: several messages were found: one is wanted")
+        raise StoreError(f"--body {arguments.body}: several messages were found: expected one")
     assert file is not None
     with file.writing() as output:
         body = body_of(first, arguments.decompress)

@@ -2,9 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
-from reput.jobs.opening.questions import Store
-from reput.store_format.query.inventory import QueueRow
+from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
 
 _EPILOG = """\
 examples:
@@ -26,16 +24,9 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser)
-    parser.add_argument("--topic", metavar="T", help="only this topic")
+    add_listing(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
-    def rows(store: Store) -> list[QueueRow]:
-        wanted = arguments.topic
-        found = store.queues(scan=arguments.scan)
-        return [row for row in found if wanted is None or row.topic == wanted]
-
-    return run_listing(arguments, rows, _COLUMNS)
+    return run_listing(arguments, lambda store: store.queues(scan=arguments.scan), _COLUMNS)

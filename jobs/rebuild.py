@@ -22,6 +22,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format import faults
+from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ def rebuild(  # noqa: PLR0913 (a user's options)
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
-        engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
-        tolerant=on_damage == SALVAGE, assume_names=assume_names,
-        one_release=True, even_rocksdb=True, remade=remade,
+        engine, store_at(store, rocketmq, settings, storage), REBUILD.asked(on_damage), cut=cut,
+        progress=progress, assume_names=assume_names, remade=remade,
     )  # fmt: skip
     kind = kind_of_queues(found.plan, queues, output)
     index_kind = kind_of_index(found.plan, index, output)
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_of_job(arguments)
     with (
         new_ranges(arguments, options["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, options)) as engine,
+        engine_for(arguments, asks_store(arguments, options, REBUILD)) as engine,
     ):
         summary = rebuild(
             engine,

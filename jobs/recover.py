@@ -24,6 +24,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_segments
+from reput.store_format.discover.purpose import RECOVER, RECOVER_DRY_RUN
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.names import CUT
 from reput.store_format.notes import Progress
@@ -79,10 +80,8 @@ def recover(  # noqa: PLR0913 (a user's options)
     _refuse(store)
     with held_store(store, dry_run) as held:
         at = held.at(rocketmq, settings)
-        discovered = discover(at, compares=dry_run, sweeps=True)
-        discovered.refuse_contradicted()
-        if discovered.torn:
-            raise StoreError(discovered.torn)
+        purpose = RECOVER_DRY_RUN if dry_run else RECOVER
+        discovered = discover(at, purpose)
         sizes = settings_from(discovered.settings)
         held.spread(discovered.log_folders, sizes.mapped_file_size_commit_log)
         if held.crashed:
@@ -93,13 +92,13 @@ def recover(  # noqa: PLR0913 (a user's options)
                     read_checkpoint(held.storage, store),
                 )
             )  # fmt: skip
-        found = find_store(engine, at, cut=cut, progress=progress, discovered=discovered,
-                           remade=remade)  # fmt: skip
+        found = find_store(engine, at, purpose, cut=cut, progress=progress,
+                           discovered=discovered, remade=remade)  # fmt: skip
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)
             if about.needed and not dry_run:
                 confirm(f"change {store} in place: {about.steps()}")
-                change(held, recovery)
+                change(held, recovery, about)
                 about.done = True
     about.seconds = time.monotonic() - started
     return about
@@ -128,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     not have.
     """
     options = options_of_job(arguments)
-    asked = asks_store(arguments, options, compares=arguments.dry_run)
+    asked = asks_store(arguments, options, RECOVER_DRY_RUN if arguments.dry_run else RECOVER)
     with engine_for(arguments, asked) as engine:
         about = recover(
             engine, arguments.store, on_damage=arguments.on_damage or REFUSE,

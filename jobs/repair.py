@@ -19,8 +19,9 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.store_format.discover.purpose import REPAIR, REPAIRED
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
-from reput.store_format.names import CONFIG
+from reput.store_format.names import COMPACTION, CONFIG
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -87,18 +88,17 @@ def repair(  # noqa: PLR0913 (a user's options)
         repair_segments,
         restorations,
         restored,
+        settle_copy,
     )
     from reput.store_format.discover.config import config_faults
     from reput.store_format.discover.store import store_at
     from reput.store_format.log.groups import refuse_heads
 
     found = find_store(
-        engine, store_at(store, rocketmq, settings, storage), cut=cut, progress=progress,
-        tolerant=True, assume_names=assume_names, one_release=True, even_rocksdb=True,
+        engine, store_at(store, rocketmq, settings, storage), REPAIR, cut=cut,
+        progress=progress, assume_names=assume_names,
     )  # fmt: skip
     plan = found.plan
-    if plan.discovered.torn:
-        raise StoreError(plan.discovered.torn)
     refuse_heads(plan.segments, "repair")
     kinds = kind_of_queues(plan, None, output, of_both=FILES), kind_of_index(plan, None, output)
     if plan.in_use:
@@ -123,11 +123,13 @@ def repair(  # noqa: PLR0913 (a user's options)
         check_unchanged(plan)
         target = begin_set(job.staging, place)
         move_segments(job.staging, target, rows, summary)
-        copy_folder(plan, place.storage, target, CONFIG, summary)
+        for folder in (CONFIG, COMPACTION):
+            copy_folder(plan, place.storage, target, folder, summary)
         faults = config_faults(plan.storage, plan.store)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
+        settle_copy(plan, place.storage, target, summary)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
     return summary
@@ -163,10 +165,9 @@ def _derive(
     repaired = find_store(
         found.engine,
         StoreAt(storage, target, found.plan.profile.release, settings),
+        REPAIRED.asked(summary.on_damage),
         cut=found.cut,
         progress=found.progress,
-        tolerant=summary.on_damage == SALVAGE,
-        even_rocksdb=True,
     )
     of_store = replace(repaired.plan, queues_of=(found.plan.storage, found.plan.store))
     repaired = replace(repaired, plan=of_store)
@@ -212,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
     copy does not have, or no broker starts on the configuration.
     """
     options = options_of_job(arguments)
-    with engine_for(arguments, asks_store(arguments, options)) as engine:
+    with engine_for(arguments, asks_store(arguments, options, REPAIR)) as engine:
         summary = repair(
             engine,
             arguments.store,

@@ -266,7 +266,7 @@ def _common(arguments: argparse.Namespace) -> dict[str, Any]:
 def _check_words(arguments: argparse.Namespace) -> None:
     """Raise SettingError for options that do not go together."""
     if bool(arguments.store) == bool(arguments.master):
-        raise SettingError("one source is wanted: a store's path or URL, or --master HOST:PORT")
+        raise SettingError("name one source: a store's path or URL, or --master HOST:PORT")
     if not arguments.master and (arguments.broker is not None or arguments.controller
                                  or arguments.from_offset is not None):  # fmt: skip
         raise SettingError("--broker, --from-offset and --controller go with --master")
@@ -275,7 +275,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
     if arguments.master and arguments.verify:
         raise SettingError("--verify reads all of the source again, which no master gives twice")
     if not arguments.target:
-        raise SettingError("TARGET is empty: a folder's path is wanted")
+        raise SettingError("TARGET is empty: name a folder")
     for name, offset in (("to", arguments.to_offset), ("from", arguments.from_offset)):
         if offset is not None and offset < 0:
             raise SettingError(f"--{name}-offset {offset}: is below 0")
@@ -295,5 +295,5 @@ def _rate(text: str) -> float:
     unit = size[-1:] if size[-1:] in ("K", "M", "G") else ""
     number = size.removesuffix(unit) if unit else size
     if not (number.isascii() and number.isdigit() and int(number)):
-        raise SettingError(f"--rate {text}: a number of bytes a second is wanted, as 50M")
+        raise SettingError(f"--rate {text}: expected a number of bytes a second, as 50M")
     return float(int(number) * _SIZES[unit])

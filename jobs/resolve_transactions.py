@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, add_service, options_of_service, show
 from reput.store_format.faults import StoreError
+from reput.store_format.names import OFFSETS
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
             raise StoreError(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
             )
-        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, "consumerOffset.json")
+        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, OFFSETS)
         if elsewhere is not None:
             raise StoreError(
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
@@ -166,7 +167,7 @@ def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
             return Decisions(Outcome(decide), {})
         return Decisions(None, {name: Outcome(word) for name, word in decide.items()})
     except ValueError as error:
-        raise StoreError(f"decide: {error}: commit or rollback is wanted") from None
+        raise StoreError(f"decide: {error}: expected commit or rollback") from None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,6 +210,6 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise StoreError(
-            f"--decide {word}: {reason}; commit, rollback or a file is wanted"
+            f"--decide {word}: {reason}; expected commit, rollback or a file"
         ) from None
     return dict(read_decisions(word, text).named)

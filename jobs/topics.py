@@ -3,7 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -34,7 +34,7 @@ _RATE_COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser)
+    add_listing(parser)
     parser.add_argument(
         "--rates", type=number, metavar="N",
         help="show instead the messages of each topic in N equal spans of time",

@@ -1,9 +1,17 @@
-"""`reput trace STORE --message-id ID`: one message's life, record by record."""
+"""`reput trace STORE ID`: one message's life, record by record."""
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
+from reput.jobs.console.rows import (
+    OutputColumn,
+    add_asked_store,
+    add_message_id,
+    at,
+    message_id,
+    run_listing,
+)
 from reput.store_format.fate.trace import Event
+from reput.store_format.faults import StoreError
 
 _EPILOG = """\
 event: put, half, checked, committed, rolled back, op, discarded, delayed, timed, rolled, recalled,
@@ -12,8 +20,8 @@ the log ends. Records are found by the index, and by reading the log where it ha
 the whole log.
 
 examples:
-  reput trace /data/store --message-id AC11000100002A9F0000000000000003
-  reput trace /data/store --message-id AC11000100002A9F0000000000000003 --json
+  reput trace /data/store AC11000100002A9F0000000000000003
+  reput trace /data/store AC11000100002A9F0000000000000003 --json
 """
 _COLUMNS = (
     OutputColumn("stored (UTC)", lambda row: at(row.store_timestamp), True),
@@ -46,14 +54,12 @@ def _details(row: Event) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_asked_store(parser)
-    parser.add_argument(
-        "--message-id", metavar="ID", required=True,
-        help="the client's id (UNIQ_KEY) or the broker's, as it is found",
-    )  # fmt: skip
+    add_message_id(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-    return run_listing(
-        arguments, lambda store: store.trace(arguments.message_id, scan=arguments.scan), _COLUMNS
-    )
+    asked = message_id(arguments)
+    if asked is None:
+        raise StoreError("name the message: `reput trace STORE ID`")
+    return run_listing(arguments, lambda store: store.trace(asked, scan=arguments.scan), _COLUMNS)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser)
+    add_listing(parser)
     parser.add_argument("--all", action="store_true", help="those committed and rolled back too")
 
 

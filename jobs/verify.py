@@ -19,7 +19,8 @@ from reput.jobs.console.options import (
 from reput.jobs.console.store_there import check_folder
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
+from reput.store_format.discover.purpose import VERIFY
+from reput.store_format.faults import REFUSE, DamageFound
 from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ examples:
 def verify(  # noqa: PLR0913 (a user's options)
     engine: Engine,
     store: str,
+    against: str | None = None,
     *,
     rocketmq: str | None = None,
-    against: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str | None = None,
     cut: "Cut | None" = None,
@@ -69,7 +70,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.jobs.comparing.compare import verify_queue_log
     from reput.jobs.judging.report import Report, manifest_differences
     from reput.jobs.judging.verdict import judge
-    from reput.jobs.opening.plan import check_unchanged, said_of_strangers
+    from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
     from reput.jobs.pipeline.job import find_store
@@ -77,6 +78,7 @@ def verify(  # noqa: PLR0913 (a user's options)
     from reput.store_format.discover.store import discover, store_at
     from reput.store_format.files.by_url import storage_for
     from reput.store_format.files.queue_logs import QueueLog
+    from reput.store_format.log.there import said_of_strangers
 
     at = store_at(store, rocketmq, settings, storage)
     if isinstance(at.storage, QueueLog):
@@ -86,16 +88,14 @@ def verify(  # noqa: PLR0913 (a user's options)
     refuse_unfinished(there, against)
     manifest = read_manifest(there, against)
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
+    purpose = VERIFY.asked(on_damage)
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""
         at = store_at(store, release, settings, storage)
-        discovered = discover(
-            at, derived=(there, against), manifest=manifest, compares=True, sweeps=True
-        )
+        discovered = discover(at, purpose, derived=(there, against), manifest=manifest)
         found = find_store(
-            engine, at, cut=cut, progress=progress, tolerant=on_damage == SALVAGE,
-            discovered=discovered, compares=True, remade=remade,
+            engine, at, purpose, cut=cut, progress=progress, discovered=discovered, remade=remade
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily(Temporary.VERIFY, staging_folder, storage, also) as job:
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.against:
         check_folder("--against", arguments.against)
     options = options_of_job(arguments)
-    asked = asks_store(arguments, options, arguments.against or arguments.store, compares=True)
+    asked = asks_store(arguments, options, VERIFY, arguments.against or arguments.store)
     with engine_for(arguments, asked) as engine:
         report = verify(
             engine,

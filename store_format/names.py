@@ -16,24 +16,37 @@ INDEX = "index"
 DLEDGER = "dledger-"  # prefix of a DLedger group member's folder; its id follows
 DLEDGER_DATA = "data"  # in that folder: the segments (DLedgerConfig.getDataStorePath)
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
-TIMER_LOG = "timerlog"
-TIMER_WHEEL = "timerwheel"
 STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares the new timerlog
 CUT = "reput-cut"  # where a recovery keeps what it cuts off the log
 COMPACTION = "compaction"
 COMPACTION_LOG, COMPACTION_QUEUE = "compactionLog", "compactionCq"  # in COMPACTION
+COMPACTION_POSITIONS = "position-checkpoint"  # in COMPACTION
 # Folders of a tiered store's queue (FileSegmentType)
 TIERED_LOG, TIERED_QUEUE, TIERED_INDEX = "COMMIT_LOG", "CONSUME_QUEUE", "INDEX"
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
+COMPACTION_POSITIONS = "position-checkpoint"  # in COMPACTION
 EPOCH_FILE = "epochFileCheckpoint"  # in the root, unless storePathEpochFile says otherwise
+IDENTITY = "brokerIdentity"  # likewise, storePathBrokerIdentity
+TIMER_LOG, TIMER_WHEEL = "timerlog", "timerwheel"
+TIERED_INDEX_FOLDER = "tiered_index_file"
+# Below CONFIG; `state_table` says of each what it is.
+TOPICS, GROUPS, OFFSETS = "topics.json", "subscriptionGroup.json", "consumerOffset.json"
+LMQ_OFFSETS, DELAY_OFFSETS = "lmqConsumerOffset.json", "delayOffset.json"
+ORDER_INFO, QUEUE_MAPPING = "consumerOrderInfo.json", "topicQueueMapping.json"
+REQUEST_MODE, FILTERS = "messageRequestMode.json", "consumerFilter.json"
+TIMER_CHECK_FILE, TIMER_METRICS = "timercheck", "timermetrics"
+TRANSACTION_METRICS, BROKER_SETTINGS = "transactionMetrics", "broker.properties"
+TIERED_METADATA = "tieredStoreMetadata.json"
+ACL_DBS = ("users", "acls")  # RocksDBs
 LOCK = "lock"
 UNFINISHED = ".reput-unfinished"  # exists while a set is published (manifest_last)
 MANIFEST = "manifest.json"
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
+POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
@@ -218,7 +231,7 @@ def check_topic(topic: str) -> str:
     A record's topic may be any bytes; RocketMQ uses it as a path unchecked.
     """
     if topic in ("", ".", ".."):
-        reason = "is no folder's name"
+        reason = "is not a folder's name"
     elif "/" in topic or "\\" in topic:
         reason = "holds a path separator"
     elif "\0" in topic:
@@ -272,12 +285,6 @@ IN_ROCKSDB = ("storeType", "indexRocksDBEnable")
 
 STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on made at each start
 POP_DB = "kvStore"  # PopConsumerRocksdbStore
-# Below config/: RocksDBConfigManager (v1, one or three), ConfigStorage (configManagerVersion=v2).
-CONFIG_DBS = {
-    "topics.json": ("topics", "metadata", "rdb"),
-    "subscriptionGroup.json": ("subscriptionGroups", "metadata", "rdb"),
-    "consumerOffset.json": ("consumerOffsets", "metadata", "rdb"),
-}
 
 
 def refuse_foreign(

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.outputs.report import Summary
-from reput.jobs.pipeline import pipeline
+from reput.jobs.pipeline import stages
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.udfs.rebuild import queues
@@ -42,8 +42,9 @@ class Session(Engine):
     tasks_run_twice: int = 0
 
     def __post_init__(self) -> None:
-        self.most_cores, self.one_machine = self.cores, True
         self.random = random.Random(self.seed)
+        # with several machines, short runs take their bytes along
+        self.most_cores, self.one_machine = self.cores, self.seed % 4 < 2
         # up to how many entries a queue is small, and how many runs are looked at at once
         self.small = ((1 << 12, 1 << 15), (0, 1), (6, 3))[self.seed % 3]
 
@@ -178,10 +179,11 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
         "MOST_ENTRIES": most,
         "_RUNS_AT_ONCE": at_once,
         "_ENTRIES_AT_ONCE": 4 * at_once,
+        "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2],
     }
     with (
         mock.patch.multiple(queues, **sizes),
-        mock.patch.multiple(pipeline, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
+        mock.patch.multiple(stages, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
     ):
         return rebuild(session, store, output, **options)
 

@@ -24,7 +24,7 @@ from reput.store_format.release.setting_table import SETTINGS
 from scripts import flowchart, pictures, site_pages
 from tests import golden_stores
 from tests.golden_stores import as_left
-from tests.pages import _TEXTS, PAGES, ROOT, blocks
+from tests.pages import _TEXTS, PAGES, ROOT, blocks, told
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
@@ -156,6 +156,8 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
     """In a folder with `store`, as a broker left it, and `damaged`, a log with a flipped bit.
 
     What follows a command on the page is what it prints, line by line; `...` stands for whatever.
+    `<!-- first: COMMAND -->` breaks the store out of sight: who reads it has a broken one already,
+    and pastes what is shown.
     """
     as_left("small_all_5.3.3", tmp_path)
     shutil.copytree(golden_stores.unpack("middle_crc_5.3.3").input, tmp_path / "damaged")
@@ -164,13 +166,19 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
     (here / "reput").write_text(f'#!/bin/sh\nexec {sys.executable} -m reput "$@"\n')
     (here / "reput").chmod(0o755)
     env = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for code in blocks(page, "console"):
+
+    def shell(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True,
+            timeout=600, check=False,
+        )  # fmt: skip
+
+    for before, code in told(page):
+        if before:
+            assert shell(before).returncode == 0, before
         for step in re.split(r"^\$ ", code, flags=re.M)[1:]:
             command, *shown = step.splitlines()
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True,
-                timeout=600, check=False,
-            )  # fmt: skip
+            done = shell(command)
             assert done.returncode in (0, 1), (command, done.stderr)
             said = done.stdout.replace(f"{tmp_path}/", "").splitlines()
             for line in shown:

@@ -20,8 +20,10 @@ SHORT = {
     "store_format/notes.py": "what is said beside an answer: everything imports it",
     "store_format/derived/after_crash.py": "apart from the checkpoint, as it reads queues",
     "store_format/derived/checkpoint.py": "a base: writer, recovery, rebuild and check import it",
+    "store_format/discover/purpose.py": "one table: every command imports its row",
     "store_format/files/by_url.py": "apart, so that who has a path need not load each file system",
     "store_format/query/all_cores.py": "apart, so that light questions need no processes",
+    "store_format/state/judge.py": "begun: what check says of these files comes here",
     "broker/serving/handlers.py": "what all rooms of requests are joined in",
     "broker/serving/handles.py": "a text that clients hold: apart from what is popped",
     "jobs/engines/preload.py": "run in a bare process, by its name",
@@ -33,8 +35,7 @@ SHORT = {
 LONG = {
     "jobs/console/options.py", "jobs/judging/report.py", "jobs/sockets/server.py",
     "store_format/discover/sizes.py", "store_format/discover/store.py",
-    "store_format/release/settings.py", "store_format/rewrite/selection.py",
-    "udfs/rebuild/queues.py",
+    "store_format/release/settings.py", "udfs/rebuild/queues.py",
 }  # fmt: skip
 
 # Words of a command's start, and what it may load of this. Nothing that is not here may be loaded.

@@ -163,7 +163,7 @@ KINDS: dict[str, Kind] = {
         == [-2000, 86400000, 86400000, 86400000],
         settings={"messageDelayLevel": "-2s 1d"},
     ),
-    "a delay that is no number": Kind(
+    "a delay that is not a number": Kind(
         [delayed(1, 0), delayed("3 ", 1), delayed(1, 2)], lambda d: d.messages == 1
     ),
     "a delay on another topic": Kind(

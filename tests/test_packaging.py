@@ -92,10 +92,13 @@ def test_every_folder_of_code_is_a_package() -> None:
 def shipped() -> set[str]:
     """The files a wheel and the zip must both have."""
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
-    paths |= {"store_format/py.typed", "broker/py.typed"}
     paths |= {"store_format/release/harmless_settings.txt"}
     paths |= {each.relative_to(ROOT).as_posix() for each in (ROOT / "jobs/page/assets").iterdir()}
-    return {f"reput/{path}" for path in paths} | {"reput/__init__.py", "reput/__main__.py"}
+    return {f"reput/{path}" for path in paths} | {
+        "reput/__init__.py",
+        "reput/__main__.py",
+        "reput/py.typed",
+    }
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:

@@ -48,3 +48,33 @@ def test_an_import_loads_nothing_else() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["[]", "rebuild"]
+
+
+_TYPED = """
+from __future__ import annotations
+
+import reput
+from reput import Message, open_store, open_writer
+
+store = open_store("/data/store", rocketmq="5.3.3", settings={"maxIndexNum": "400"})
+topics: list[str] = [row.topic for row in store.topics()]
+reveal_type(store.query("T", "k"))
+reveal_type(reput.rebuild("/data/store", "/data/to", rocketmq="5.3.3"))
+reveal_type(reput.verify("/data/store", "/data/to"))
+reveal_type(reput.check("/data/store"))
+with open_writer("/data/store") as writer:
+    reveal_type(writer.append(Message(topic="T", body=b"")).status)
+"""
+
+
+@pytest.mark.long
+def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_TYPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "c"), program],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("Revealed type") == 5
+    assert '"Any"' not in done.stdout

@@ -30,8 +30,6 @@ MESSAGES = ".messages"
 RUNS = ".runs"
 _SCAN, _QUEUE, _INDEX, _TABLE = "scan", "queue", "index", "table"  # what names of files begin with
 PLACED_TREE = "placed"  # folder of files that have the same path below it as in the output
-RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
-SPLITS = "splits"  # also there: how many splits the task has done since its previous .runs file
 
 
 PAST = ".past"  # an empty file, whose name says how far a scan past damage has come
@@ -150,25 +148,6 @@ def pieces_of(staging: Staging, name: str) -> Iterator[bytes]:
     reader.close()
 
 
-class ListedSplits(NamedTuple):
-    """How many splits a .runs file counts (its own, and those without records before it), and how
-    many records its split has.
-    """
-
-    splits: int
-    records: int
-
-
-def listed_in(staging: Staging, name: str) -> ListedSplits | None:
-    """The counts in the metadata of a .runs file; None while its task still writes it."""
-    try:
-        with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
-            said = stream.schema.metadata
-            return ListedSplits(int(said[SPLITS.encode()]), int(said[RECORDS.encode()]))
-    except pa.ArrowInvalid:
-        return None
-
-
 def read_range(staging: Staging, name: str, at: int, length: int) -> Bytes:
     """Bytes [at, at + length) of a staging file, as a new uint8 array."""
     buffer = np.empty(length, np.uint8)
@@ -236,6 +215,8 @@ SCANNED = schema(
     last_dispatched=pa.int64(),
     sequence=pa.list_(pa.int64()),  # of a DLedger log, see Walk.sequence
     unsafe_topics=pa.list_(pa.string()),  # left out, escaped, at most a few
+    runs=pa.int64(),  # how many RUN rows it has
+    queues=pa.int64(),  # at least so many queues
 )
 
 # One row for each run: a queue's entries from one part of one stretch. A stretch has several parts
@@ -254,8 +235,12 @@ RUN = schema(
     times_at=pa.int64(),  # where its storeTimestamps are in that file; -1: not asked for
 )
 
+# A run with its bytes, where it is short: its entries, then its queueOffsets if they are listed.
+# Then it may stand for several runs that follow each other in its queue.
+CARRIED = RUN.append(pa.field("carried", pa.binary()))
+
 # One row for each run and ConsumeQueue segment that it reaches into.
-PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
+PLACED = CARRIED.append(pa.field("position", pa.int64()))  # the queue's next, before the run
 # Where a queue's first queueOffsets are wrong (damage/queue_ends), the run's first `decided`
 # entries count as having the queueOffsets decided_from, decided_from + 1, ...
 PLACED = PLACED.append(pa.field("decided", pa.int64()))

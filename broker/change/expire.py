@@ -7,14 +7,14 @@ IndexService.deleteExpiredFile. Files are deleted one by one, the oldest first: 
 store as a killed broker may leave it too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
-from reput.store_format.derived.index_header import IndexHeader, decode_header, in_log_order
+from reput.store_format.derived.index_header import header_in, in_log_order
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Files, add_folders, replace_small, write_small
@@ -165,9 +165,8 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
 
 
 def _of_index(files: Files, log_start: int) -> Iterator[FileToDelete]:
-    found = {
-        name: _head(files, f"{INDEX}/{name}") for name in index_files_among(files.names(INDEX))
-    }
+    names = index_files_among(files.names(INDEX))
+    found = {name: header_in(files, f"{INDEX}/{name}") for name in names}
     for name in in_log_order([(name, head) for name, (head, _) in found.items()])[:-1]:
         head, length = found[name]
         if length < INDEX_HEADER_BYTES or head.end_offset >= log_start:
@@ -176,24 +175,14 @@ def _of_index(files: Files, log_start: int) -> Iterator[FileToDelete]:
         yield FileToDelete(f"{INDEX}/{name}", length, why)
 
 
-def _head(files: Files, path: str) -> tuple[IndexHeader, int]:
-    """An index file's header, and its length."""
-    with closing(files.open_read(path)) as file:
-        raw = np.empty(min(file.length(), INDEX_HEADER_BYTES), np.uint8)
-        file.read_at(0, raw)
-        return decode_header(raw), file.length()
-
-
 def delete(files: Files, paths: Iterable[str]) -> None:
-    """Remove files one by one, in this order, durably. Raises OSError: run again."""
-    folder = None
+    """Remove files one by one, in this order, durably. Raises OSError: run again.
+
+    Of two removals in a folder a power cut may else keep the second alone: a hole in the log.
+    """
     for path in paths:
-        if folder not in (None, path.rpartition("/")[0]):
-            files.sync_folder(folder)
         files.remove(path)
-        folder = path.rpartition("/")[0]
-    if folder is not None:
-        files.sync_folder(folder)
+        files.sync_folder(path.rpartition("/")[0])
 
 
 # ---
@@ -212,12 +201,13 @@ class StagedFile(NamedTuple):
 
 def apply(
     files: Files, log: LogRecovery, end: LogEnd, placed: Sequence[StagedFile],
-    removed: Sequence[str], checkpoint: bytes, abort: bytes,
+    removed: Sequence[str], checkpoint: bytes, abort: bytes, settle: Callable[[], object],
 ) -> None:  # fmt: skip
     """Cut the log at `end`, put derived files in their places, and note a clean stop.
 
     What is cut is kept in the folder CUT. removed: old derived files without a new one.
-    abort: content of the file `abort`, if it must be made. Raises OSError: run again.
+    abort: content of the file `abort`, if it must be made. settle: brings what else follows the log
+    to it, once the queues are there. Raises OSError: run again.
     """
     if not files.exists(ABORT):
         write_small(files, ABORT, abort)
@@ -232,6 +222,7 @@ def apply(
         files.remove(path)
     if placed or removed:
         files.sync_all("")
+    settle()
     replace_small(files, CHECKPOINT, checkpoint)
     files.sync_folder("")
     files.remove(ABORT)

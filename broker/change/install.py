@@ -22,6 +22,7 @@ from reput.store_format.derived.queue_files import decode_entries, is_pre_blank,
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import NotDurable, put_in_place
 from reput.store_format.files.protocol import Files, add_folders, read_small
+from reput.store_format.log.there import Stranger, derived_there, of_files
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -32,11 +33,8 @@ from reput.store_format.names import (
     ROCKSDB_QUEUES,
     STORE_DB,
     TIMER_LOG,
-    is_index_name,
-    is_queue_folder,
     is_wheel,
     queue_paths,
-    segment_start,
     segments_among,
 )
 
@@ -101,7 +99,7 @@ def staging_prefix(store: str) -> str:
     return f".{store}.reput-install-"
 
 
-def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
+def install(
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int, apart: Apart | None = None,
 ) -> None:  # fmt: skip
@@ -138,29 +136,11 @@ def install(  # noqa: PLR0913 (a set, a store, and what is kept of both)
 
 def _keep_strangers(files: Files, store: str, root: str) -> None:
     """Give a new root what no broker made in the folders that a set replaces."""
-    for path in _strangers(files, store):
+    found = [each for each in derived_there(of_files(files, store)) if isinstance(each, Stranger)]
+    for path in [each.path for each in found]:
         if not files.exists(f"{root}/{path}"):
             add_folders(files, root, path.rpartition("/")[0])
             _link_tree(files, f"{store}/{path}", f"{root}/{path}")
-
-
-def _strangers(files: Files, store: str) -> Iterator[str]:
-    for name in files.names(f"{store}/{INDEX}"):
-        if not is_index_name(name):
-            yield f"{INDEX}/{name}"
-    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        topics = files.names(f"{store}/{kind}")
-        for topic in topics if CURRENT not in topics else ():
-            if not files.is_folder(f"{store}/{kind}/{topic}"):
-                yield f"{kind}/{topic}"
-            for queue_id in files.names(f"{store}/{kind}/{topic}"):
-                queue = f"{kind}/{topic}/{queue_id}"
-                if not is_queue_folder(queue_id):
-                    yield queue
-                    continue
-                for name in files.names(f"{store}/{queue}"):
-                    if segment_start(name) is None:
-                        yield f"{queue}/{name}"
 
 
 def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
@@ -219,7 +199,7 @@ def check_kept(files: Files, store: str) -> None:
     if not files.exists(kept):
         return
     if not files.is_folder(kept):
-        raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
+        raise StoreError(f"{kept}: is not a folder; install keeps the old set there: move it away")
     names = files.names(kept)
     for name in names:
         if name not in (*DERIVED, CONFIG, NOTE) and not may_be_apart(name):

@@ -255,7 +255,7 @@ def _put(
         raise Discarded("REAL_TOPIC is the topic of half messages")
     queue_id = int(properties["REAL_QID"])
     if not 0 <= queue_id <= QUEUE_ID_MAX:
-        raise FieldRange(f"REAL_QID: 0 to {QUEUE_ID_MAX} is wanted")
+        raise FieldRange(f"REAL_QID: expected 0 to {QUEUE_ID_MAX}")
     put_again(writer, record, topic, queue_id, text_of(writer, properties), record.transaction)
 
 
@@ -279,5 +279,5 @@ def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, A
         return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
     except ValueError:
         raise StoreError(
-            f"{DELAY_OFFSETS}: offsetTable: a key is no delay level; it is left as it is"
+            f"{DELAY_OFFSETS}: offsetTable: a key is not a delay level; it is left as it is"
         ) from None

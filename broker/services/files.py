@@ -18,6 +18,7 @@ from reput.store_format.names import (
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
     TIMER_LOG,
+    TOPICS,
     is_wheel,
     parse_segment_name,
 )
@@ -73,7 +74,7 @@ def check_can_replace(files: Files) -> None:
         if not files.exists(folder):
             continue
         if not files.is_folder(folder):
-            raise StoreError(f"{folder}: is no folder; it is left as it is")
+            raise StoreError(f"{folder}: is not a folder; it is left as it is")
         for name in files.names(folder):
             try:
                 parse_segment_name(name)
@@ -98,7 +99,7 @@ def remove_folder(files: Files, folder: str) -> None:
 #
 # MixAll.string2File keeps the old content as .bak. Here either file appears whole or not at all.
 
-TOPICS = f"{CONFIG}/topics.json"
+_TOPICS = f"{CONFIG}/{TOPICS}"
 
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _BYTES_MAX = 256 << 20
@@ -120,7 +121,7 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: offset 0: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offset 0: is not a JSON object; it is left as it is")
     return found
 
 
@@ -132,13 +133,13 @@ def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
-        raise StoreError(f"{folder}: is no folder")
+        raise StoreError(f"{folder}: is not a folder")
     for name in (path + _BACKUP, path + _BACKUP + _NEW, path + _NEW):
         check_small(files, name)
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{path}: offsetTable: is not a JSON object; it is left as it is")
     return whole, table
 
 
@@ -152,10 +153,10 @@ def add_topics(
     like: another store's topicConfigTable, whose entries are taken over; now: milliseconds.
     Returns the topics that were added. Raises StoreError where the file is none of a broker's.
     """
-    whole = read_json(files, TOPICS)
+    whole = read_json(files, _TOPICS)
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
-        raise StoreError(f"{TOPICS}: topicConfigTable: is no JSON object; it is left as it is")
+        raise StoreError(f"{_TOPICS}: topicConfigTable: is not a JSON object; it is left as it is")
     added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
     for name in added:
         about = like.get(name)
@@ -168,7 +169,7 @@ def add_topics(
             **({"stateVersion": 0} if profile.abort_process_id else {}),  # both since 5.0.0
             "timestamp": now,
         }
-        write_json(files, TOPICS, dict(sorted(whole.items())), profile)
+        write_json(files, _TOPICS, dict(sorted(whole.items())), profile)
     return added
 
 

@@ -35,7 +35,7 @@ from reput.store_format.message.message import (
     parse_properties,
 )
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, OFFSETS
 from reput.store_format.query.reader import OpenedStore
 
 # ---
@@ -75,12 +75,12 @@ def read_decisions(name: str, text: str) -> Decisions:
         if number > _LINES_MOST:
             raise StoreError(f"{where}: more than {_LINES_MOST} lines")
         if len(words) != 2:
-            raise StoreError(f"{where}: {len(words)} words; `UNIQ_KEY commit` is wanted")
+            raise StoreError(f"{where}: {len(words)} words; expected `UNIQ_KEY commit`")
         try:
             decision = Outcome(words[1].lower())
         except ValueError:
             raise StoreError(
-                f"{where}: decision {words[1][:_SHOWN]!r}: commit or rollback is wanted"
+                f"{where}: decision {words[1][:_SHOWN]!r}: expected commit or rollback"
             ) from None
         whole = words[0].isascii() and words[0].isdigit() and len(words[0]) <= 20
         key = int(words[0]) if whole else words[0]
@@ -208,7 +208,7 @@ class Transactions:
         return writer.put(writer.encoder.draft(op))
 
 
-CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
+_OFFSETS_FILE = f"{CONFIG}/{OFFSETS}"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
 _ENDED = {
     TransactionState.COMMITTED: Outcome.COMMIT,
@@ -369,7 +369,7 @@ def resolve_planned(
     store: the writer's, open for reading. go_on: called after each transaction; False ends the run,
     and the rest stays as it is. Raises StoreError (WriterFailed), OSError.
     """
-    read_offsets(writer.store.files, CONSUMER_OFFSETS)  # raises before anything is put
+    read_offsets(writer.store.files, _OFFSETS_FILE)  # raises before anything is put
     ends = _Ends(Transactions(writer), plan.half_position)
     refused: list[str] = []
     left = list(plan.undecided)
@@ -442,7 +442,7 @@ def _commit(transactions: Transactions, half: Record) -> None:
     properties = properties_of(transactions.writer, half)
     queue_id = properties.get("REAL_QID", "")
     if "REAL_TOPIC" not in properties or not (queue_id.isascii() and queue_id.isdigit()):
-        raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is no number")
+        raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is not a number")
     transactions.put_committed(half, properties)
 
 
@@ -464,7 +464,7 @@ def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int
     if position <= before:
         return
     files = writer.store.files
-    whole, table = read_offsets(files, CONSUMER_OFFSETS)
+    whole, table = read_offsets(files, _OFFSETS_FILE)
     queues = table.get(_CHECKER)
     table[_CHECKER] = {**(queues if isinstance(queues, dict) else {}), integer_key(0): position}
-    write_json(files, CONSUMER_OFFSETS, whole, writer.profile)
+    write_json(files, _OFFSETS_FILE, whole, writer.profile)

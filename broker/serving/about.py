@@ -27,7 +27,7 @@ from reput.broker.wire.codes import (
     reads_standard_json,
 )
 from reput.broker.wire.remoting import Command
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, DELAY_OFFSETS, TIMER_CHECK_FILE, TIMER_METRICS
 from reput.store_format.release.profiles import release_key
 
 # ---
@@ -405,18 +405,18 @@ def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The offsets up to which delayed messages are delivered (getAllDelayOffset). A slave without
     them would deliver all delayed messages again, once it is a master.
     """
-    return _beside(broker, "delayOffset.json", "No delay offset in this broker")
+    return _beside(broker, DELAY_OFFSETS, "No delay offset in this broker")
 
 
 def timer_checkpoint(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How far timer messages are delivered (getTimerCheckPoint): the file's first seven longs."""
-    said = _beside(broker, "timercheck", "The checkpoint is null")
+    said = _beside(broker, TIMER_CHECK_FILE, "The checkpoint is null")
     return said._replace(body=said.body[:_TIMER_CHECKPOINT_BYTES])
 
 
 def timer_metrics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How many timer messages wait, by topic (getTimerMetrics)."""
-    return _beside(broker, "timermetrics", "The timerMessageStore is null")
+    return _beside(broker, TIMER_METRICS, "The timerMessageStore is null")
 
 
 HANDLERS |= {

@@ -56,7 +56,7 @@ def batch_ack(broker: Broker, request: Command, caller: Caller) -> Answer:
         asked = json.loads(request.body or b"{}")
         batches = [_batch(each) for each in asked.get("acks") or ()]
     except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no BatchAckMessageRequestBody")
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a BatchAckMessageRequestBody")
     if not batches:
         return refused(ResponseCode.NO_MESSAGE, "no acknowledgements")
     answer = found()

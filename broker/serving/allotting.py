@@ -55,7 +55,7 @@ def _asked(broker: Broker, request: Command) -> tuple[str, list[LockedQueue], st
         group, client = str(asked["consumerGroup"]), str(asked["clientId"])
         queues = [_queue(each) for each in asked["mqSet"]]
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no LockBatchRequestBody")
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a LockBatchRequestBody")
     if not is_group_name(group):
         return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
     topics = broker.store.topics
@@ -268,7 +268,7 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
         topic, group, member = (str(asked[n]) for n in ("topic", "consumerGroup", "clientId"))
         model, name = asked.get("messageModel"), asked.get("strategyName")
     except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no QueryAssignmentRequestBody")
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a QueryAssignmentRequestBody")
     mode = broker.modes.of(topic, group)
     chosen = _chosen(broker, topic, group, member, str(model), str(name), mode)
     if chosen is None:
@@ -309,7 +309,9 @@ def set_mode(broker: Broker, request: Command, caller: Caller) -> Answer:
         if mode not in (PULL, POP) or not is_int(shared):
             raise ValueError("no MessageRequestMode")
     except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no SetMessageRequestModeRequestBody")
+        return refused(
+            ResponseCode.SYSTEM_ERROR, "the body is not a SetMessageRequestModeRequestBody"
+        )
     if topic.startswith(RETRY_PREFIX):
         return refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
     if topic not in broker.store.topics:

@@ -45,11 +45,11 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
         )  # fmt: skip
         fingerprint = beat.get("heartbeatFingerprint", 0)
         if not is_int(fingerprint):
-            raise ValueError("a fingerprint is no int")
+            raise ValueError("a fingerprint is not an int")
         groups = [_group(each, fingerprint) for each in beat.get("consumerDataSet") or ()]
         producers = [str(each["groupName"]) for each in beat.get("producerDataSet") or ()]
     except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no HeartbeatData")
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a HeartbeatData")
     without = fingerprint != 0 and beat.get("withoutSub") is True
     unknown = fingerprint == 0
     try:
@@ -82,10 +82,10 @@ def _group(beat: Any, fingerprint: int) -> Group:
 def _subscription(beat: Any) -> Subscription:
     codes = frozenset(int(code) for code in beat.get("codeSet") or ())
     if not all(map(is_int, codes)):
-        raise ValueError("a tag's code is no int")
+        raise ValueError("a tag's code is not an int")
     version = int(beat.get("subVersion") or 0)
     if not -_LONG <= version < _LONG:  # other clients are sent the version, and could not read it
-        raise ValueError("a subscription's version is no long")
+        raise ValueError("a subscription's version is not a long")
     return Subscription(
         str(beat["topic"]), str(beat.get("subString", "*")),
         str(beat.get("expressionType") or TAG), version, codes,
@@ -110,7 +110,7 @@ def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
         wanted = beat.get("subscriptionData")
         subscription = None if wanted is None else _subscription(wanted)
     except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is no CheckClientRequestBody")
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a CheckClientRequestBody")
     if subscription is not None and not is_tags(subscription.kind):
         try:
             compiled(subscription.text, broker.store.opened.profile)

@@ -160,10 +160,10 @@ def number(request: Command, name: str, default: int | None = None) -> int:
     value = text(request, name)
     digits = value[1:] if value.startswith(("-", "+")) else value  # as Long.parseLong
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
-        raise BadField(f"the custom field <{name}> is no number")
+        raise BadField(f"the custom field <{name}> is not a number")
     found = int(value)
     if not -_LONG <= found < _LONG:
-        raise BadField(f"the custom field <{name}> is no long")
+        raise BadField(f"the custom field <{name}> is not a long")
     return found
 
 

@@ -63,7 +63,7 @@ class PullLimits(NamedTuple):
 
 
 @kernel
-def _passed(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def _passed(
     places: Numbers,
     sizes: Numbers,
     messages: Numbers,

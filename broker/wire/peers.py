@@ -26,6 +26,7 @@ from reput.broker.wire.replication import (
     encode_transfer,
 )
 from reput.store_format.log.groups import Epoch
+from reput.store_format.names import DELAY_OFFSETS, GROUPS, OFFSETS, TOPICS
 
 # ---
 # What a slave does with what its master sends, in both protocols: pure, the caller has the time.
@@ -336,10 +337,10 @@ def is_replicated(put_end: int, acked: Iterable[int], pushed: int, replicas: int
 # The other requests are SlaveSynchronize's: their bodies are the files in the master's config/.
 
 CONFIG_FILES = {
-    RequestCode.GET_ALL_TOPIC_CONFIG: "topics.json",
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: "subscriptionGroup.json",
-    RequestCode.GET_ALL_CONSUMER_OFFSET: "consumerOffset.json",
-    RequestCode.GET_ALL_DELAY_OFFSET: "delayOffset.json",
+    RequestCode.GET_ALL_TOPIC_CONFIG: TOPICS,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: GROUPS,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: OFFSETS,
+    RequestCode.GET_ALL_DELAY_OFFSET: DELAY_OFFSETS,
 }
 _VERSION = 399
 

@@ -144,17 +144,17 @@ def decode_json(header: bytes) -> Command:
     try:
         fields = json.loads(header.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise BadFrame("the header is no JSON") from None
+        raise BadFrame("the header is not JSON") from None
     if not isinstance(fields, dict):
-        raise BadFrame("the header is no JSON object")
+        raise BadFrame("the header is not a JSON object")
     for name in ("code", "opaque", "flag", "version"):
         if not is_int(fields.get(name, 0)):
-            raise BadFrame(f"the header's {name} is no int")
+            raise BadFrame(f"the header's {name} is not an int")
     if "code" not in fields:
         raise BadFrame("the header has no code")
     remark = fields.get("remark")
     if not isinstance(remark, str | None):
-        raise BadFrame("the header's remark is no text")
+        raise BadFrame("the header's remark is not text")
     language = fields.get("language")
     return Command(
         fields["code"],
@@ -187,7 +187,7 @@ def _field_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise BadFrame("one of the header's extFields is no text")
+    raise BadFrame("one of the header's extFields is not text")
 
 
 def encode_json(command: Command) -> bytes:

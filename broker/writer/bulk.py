@@ -180,7 +180,7 @@ class _Bulk:
             raise _refused(
                 FieldRange,
                 below[0],
-                f"queue_id={c.queue_id[below[0]]}: 0 to {QUEUE_ID_MAX} is wanted",
+                f"queue_id={c.queue_id[below[0]]}: expected 0 to {QUEUE_ID_MAX}",
             )
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:

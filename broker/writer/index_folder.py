@@ -35,7 +35,7 @@ from reput.store_format.derived.index_file import (
     fill_entries,
     header,
 )
-from reput.store_format.derived.index_header import IndexHeader, decode_header, in_log_order
+from reput.store_format.derived.index_header import IndexHeader, header_in, in_log_order
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, Files, OpenFile
 from reput.store_format.layouts import (
@@ -82,17 +82,10 @@ class IndexFolder:
     def headers(self) -> list[Header]:
         """The headers of all files, in the order of the log."""
         found: list[Header] = []
-        heads = {name: self._raw(name) for name in self.names()}
+        heads = {name: header_in(self.files, f"{INDEX}/{name}")[0] for name in self.names()}
         for name in in_log_order(heads.items()):
             found.append(self._header(name, heads[name], found[-1] if found else None))
         return found
-
-    def _raw(self, name: str) -> IndexHeader:
-        with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
-            raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
-            if file.length() >= INDEX_HEADER_BYTES:
-                file.read_at(0, raw)
-            return decode_header(raw)
 
     def _header(self, name: str, head: IndexHeader, previous: Header | None) -> Header:
         with closing(self.files.open_read(f"{INDEX}/{name}")) as file:

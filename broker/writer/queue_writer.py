@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ from reput.store_format.names import (
 from reput.store_format.release.settings import OS_PAGE_BYTES, Settings
 
 _OPEN_FILES = 256
+_ANY_PLACE = 1 << 63  # past every physical offset
 _NO_OFFSETS = np.empty(0, np.int64)
 
 
@@ -45,6 +47,16 @@ class QueueState:
 
     position: int  # of the next entry
     end: int  # the greatest physicalOffset + size among its entries, -1 for none
+
+
+class _Found(NamedTuple):
+    """The files of a queue as they were found; the first `kept` hold entries that stay."""
+
+    path: str
+    batch: bool
+    starts: list[int]
+    kept: int
+    used: int  # bytes of entries that stay, in the last of these
 
 
 class QueueWriter:
@@ -63,20 +75,24 @@ class QueueWriter:
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
         self._dirty: dict[str, tuple[int, int]] = {}  # by file: [from, to) that is not durable
         self._new_folders: set[str] = set()
+        self._found: list[_Found] = []  # by `load`, for `cut_off`
 
     # --- as the store is opened -----------------------------------------------------------
 
-    def load(self, cut: int) -> None:
-        """Find every queue's end, and cut off its entries for records at or past `cut`.
+    def load(self, cut: int, log_end: int) -> int:
+        """Find every queue's end before the physical offset `cut`; changes nothing (`cut_off`).
 
-        Entries for records before that physical offset are sound: the caller knows them durable.
+        Entries for records before `cut` are sound: the caller knows them durable. Returns how many
+        entries are of records at or past the log's end.
         """
+        past = 0
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
             for _, topic, queue_id in queue_paths(folder, self.files.names, self.files.is_folder):
-                self._load_queue(NamedQueue(topic, queue_id, batch), cut)
+                past += self._load_queue(NamedQueue(topic, queue_id, batch), cut, log_end)
+        return past
 
-    def _load_queue(self, key: NamedQueue, cut: int) -> None:
-        path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
+    def _load_queue(self, key: NamedQueue, cut: int, log_end: int) -> int:
+        path, size = self._folder(key), entry_bytes(key.batch)
         starts = [int(name) for name in segments_among(self.files.names(path))]
         kept = 0  # the number of files up to the last one with an entry before the cut
         entries = 0  # how many such entries the last of these files holds
@@ -85,14 +101,24 @@ class QueueWriter:
             if entries:
                 kept = number + 1
                 break
-        if self.writes:
-            self._cut(path, starts, kept, entries * size, file_size, key.batch)
+        self._found.append(_Found(path, key.batch, starts, kept, entries * size))
+        past = 0
+        for start in starts[max(kept - 1, 0) :]:
+            used = self._entries_before(path, start, key.batch, _ANY_PLACE)
+            past += used - (used and self._entries_before(path, start, key.batch, log_end))
         if not kept:
-            return
+            return past
         last = self._read(path, starts[kept - 1], entries - 1, key.batch)
         self.states[key] = QueueState(
             starts[kept - 1] // size + entries, int(last["physicalOffset"]) + int(last["size"])
         )
+        return past
+
+    def cut_off(self) -> None:
+        """Cut what `load` found of records at or past its `cut` off the queues."""
+        for each in self._found if self.writes else ():
+            self._cut(each)
+        self._found = []
 
     def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
         """How many entries at a file's start are for records before the cut, by bisection."""
@@ -113,10 +139,9 @@ class QueueWriter:
         with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
             return _read_entry(file, number, batch)
 
-    def _cut(
-        self, path: str, starts: list[int], kept: int, used: int, file_size: int, batch: bool
-    ) -> None:
+    def _cut(self, found: "_Found") -> None:
         """Remove the files after the kept ones, and the last kept file's bytes from `used` on."""
+        path, batch, starts, kept, used = found
         for start in reversed(starts[kept:]):
             self.files.remove(f"{path}/{segment_name(start)}")
         if kept:
@@ -126,8 +151,8 @@ class QueueWriter:
                 file.read_at(used, rest)
             if rest.any():
                 self._zero(file, used, rest, batch)
-            if file.length() != file_size:
-                file.set_length(file_size)
+            if file.length() != self._sizes[batch]:
+                file.set_length(self._sizes[batch])
                 file.sync()
             file.close()
         if starts:

@@ -29,24 +29,25 @@ from reput.store_format.names import COMMIT_LOG, segment_name, segments_among
 # (CommitLog.recoverAbnormally), after which some of the old records do come back.
 
 
-def segment_path(segment: int) -> str:
+def segment_path(segment: int, folder: str = COMMIT_LOG) -> str:
     """The file of the segment that begins at a physical offset."""
-    return f"{COMMIT_LOG}/{segment_name(segment)}"
+    return f"{folder}/{segment_name(segment)}"
 
 
 class LogCutter:
     """Cuts the segments of a log; offsets are physical, sizes in bytes."""
 
     def __init__(
-        self, files: Files, segments: list[int], segment_bytes: int, window: Bytes, keep: str
-    ) -> None:
+        self, files: Files, segments: list[int], segment_bytes: int, window: Bytes, keep: str,
+        folder: str = COMMIT_LOG,
+    ) -> None:  # fmt: skip
         """segments: their physical offsets; `cut` takes those it removes out of the list.
 
         window: the buffer for reading. keep: a folder where what is cut off is kept, in files named
-        by their physical offset; '' for nowhere.
+        by their physical offset; '' for nowhere. folder: where the segments are.
         """
         self._files, self._segments, self._segment_bytes = files, segments, segment_bytes
-        self._window, self._keep = window, keep
+        self._window, self._keep, self._folder = window, keep, folder
 
     def to_cut(self, end: int) -> int:
         """How many bytes `cut` would cut off: up to each segment's last that is not zero."""
@@ -79,17 +80,20 @@ class LogCutter:
     def _remove(self, segment: int, holds_bytes: bool) -> None:
         if self._keep and holds_bytes:
             self._make_keep()
-            self._files.rename(segment_path(segment), self._new_name(segment))
+            self._files.rename(segment_path(segment, self._folder), self._new_name(segment))
             self._files.sync_folder(self._keep)
         else:
-            self._files.remove(segment_path(segment))
+            self._files.remove(segment_path(segment, self._folder))
         self._segments.remove(segment)
-        self._files.sync_folder(COMMIT_LOG)
+        self._files.sync_folder(self._folder)
 
     def _make_keep(self) -> None:
         """Make `keep`; raises StoreError where it is a link, which may lead out of the store."""
-        if self._files.exists(self._keep):
-            self._files.is_folder(self._keep)
+        parts = self._keep.split("/")
+        for depth in range(1, len(parts) + 1):
+            path = "/".join(parts[:depth])
+            if self._files.exists(path):
+                self._files.is_folder(path)
         self._files.make_folder(self._keep)
 
     def _new_name(self, offset: int) -> str:
@@ -106,7 +110,7 @@ class LogCutter:
         if self._files.exists(part):  # left by a run that was killed here
             self._files.remove(part)
         with (
-            closing(self._files.open_read(segment_path(segment))) as source,
+            closing(self._files.open_read(segment_path(segment, self._folder))) as source,
             closing(self._files.create(part)) as kept,
         ):
             for start, window in self._windows(source, segment, at):
@@ -122,7 +126,7 @@ class LogCutter:
 
         The file never becomes shorter meanwhile: from its length the next open takes the size.
         """
-        with closing(self._files.open(segment_path(segment))) as file:
+        with closing(self._files.open(segment_path(segment, self._folder))) as file:
             for start, window in self._windows(file, segment, at):
                 other = np.flatnonzero(window)
                 if len(other):
@@ -133,7 +137,7 @@ class LogCutter:
     def _used(self, segment: int, at: int) -> int:
         """How many bytes a segment has from a place to its last byte that is not zero."""
         used = 0
-        with closing(self._files.open_read(segment_path(segment))) as file:
+        with closing(self._files.open_read(segment_path(segment, self._folder))) as file:
             for start, window in self._windows(file, segment, at):
                 if window.any():
                     used = start - at + int(np.flatnonzero(window)[-1]) + 1

@@ -15,7 +15,6 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
-from reput.store_format.derived.queues import FileQueues, past_end
 from reput.store_format.dispatch.dispatch import unpacked
 from reput.store_format.dispatch.scan import (
     Buffers,
@@ -29,7 +28,6 @@ from reput.store_format.dispatch.scan import (
     scan_rules,
 )
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
-from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import Files, write_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
@@ -177,8 +175,8 @@ class OpenStore:
             self.checkpoint if crashed else None, checkpoint_lost,
         )  # fmt: skip
         end = recovery.find()
-        queues = FileQueues(FilesRead(files), "", lambda _: 0)
-        self.past_end = sum(each.count for each in past_end(queues, end.end))
+        self.queues = QueueWriter(files, settings, place_rules(self.profile), self.dispatches)
+        self.past_end = self.queues.load(end.checked_from if crashed else end.end, end.end)
         if self.past_end and not crashed:
             raise StoreError(
                 f"{self.past_end:,} entries of queues lie past the log's end at {end.end:,}; new "
@@ -211,8 +209,7 @@ class OpenStore:
         recovery.cut(end, CUT)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
-        self.queues = QueueWriter(files, settings, place_rules(self.profile), self.dispatches)
-        self.queues.load(end.checked_from if crashed else end.end)
+        self.queues.cut_off()
         self._known_from = self._dispatched_to(end, crashed)
         self.reput = self._reput(
             self.queues, self.index if self._indexes else None, self._known_from
@@ -362,9 +359,14 @@ class OpenStore:
             self.files.sync_folder("")
         self.checkpoint = checkpoint
 
-    def finish(self, physic_timestamp: int) -> None:
-        """End as a clean stop, once the log is durable: dispatch all of it, and remove `abort`."""
+    def finish(self, physic_timestamp: int, settle: Callable[[], object]) -> None:
+        """End as a clean stop, once the log is durable: dispatch all of it, and remove `abort`.
+
+        settle: brings to the log what else follows it.
+        """
         self.dispatch(self.log.flushed)
+        if self.dispatches:
+            settle()
         if self._indexes:
             self.index.publish_changes()
         self.keep_checkpoint(physic_timestamp)

@@ -76,6 +76,8 @@ class CommitLogWriter:
         # As a SYNC_MASTER: waits until enough replicas have the log up to the offset given, the end
         # of a put. Returns PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE. None: no waiting.
         self.replicated: Callable[[int], str] | None = None
+        # Called once queues are complete, before the store counts as cleanly stopped.
+        self.settle: Callable[[], object] = lambda: None
         self._queues_flushed = 0
         self._pace: DispatchPace | None = None
         if background:
@@ -278,7 +280,7 @@ class CommitLogWriter:
         try:
             with self.guard.failing():
                 self._durability.sync()
-                self.store.finish(self._durability.durable_before)
+                self.store.finish(self._durability.durable_before, self.settle)
         finally:
             self._let_go()
 

@@ -19,9 +19,9 @@ from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY, Dif
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
-from reput.jobs.sources.opened_log import discover_for_reading
 from reput.store_format.derived.queue_files import decode_entries
-from reput.store_format.discover.store import StoreAt
+from reput.store_format.discover.purpose import COMPARE
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.files.by_url import storage_for
@@ -115,7 +115,7 @@ class _OfSegment(NamedTuple):
 
 def verify_queue_log(at: StoreAt) -> Report:
     """Compare a queue's log with its queue file. Raises StoreError, SettingError, OSError."""
-    plan = make_plan(at, discover_for_reading(at), tolerant=True, even_rocksdb=True)
+    plan = make_plan(at, discover(at, COMPARE), COMPARE)
     rules = replace(scan_rules(plan.profile, plan.settings, ()), times=True)
     storage = cast(QueueLog, plan.storage)
     found = [_entries_of(plan, segment, rules) for segment in plan.segments]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.comparing.logs import Side, Span
 from reput.jobs.engines.engine import Engine, Row
-from reput.jobs.pipeline.pipeline import stage_by_tasks
+from reput.jobs.pipeline.stages import stage_by_tasks
 from reput.store_format.discover.config import (
     Offsets,
     config_table,
@@ -16,6 +16,7 @@ from reput.store_format.discover.config import (
     consumer_offsets,
     subscription_groups,
 )
+from reput.store_format.names import DELAY_OFFSETS
 from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.inventory import kind_of
 from reput.udfs.compare.logs import (
@@ -164,8 +165,6 @@ def _least(one: int, other: int) -> int:
 # ---
 # Compares topics, subscription groups and offsets in the config/ of two stores.
 
-_DELAY_FILE, _DELAY_TABLE = "delayOffset.json", "offsetTable"  # ScheduleMessageService
-
 
 class OffsetDiffers(NamedTuple):
     """The offsets of a group in a queue in both stores; None for a store without that offset."""
@@ -217,7 +216,7 @@ def compare_configs(ours: Side, theirs: Side) -> ConfigsDiffer:
         _offsets(*(consumer_offsets(s.plan.storage, s.path, notes) for s in (ours, theirs)))
     )
     delays = [
-        config_table(side.plan.storage, side.path, _DELAY_FILE, _DELAY_TABLE, notes) or {}
+        config_table(side.plan.storage, side.path, DELAY_OFFSETS, notes) or {}
         for side in (ours, theirs)
     ]
     found.delays = [

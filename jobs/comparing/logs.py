@@ -13,11 +13,12 @@ import numpy as np
 
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.pipeline.pipeline import guided, stage_by_tasks
-from reput.jobs.sources.opened_log import discover_for_reading, end_of_log, parts_log
+from reput.jobs.pipeline.stages import guided, stage_by_tasks
+from reput.jobs.sources.opened_log import end_of_log, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.discover.store import StoreAt
+from reput.store_format.discover.purpose import COMPARE
+from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import SALVAGE
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.rules import NO_CHECKS
@@ -82,7 +83,7 @@ class Side:
 
 def open_side(at: StoreAt) -> Side:
     """Find a store's log and its end. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    plan = make_plan(at, discover_for_reading(at), tolerant=True, even_rocksdb=True)
+    plan = make_plan(at, discover(at, COMPARE), COMPARE)
     log = parts_log(plan, SourceOptions(plan.store, on_damage=SALVAGE), False, grows=False)
     notes = [*plan.warnings, *plan.notes[: 1 if plan.in_use else 0]]
     notes += [f"{finding.path}: {finding.reason}" for finding in plan.findings]

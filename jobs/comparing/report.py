@@ -237,7 +237,7 @@ def _log_lines(name: str, side: Side) -> Iterator[str]:
                 f"; whole records follow from {side.tail.record:,} on: a stale tail, or damage "
                 f"before them (reput check {side.path})"
             )
-        yield f"  tail      {name} has bytes behind that, up to {side.tail.end:,}{stale}"
+        yield f"  tail      {name} has bytes after that, up to {side.tail.end:,}{stale}"
     for note in side.notes:
         yield f"  note      {safe(note)}"
 
@@ -330,7 +330,7 @@ def _epochs(pair: Comparison, names: Names) -> Iterator[str]:
         yield "  epochs    have none in common: RocketMQ would copy the whole log again"
     elif first is not None and epochs.point > first:
         yield (
-            f"  epochs    by them RocketMQ cuts a slave at {epochs.point:,}, behind {first:,} "
+            f"  epochs    by them RocketMQ cuts a slave at {epochs.point:,}, after {first:,} "
             "where the logs part: it would keep bytes that differ"
         )
     elif first is not None:

@@ -25,11 +25,11 @@ class WrongWords(StoreError):
 
 
 def no_such_command(word: str, commands: Iterable[str]) -> WrongWords:
-    """The error for a first word that is no command, with the nearest one."""
+    """The error for a first word that is not a command, with the nearest one."""
     known = list(commands)
     near = get_close_matches(word, known, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else "reput --help lists them"
-    return WrongWords(f"{word!r} is no command of reput; {hint}")
+    return WrongWords(f"{word!r} is not a command of reput; {hint}")
 
 
 # ---

@@ -45,6 +45,7 @@ from reput.store_format.release.settings import (
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.output import NewFile
+    from reput.store_format.discover.purpose import Purpose
 
 # ---
 # Single files that options name: a picture, all ranges, a body.
@@ -380,19 +381,18 @@ def engine_for(
 
 
 def asks_store(
-    arguments: argparse.Namespace, options: Mapping[str, Any], compared: str | None = None,
-    compares: bool = False,
+    arguments: argparse.Namespace, options: Mapping[str, Any], purpose: "Purpose",
+    compared: str | None = None,
 ) -> Callable[[], None]:  # fmt: skip
     """A function for `meanwhile` of engine_for. It raises if the store's files do not show what
     the job needs, and imports the job's modules, so that nobody waits for them later.
 
-    compared: folder of the derived files that the job compares, if any; compares: whether the job
-    only compares.
+    compared: folder of the derived files that the job compares, if any.
     """
 
     def asked() -> None:
         check_discovery(
-            arguments.store, options["rocketmq"], options["settings"], compared, compares
+            arguments.store, options["rocketmq"], options["settings"], purpose, compared
         )
         import reput.jobs.deriving.derive_set  # noqa: F401
 
@@ -425,7 +425,7 @@ def milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_FORMS}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
@@ -447,7 +447,7 @@ def at_least_one(text: str) -> int:
     """A whole number, 1 or more: with 0 nothing could be found."""
     value = number(text)
     if not value:
-        raise argparse.ArgumentTypeError("0 is nothing: 1 or more is wanted")
+        raise argparse.ArgumentTypeError("0 is nothing: expected 1 or more")
     return value
 
 
@@ -534,5 +534,5 @@ def host_port(option: str, text: str, least: int = 0) -> tuple[str, int]:
     """Host (IPv6 without brackets) and port. Raises SettingError, also for a port below `least`."""
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not least <= int(port) <= _PORT_MOST:
-        raise SettingError(f"{option} {text!r} is no address: HOST:PORT")
+        raise SettingError(f"{option} {text!r} is not an address: HOST:PORT")
     return host.strip("[]"), int(port)

@@ -16,6 +16,7 @@ from reput.jobs.console.options import (
     ShownProgress,
     add_broker,
     add_store_path,
+    at_least_one,
     setting_layers,
 )
 from reput.jobs.console.store_there import check_store
@@ -39,6 +40,8 @@ from reput.store_format.release.settings import merge_layers
 # ---
 # Shared by commands that answer questions about a store: options and rows.
 
+NOTHING = "nothing was found"
+
 
 def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
     """Add STORE and options of a command that only reads it. scan: whether to add --scan."""
@@ -54,6 +57,36 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
             "--scan", action="store_true", help="read the log itself, not queues and index"
         )
     add_output(parser, rows=True)
+
+
+def add_listing(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that lists rows, each of a topic; `run_listing` obeys them."""
+    add_asked_store(parser)
+    parser.add_argument("--topic", metavar="T", help="only rows of this topic")
+    add_limit(parser)
+
+
+def add_limit(parser: "argparse._ActionsContainer", terminal: str = "") -> None:
+    """Add --limit. terminal: help on what a terminal is shown without it."""
+    parser.add_argument(
+        "--limit", type=at_least_one, metavar="N",
+        help=f"show the first N, and say how many more there are{terminal}",
+    )  # fmt: skip
+
+
+def add_message_id(parser: argparse.ArgumentParser) -> None:
+    """Add ID, by position or as --message-id; `message_id` reads it."""
+    what = "the client's id (UNIQ_KEY) or the broker's, as it is found"
+    parser.add_argument("message", metavar="ID", nargs="?", help=f"a message: {what}")
+    parser.add_argument("--message-id", metavar="ID", help="the same")
+
+
+def message_id(arguments: argparse.Namespace) -> str | None:
+    """The id that was given, if any. Raises StoreError for two."""
+    if arguments.message is not None and arguments.message_id is not None:
+        raise StoreError("ID and --message-id: one message is asked for at a time")
+    given: str | None = arguments.message or arguments.message_id
+    return given
 
 
 def asked_store(arguments: argparse.Namespace) -> Store:
@@ -136,8 +169,10 @@ def run_listing(
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
     """Show NamedTuples as rows; the exit code. Raises StoreError, SettingError, OSError."""
+    topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
     with asked_store(arguments) as store:
-        rows = rows_of(store)
+        found = [row for row in rows_of(store) if topic in (None, row.topic)]
+        rows = found[:limit]
         if for_programs(arguments):
             writer = RowWriter(arguments)
             for row in rows:
@@ -148,8 +183,10 @@ def run_listing(
                 [[column.value(row) for column in columns] for row in rows],
                 {column.name for column in columns if column.text},
             )
+        if len(found) > len(rows):
+            remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
         if not rows:
-            remark("none found")
+            remark(NOTHING)
     return DONE
 
 
@@ -171,7 +208,7 @@ def read_keys(path: str) -> list[str]:
         try:
             key = line.removesuffix(b"\r").decode()
         except UnicodeDecodeError:
-            raise StoreError(f"--keys-file {path}: line {number} is no UTF-8") from None
+            raise StoreError(f"--keys-file {path}: line {number} is not UTF-8") from None
         if key:
             keys.append(key)
     return keys

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from reput.store_format.discover.purpose import Purpose
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Listed, listed
@@ -28,24 +29,23 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
 
 
 def check_discovery(
-    store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None,
-    compares: bool = False,
+    store: str, rocketmq: str | None, settings: Mapping[str, str], purpose: Purpose,
+    compared: str | None = None,
 ) -> None:  # fmt: skip
     """Raise what `discover` raises, before anybody waits for Spark; the job calls it again.
 
-    compared: folder of the derived files to compare, which may have a manifest; compares: as for
-    `discover`.
+    compared: folder of the derived files to compare, which may have a manifest.
     """
     from reput.jobs.outputs.output import read_manifest  # here, for commands that ask no store
     from reput.store_format.discover.store import discover, store_at
 
     at = store_at(store, rocketmq, settings)
     if compared is None:
-        discover(at, compares=compares)
+        discover(at, purpose)
         return
     there = storage_for(compared)
     folder = there.resolve(compared)
-    discover(at, derived=(there, folder), manifest=read_manifest(there, folder), compares=compares)
+    discover(at, purpose, derived=(there, folder), manifest=read_manifest(there, folder))
 
 
 def check_folder(option: str, folder: str) -> None:

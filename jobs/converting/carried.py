@@ -3,17 +3,17 @@ user's changes, checked.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from reput.jobs.converting.new_log import QueueKey
 from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
-from reput.jobs.replicating.config import KINDS, POSITIONS
+from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import (
-    LMQ_OFFSETS,
     batch_topics_of,
     config_in_rocksdb,
     config_table,
@@ -25,42 +25,34 @@ from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.message.message import check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
-from reput.store_format.names import CONFIG, LMQ_PREFIX, is_queue_id
+from reput.store_format.names import (
+    CONFIG,
+    DELAY_OFFSETS,
+    LMQ_OFFSETS,
+    LMQ_PREFIX,
+    OFFSETS,
+    ORDER_INFO,
+    TOPICS,
+    is_queue_id,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.rewrite.selection import WAIT, Changes, Fate, is_shared
+from reput.store_format.rewrite.changes import WAIT, Changes, Fate, is_shared
+from reput.store_format.rewrite.pop import moved_order, order_offsets
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config_to_carry
 
 # ---
 # The configuration of a new store: topics, groups and consumer offsets.
 #
-# The files are those that a slave fetches from its master (jobs/replicating/config.py). Files in
-# which names or offsets change are written anew; other files are copied unchanged.
+# Files in which names or offsets change are written anew; other files are copied unchanged.
 
 # File -> its table whose keys are `topic` or `topic@group`.
-_BY_TOPIC = {
-    "topics.json": "topicConfigTable",
-    "consumerOffset.json": "offsetTable",
-    LMQ_OFFSETS: "offsetTable",
-    "consumerOrderInfo.json": "table",
-    "consumerFilter.json": "filterDataByTopic",
-    "messageRequestMode.json": "messageRequestModeMap",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "broadcastOffset.json": "offsetStoreMap",
-}
-_IN_ROCKSDB = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-}
-_OTHER_TABLES = {
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "delayOffset.json": "offsetTable",
-}
+_BY_TOPIC = {name: row.table for name, row in CONFIG_ROWS.items() if row.keys == Keys.TOPIC}
+_LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
-_TOPICS, _CONSUMED, _DELAYED = "topics.json", "consumerOffset.json", "delayOffset.json"
-_OF_GROUPS = (_CONSUMED, LMQ_OFFSETS)
+_OF_GROUPS = (OFFSETS, LMQ_OFFSETS)
 _QUEUE_COUNTS = ("readQueueNums", "writeQueueNums")
 SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 
@@ -79,14 +71,32 @@ def positions_of(source: Source) -> Marks:
         if changes.merges or is_shared(topic):
             for queue_id, offset in queues.items():
                 found.setdefault((topic, queue_id), set()).add(offset)
+    for topic, queue_id, info in _orders(plan):
+        if changes.merges or is_shared(topic):
+            found.setdefault((topic, queue_id), set()).update(order_offsets(info))
     for queue_id, offset in delivered_up_to(plan).items():
         found.setdefault((SCHEDULE, queue_id), set()).add(offset)
     return {key: tuple(sorted(offsets)) for key, offsets in found.items()}
 
 
+def _orders(plan: Plan) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """(topic, queue id, OrderInfo) of what is popped in order."""
+    table = config_table(plan.storage, plan.store, ORDER_INFO, Notes()) or {}
+    for name, queues in table.items():
+        for queue, info in _infos(queues):
+            yield name.partition(_GROUP)[0], int(queue), info
+
+
+def _infos(queues: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Queue id and OrderInfo of each queue that an entry of consumerOrderInfo.json tells of."""
+    for queue, info in queues.items() if isinstance(queues, Mapping) else ():
+        if is_queue_id(queue) and isinstance(info, Mapping) and info.get("o"):
+            yield queue, info
+
+
 def delivered_up_to(plan: Plan) -> dict[int, int]:
     """Queue id of the schedule topic -> the position up to which its messages are delivered."""
-    delays = config_table(plan.storage, plan.store, _DELAYED, "offsetTable", Notes()) or {}
+    delays = config_table(plan.storage, plan.store, DELAY_OFFSETS, Notes()) or {}
     return {
         int(level) - 1: offset for level, offset in delays.items()
         if is_queue_id(level) and isinstance(offset, int)
@@ -94,14 +104,16 @@ def delivered_up_to(plan: Plan) -> dict[int, int]:
 
 
 def carried_config(source: Source, warnings: list[str]) -> Config:
-    """The files of config/ for the new store. warnings: gets a line for each file left out."""
+    """The files of config/ for the new store. warnings: gets a line for each file left out, or
+    without some of its entries.
+    """
     files = {}
-    for name in (*KINDS, *POSITIONS):
+    for name in config_to_carry():
         content = _content(source.job.plan, name, warnings)
-        if content is None and name == _CONSUMED and source.groups:
+        if content is None and name == OFFSETS and source.groups:
             content = b"{}"
         if content is not None and source.changes.by_topic:
-            content = _changed(name, json.loads(quoted_keys(content)), source)
+            content = _changed(name, json.loads(quoted_keys(content)), source, warnings)
         if content is not None:
             files[name] = content
     return files
@@ -109,11 +121,11 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
 
 def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     """The content of the old store's file of config/, or of its RocksDB; None without either."""
-    if name in _IN_ROCKSDB and config_in_rocksdb(plan.storage, plan.store, name) is not None:
+    if name in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, name) is not None:
         notes = Notes()
-        table = config_table(plan.storage, plan.store, name, _IN_ROCKSDB[name], notes)
+        table = config_table(plan.storage, plan.store, name, notes)
         warnings += notes.lines
-        return None if table is None else json.dumps({_IN_ROCKSDB[name]: table}).encode()
+        return None if table is None else json.dumps({CONFIG_ROWS[name].table: table}).encode()
     for path in (name, f"{name}.bak"):
         try:
             raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
@@ -124,26 +136,56 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
                 return raw
         except (ValueError, RecursionError):
             pass
-        warnings.append(f"{plan.store}/{CONFIG}/{path}: is no JSON object; it is left out")
+        warnings.append(f"{plan.store}/{CONFIG}/{path}: is not a JSON object; it is left out")
     return None
 
 
-def _changed(name: str, whole: dict[str, Any], source: Source) -> bytes:
+def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[str]) -> bytes:
     """The content of a file with the topics' new names, and without dropped topics."""
-    if name == _CONSUMED:
+    if name in _OF_GROUPS:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
+    if name == LMQ_OFFSETS and isinstance(whole.get(_LIGHT), dict):
+        whole[_LIGHT] = {
+            key: moved["0"] for key, offset in whole[_LIGHT].items()
+            if (moved := _new_offsets(key.partition(_GROUP)[0], {"0": offset}, source))
+        }  # fmt: skip
     if isinstance(table, dict):
+        table = _without_stale(name, table, source, warnings)
         whole[_BY_TOPIC[name]] = {
             new: value for key, about in table.items()
             for new, value in _entry(name, key, about, source)
         }  # fmt: skip
-    if name == _DELAYED and isinstance(whole.get("offsetTable"), dict):
+    if name == DELAY_OFFSETS and isinstance(whole.get("offsetTable"), dict):
         levels = {str(int(level) - 1): offset for level, offset in whole["offsetTable"].items()
                   if is_queue_id(level)}  # fmt: skip
         moved = _new_offsets(SCHEDULE, levels, source)
         whole["offsetTable"] = {str(int(queue) + 1): offset for queue, offset in moved.items()}
     return json.dumps(whole).encode()
+
+
+def _without_stale(
+    name: str, table: dict[str, Any], source: Source, warnings: list[str]
+) -> dict[str, Any]:
+    """The table without entries of a topic that the store has no more, and whose name another topic
+    gets: they would take the place of that topic's own, with offsets that skip its messages.
+    """
+    changes = source.changes
+    renames = {new: old for old, new in changes.renames}
+    gone = renames.keys() - {old for old, _ in changes.renames} - set(changes.dropped)
+    stale: dict[str, list[str]] = {}
+    for key in table:
+        topic = changes.own(key.partition(_GROUP)[0])
+        if topic in gone:
+            stale.setdefault(topic, []).append(key)
+    for topic, keys in stale.items():
+        warnings.append(
+            f"{source.job.plan.store}/{CONFIG}/{name}: {counted(len(keys), 'entry')} of topic "
+            f"{topic[:127]!r}, which the store has no more, left out: {renames[topic][:127]!r} "
+            "gets this name, and keeps its own"
+        )
+    left_out = {key for keys in stale.values() for key in keys}
+    return {key: about for key, about in table.items() if key not in left_out}
 
 
 def _add_groups(table: Any, source: Source) -> None:
@@ -161,7 +203,11 @@ def _entry(name: str, key: str, about: Any, source: Source) -> list[tuple[str, A
         return []
     if name in _OF_GROUPS and isinstance(about, dict):
         about = _new_offsets(topic, about, source)
-    if name == _TOPICS and isinstance(about, dict) and decision.queue_shift:
+    if name == ORDER_INFO:
+        about = _new_orders(topic, about, source)
+        if not about:
+            return []
+    if name == TOPICS and isinstance(about, dict) and decision.queue_shift:
         counts = {field: about[field] + decision.queue_shift for field in _QUEUE_COUNTS
                   if isinstance(about.get(field), int)}  # fmt: skip
         about = {**about, **counts}
@@ -181,6 +227,16 @@ def _new_offsets(topic: str, offsets: Mapping[str, Any], source: Source) -> dict
     return found
 
 
+def _new_orders(topic: str, queues: Any, source: Source) -> dict[str, Any]:
+    """New queue id -> OrderInfo with new queueOffsets, without queues of which none is taken."""
+    shift = source.changes.of_queue(topic).queue_shift
+    moved = {
+        str(int(queue) + shift): moved_order(info, partial(source.offset, topic, int(queue)))
+        for queue, info in _infos(queues)
+    }
+    return {queue: info for queue, info in moved.items() if info is not None}
+
+
 def _with_names(about: Any, changes: Changes) -> Any:
     """The value of a topic in a file, with the topic's new name in its fields."""
     if isinstance(about, Mapping):
@@ -194,8 +250,8 @@ def _with_names(about: Any, changes: Changes) -> Any:
 
 def batch_topics_in(config: Config) -> list[str]:
     """The topics that have batch queues."""
-    whole = json.loads(quoted_keys(config.get(_TOPICS, b"{}")))
-    table = whole.get(_BY_TOPIC[_TOPICS])
+    whole = json.loads(quoted_keys(config.get(TOPICS, b"{}")))
+    table = whole.get(_BY_TOPIC[TOPICS])
     return batch_topics_of(table) if isinstance(table, dict) else []
 
 
@@ -203,16 +259,23 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
     """Merge the configurations of several stores. If stores share an entry, that of the first store
     counts, but with the greatest queue numbers of a topic, and the lowest offsets.
     """
+    if any(LMQ_OFFSETS in config for config in configs):
+        # a broker that has this file has all offsets there (LmqConsumerOffsetManager)
+        configs = [{LMQ_OFFSETS: config.get(OFFSETS, b"{}"), **config} for config in configs]
     merged: Config = {}
     for name in dict.fromkeys(name for config in configs for name in config):
         # as a broker does, take a missing file, or a file without its table, for an empty table
         wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
+        if name == LMQ_OFFSETS:
+            wholes = [_with_light(whole) for whole in wholes]
         whole: dict[str, Any] = next((each for each in wholes if each), {})
-        table = _BY_TOPIC.get(name, _OTHER_TABLES.get(name, ""))
+        table = CONFIG_ROWS[name].table if name in CONFIG_ROWS else ""
         for other in wholes:
             ours, theirs = whole.get(table, {}), other.get(table, {})
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
                 whole[table] = _joined_tables(name, ours, theirs)
+                if name == LMQ_OFFSETS:
+                    whole[_LIGHT] = _lowest(whole[_LIGHT], other[_LIGHT])
             elif other and other != whole:
                 warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
         merged[name] = json.dumps(whole).encode()
@@ -221,7 +284,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
 
 def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     """Merge a file's table of two stores."""
-    if name == _DELAYED:  # a level without an offset is at 0 (ScheduleMessageService.start)
+    if name == DELAY_OFFSETS:  # a level without an offset is at 0 (ScheduleMessageService.start)
         levels = {**ours, **theirs}
         return {level: min(ours.get(level, 0), theirs.get(level, 0)) for level in levels}
     shared = {key: _joined(name, about, theirs[key]) for key, about in ours.items()
@@ -232,13 +295,30 @@ def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> d
 def _joined(name: str, one: Any, other: Any) -> Any:
     """Merge one entry of two stores."""
     if isinstance(one, dict) and isinstance(other, dict):
-        if name == _TOPICS:
+        if name == TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}
             return {**one, **counts}
+        if name == ORDER_INFO:  # the groups' offsets are those of what was not acknowledged
+            return {**other, **one}
         if name in _OF_GROUPS:
-            low = {queue: min(one[queue], other[queue]) for queue in one if queue in other}
-            return {**one, **other, **low}
+            return _lowest(one, other)
     return one
+
+
+def _lowest(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    low = {key: min(one[key], other[key]) for key in one if key in other}
+    return {**one, **other, **low}
+
+
+def _with_light(whole: dict[str, Any]) -> dict[str, Any]:
+    """What lmqConsumerOffset.json holds, with the offsets of groups that are LMQs in their table,
+    where consumerOffset.json or `_add_groups` had them in the other.
+    """
+    table = whole.get("offsetTable") or {}
+    light = {key for key in table if key.partition(_GROUP)[2].startswith(LMQ_PREFIX)}
+    added = {key: table[key]["0"] for key in light if "0" in table[key]}
+    rest = {key: queues for key, queues in table.items() if key not in light}
+    return {**whole, "offsetTable": rest, _LIGHT: {**added, **(whole.get(_LIGHT) or {})}}
 
 
 # ---
@@ -263,15 +343,20 @@ def meet(sources: Sequence[Source], how: str) -> None:
     owners: dict[QueueKey, Source] = {}
     for source in sources:
         for key, queue in source.measured.queues.items():
-            if not queue.taken or key.topic in _JOIN:
+            if not (queue.taken or queue.counted) or key.topic in _JOIN:
                 continue
             new = source.new_queue(key)
             other = owners.setdefault(new, source)
             if other is not source:
+                ways = "--meet renumber or apart joins them by store time"
+                if not new.topic.startswith(LMQ_PREFIX):
+                    ways = (
+                        "--meet apart gives its queues other ids, --meet renumber joins them by "
+                        "store time, --rename or --drop keeps one out"
+                    )
                 raise StoreError(
                     f"{source.job.plan.store}: queue {new.queue_id} of topic {new.topic[:127]!r} "
-                    f"is in {other.job.plan.store} too: --meet apart gives its queues other ids, "
-                    "--meet renumber joins them by store time, --rename or --drop keeps one out"
+                    f"is in {other.job.plan.store} too: {ways}"
                 )
 
 
@@ -306,7 +391,7 @@ def parse_renames(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         old, equals, new = pair.partition("=")
         if not equals or not old or not new:
-            raise SettingError(f"--rename {pair[:80]!r}: OLD=NEW is wanted, two topics' names")
+            raise SettingError(f"--rename {pair[:80]!r}: expected OLD=NEW, two topics' names")
         if old in renames:
             raise SettingError(f"--rename {pair[:80]!r}: {old!r} has a new name already")
         renames[old] = new
@@ -340,7 +425,7 @@ def wanted_changes(
 
 def _check_rename(old: str, new: str, release: Profile) -> None:
     for name in (old, new):
-        if is_shared(name) or name.startswith(LMQ_PREFIX):
+        if is_shared(name):
             raise SettingError(
                 f"--rename {old[:80]!r}: {name[:80]!r} is a topic of the broker's, or of a group's "
                 "own; only the topics of producers can be renamed"

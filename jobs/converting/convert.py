@@ -27,7 +27,13 @@ from reput.jobs.converting.new_log import (
     start_of,
     write_log,
 )
-from reput.jobs.converting.ordered import Source, complete_groups, earlier_logs, place_in_order
+from reput.jobs.converting.ordered import (
+    Source,
+    complete_groups,
+    digits_wanted,
+    earlier_logs,
+    place_in_order,
+)
 from reput.jobs.converting.report import (
     ConvertSummary,
     carry_timer,
@@ -46,7 +52,12 @@ from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.judge_end import judge_end
-from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.config import (
+    configured_topics,
+    consumer_offsets,
+    subscription_groups,
+)
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
@@ -56,7 +67,8 @@ from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME, SettingError, Status
 from reput.store_format.release.settings import merge_layers, settings_from
-from reput.store_format.rewrite.selection import Changes, Fate, Seen, misfits
+from reput.store_format.rewrite.changes import Changes, Fate, Seen, misfits
+from reput.store_format.rewrite.pop import retried_topics
 from reput.udfs.convert.write import PlacedRecords
 from reput.udfs.staging import Staging
 
@@ -194,7 +206,10 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     sources: list[Source] = []
     for job in jobs:
         sources.append(_source(job, to.changes, sources))
-    there = {key.topic for source in sources for key in source.measured.queues}
+    there = {
+        key.topic for source in sources
+        for key, seen in source.measured.queues.items() if seen.records
+    }  # fmt: skip
     configured = {topic for job in jobs for topic in _configured(job.plan)}
     refuse_unknown_topics(to.changes, there | configured)
     for source in sources:
@@ -205,6 +220,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         _refuse_misfits(source, to)
     meet(sources, to.meet)
     complete_groups(sources)
+    _with_digits(sources)
     for source in sources:
         source.marks = positions_of(source)
     start = start_of((source.measured.start for source in sources), to.segment_bytes)
@@ -258,15 +274,38 @@ def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Sourc
         starts = delivered_up_to(job.plan).items()
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
     logs = earlier_logs(earlier)
+    changes = _with_retries(job.plan, changes, set())
     measured = measure(job, changes, changes.selects, (), logs)
     begins = _lives(job, measured)
-    if begins:
-        changes = replace(changes, begins=begins)
+    known = _with_retries(job.plan, changes, {key.topic for key in measured.queues})
+    if begins or known != changes:
+        changes = replace(known, begins=begins)
         measured = measure(job, changes, changes.selects, (), logs)
     waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
     if waits:
         measured = measure(job, changes, True, waits, logs)
-    return Source(job, changes, measured)
+    return Source(job, changes, measured, waits)
+
+
+def _with_digits(sources: Sequence[Source]) -> None:
+    """Measure again where numbers in properties change, now that their greatest is known."""
+    digits = digits_wanted(sources)
+    for n, source in enumerate(sources if digits else ()):
+        source.changes = replace(source.changes, digits=digits)
+        source.measured = measure(
+            source.job, source.changes, True, source.waits, earlier_logs(sources[:n])
+        )
+
+
+def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:
+    """The changes with the topics of pop's retries. topics: known besides those in config/."""
+    if not changes.by_topic:
+        return changes
+    notes = Notes()
+    consumed = consumer_offsets(plan.storage, plan.store, notes)
+    topics = topics.union(_configured(plan), (topic for _, topic in consumed))
+    groups = subscription_groups(plan.storage, plan.store, notes) or {}
+    return replace(changes, retries=retried_topics(topics, topics, groups, consumed))
 
 
 def _lives(job: Pipeline, measured: MeasuredLog) -> tuple[tuple[str, int, int], ...]:
@@ -357,9 +396,7 @@ def _derive(
 ) -> None:
     """Derive the new log's files into the set. rows: SEGMENT_WRITTEN rows."""
     cut = replace(found.cut, split_bytes=rows[0]["length"])  # a segment is a split
-    made = find_store(
-        found.engine, at, cut=cut, progress=found.progress, one_release=True, even_rocksdb=True,
-    )  # fmt: skip
+    made = find_store(found.engine, at, CONVERT, cut=cut, progress=found.progress)
     job, summary = made.job(staging), looked.summary
     if kinds.of_queues == ROCKSDB:
         job.keep_times()

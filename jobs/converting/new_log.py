@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.link import Linked, Scanned, link_all
-from reput.jobs.pipeline.pipeline import Pipeline, guided
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.pipeline.stages import guided
 from reput.jobs.salvaging.judge_end import read_log
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import EarlierLog
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.convert.measure import MEASURED, MeasureSplits, measured_records, split_queues
 from reput.udfs.convert.write import (
     SEGMENT_WRITTEN,
@@ -157,8 +159,8 @@ def old_log(
 ) -> OldLog:
     """The description of an old log for the tasks."""
     return OldLog(
-        job.plan.storage, job.rules.records, job.rules.dispatch.split_properties, changes,
-        tuple(pieces), measured.start, measured.end, ordered=ordered,
+        job.plan.storage, job.rules, changes, tuple(pieces), measured.start, measured.end,
+        ordered=ordered,
     )  # fmt: skip
 
 

@@ -20,9 +20,9 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
+from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import BEGINS, EarlierLog, interleave
-from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure import measured_order, split_queues
+from reput.udfs.convert.measure import measured_order, measured_puts, split_queues
 from reput.udfs.convert.write import NUMBERS, PLACES, NewSegment, OldLog, Part, Piece
 
 # ---
@@ -42,13 +42,14 @@ _DONE = -1
 class Source:
     """A store whose records are taken.
 
-    groups: (topic, group) -> queue id -> position, besides the positions in its config/.
-    marks: old positions that are carried over; new_marks: the new position of each mark.
+    waits: as for MeasureSplits. groups: (topic, group) -> queue id -> position, besides those in
+    its config/. marks: old positions that are carried over; new_marks: the new position of each.
     """
 
     job: Pipeline
     changes: Changes
     measured: MeasuredLog
+    waits: tuple[int, ...] = ()
     groups: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     new_marks: dict[_Mark, int | None] = field(default_factory=dict)
@@ -63,6 +64,21 @@ class Source:
         topic: its old name.
         """
         return self.new_marks.get((topic, queue_id, offset), offset)
+
+
+def digits_wanted(sources: Sequence[Source]) -> int:
+    """Changes.digits: 0 where no number changes that stands in properties."""
+    queues = renumbered(sources)
+    ends, changed = dict(queues), False
+    for source in sources:
+        for key, seen in source.measured.queues.items():
+            new = source.new_queue(key)
+            if new in queues:
+                ends[new] += seen.counted
+                changed |= seen.texts > 0
+            elif seen.texts:
+                ends[new] = seen.greatest + 1
+    return len(str(max(ends.values()) - 1)) if changed else 0
 
 
 def renumbered(sources: Sequence[Source]) -> dict[QueueKey, int]:
@@ -93,8 +109,8 @@ class _Feed:
         self._latest = -(1 << 63)
         self._wanted = self._marked()
         none = np.empty(0, np.int64)
-        self.times = self.sizes = self.queues = self.places = self.numbers = none
-        self._offsets = none
+        self.times = self.sizes = self.places = self.stops = none  # of each record
+        self.queues = self.messages = self.numbers = self._offsets = none  # of each put
 
     def next_split(self, segment_bytes: int) -> bool:
         """Load the next split's records; False if there is none."""
@@ -104,18 +120,21 @@ class _Feed:
         job = self._source.job
         records = records_of(job, row, segment_bytes)
         order = measured_order(job.staging, row["run"], row["taken"])
+        puts = measured_puts(job.staging, row["run"], order)
         times = np.maximum.accumulate(order["storeTimestamp"].astype(np.int64))
         self.times = np.maximum(times, self._latest)
         self._latest = int(self.times[-1])
         self.sizes = records["size"].astype(np.int64)
+        self.stops = np.cumsum(order["puts"])
         there = split_queues(job.staging, row["run"])
-        ours = np.full(max(each["number"] for each in there) + 2, -1)  # the last one is for -1
+        ours = np.full(max(each["number"] for each in there) + 1, -1)
         for each in there:
             new = self._source.new_queue(QueueKey(each["topic"], each["queue_id"]))
             ours[each["number"]] = self._indices.get(new, -1)
-        self.queues = ours[order["queue"].astype(np.int64)]
-        self._offsets = order["queueOffset"].astype(np.int64)
-        self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.sizes)
+        self.queues = ours[puts["queue"]]
+        self._offsets = puts["queueOffset"].astype(np.int64)
+        self.messages = puts["messages"].astype(np.int64)
+        self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.messages)
         self.pieces.append(piece_of(job, row, records, 0))
         return True
 
@@ -128,14 +147,21 @@ class _Feed:
             output.write(values.view(np.uint8))
             output.finish(values.nbytes)
         new = self._source.new_marks
-        for queue, wanted in self._wanted.items():
-            mine = self.queues == queue
+        by_queue = np.argsort(self.queues, kind="stable")
+        in_order = self.queues[by_queue]
+        for queue in np.unique(in_order).tolist():
+            wanted = self._wanted.get(queue, ())
+            first, stop = np.searchsorted(in_order, [queue, queue + 1]) if wanted else (0, 0)
+            mine = by_queue[first:stop]
             offsets, numbers = self._offsets[mine], self.numbers[mine]
+            ends = offsets + self.messages[mine]
             for name in wanted:
-                behind = numbers[offsets >= name[2]]
-                if len(behind):
-                    first, before = int(behind.min()), new.get(name)
-                    new[name] = first if before is None else min(first, before)
+                behind = ends > name[2]
+                if behind.any():
+                    # a mark within a batch is as far from its begin as before
+                    found = numbers[behind] + np.maximum(name[2] - offsets[behind], 0)
+                    least, before = int(found.min()), new.get(name)
+                    new[name] = least if before is None else min(least, before)
 
     def _marked(self) -> dict[int, list[_Mark]]:
         """Queue index -> the marks of the queue."""
@@ -177,12 +203,16 @@ class _Merge:
             for feed, cursor in zip(self._feeds, self._cursors, strict=True)
         ]
         lengths = [len(feed.sizes) if feed else 0 for feed in live]
-        self._starts = np.cumsum([0, *lengths])[:-1]
+        puts = [len(feed.queues) if feed else 0 for feed in live]
+        self._starts, self._put_starts = (np.cumsum([0, *each])[:-1] for each in (lengths, puts))
         some = [feed for feed in live if feed]
         self._columns = [
             np.concatenate([getattr(feed, name) for feed in some] or [np.empty(0, np.int64)])
-            for name in ("times", "sizes", "queues", "places", "numbers")
+            for name in ("times", "sizes", "queues", "messages", "places", "numbers")
         ]
+        self._stops = np.concatenate([
+            feed.stops + start for feed, start in zip(live, self._put_starts, strict=True) if feed
+        ] or [np.empty(0, np.int64)])  # fmt: skip
         self.cursors = np.array([
             _DONE if cursor == _DONE else int(start) + cursor
             for start, cursor in zip(self._starts, self._cursors, strict=True)
@@ -194,10 +224,10 @@ class _Merge:
 
     def go_on(self, following: Numbers, at: int, begun: bool) -> tuple[int, int]:
         """Go on with `interleave` for these columns; its arguments and its result."""
-        times, sizes, queues, places, numbers = self._columns
+        times, sizes, queues, messages, places, numbers = self._columns
         return interleave(
-            times, sizes, queues, self.cursors, self._ends, following, at, self._segment_bytes,
-            begun, places, numbers,
+            times, sizes, self._stops, queues, messages, self.cursors, self._ends, following, at,
+            self._segment_bytes, begun, places, numbers,
         )  # fmt: skip
 
     def refill(self) -> bool:
@@ -205,8 +235,11 @@ class _Merge:
         for n, feed in enumerate(self._feeds):
             if self._cursors[n] == _DONE:
                 continue
-            start, end = int(self._starts[n]), int(self._ends[n])
-            feed.places, feed.numbers = (column[start:end] for column in self._columns[3:])
+            start, end, put = (
+                int(each[n]) for each in (self._starts, self._ends, self._put_starts)
+            )
+            places, numbers = self._columns[-2:]
+            feed.places, feed.numbers = places[start:end], numbers[put : put + len(feed.queues)]
             self._cursors[n] = int(self.cursors[n]) - start
             if self.cursors[n] == end:
                 feed.finish_split()

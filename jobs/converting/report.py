@@ -19,8 +19,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
-from reput.store_format.names import CONFIG, TIMER_LOG, is_wheel
-from reput.store_format.rewrite.selection import TRANSACTIONS, WHOLE, Changes, Fate
+from reput.store_format.names import CONFIG, TIMER_CHECK_FILE, TIMER_LOG, is_wheel
+from reput.store_format.rewrite.changes import TRANSACTIONS, WHOLE, Changes, Fate
 from reput.udfs.convert.write import PlacedRecords
 
 # ---
@@ -63,6 +63,8 @@ def topic_fates(source: Source) -> list[TopicFate]:
     found: dict[str, TopicFate] = {}
     store = source.job.plan.store
     for key, seen in source.measured.queues.items():
+        if not seen.records:
+            continue  # an LMQ: no records of its own
         fate = found.setdefault(
             key.topic, TopicFate(store, key.topic, "", 0, 0, 0, 0, seen.least, -1)
         )
@@ -172,7 +174,6 @@ class ConvertSummary:
 _UNIT = TIMER_UNIT.itemsize
 _UNITS_A_PIECE = 1 << 14
 _PIECE_BYTES = 1 << 20
-_CHECK = "timercheck"
 
 
 def carry_timer(
@@ -191,7 +192,7 @@ def carry_timer(
             _copy(plan, storage, name, target, state.size)
             summary.copied.append(name)
     for name, state in listed(plan.storage, f"{plan.store}/{CONFIG}"):
-        if state is not None and name == _CHECK:
+        if state is not None and name == TIMER_CHECK_FILE:
             _copy(plan, storage, f"{CONFIG}/{name}", target, state.size)
             summary.copied.append(f"{CONFIG}/{name}")
 
@@ -271,8 +272,8 @@ def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
             raise StoreError(
                 f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
                 f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} cannot "
-                "be taken without those of all topics, from one store; `reput "
-                "resolve-transactions` ends them"
+                "be taken without those of all topics, from one store; only their broker or "
+                "producer can end them"
             )
         places |= {row.last_physical_offset for row in pending}
     if TIMER_TOPIC in topics:

@@ -72,6 +72,7 @@ def derive_set(  # noqa: PLR0913 (a user's options)
         services, summary.waits = service_files(
             job, read.linked.end, topics, changed, summary.warnings
         )
+        summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         summary.seconds = found.seconds()

@@ -199,7 +199,7 @@ def _digest(path: str) -> str:
 # Builds the tables of queues in RocksDB: counts the scanned entries, and cuts keys into ranges.
 
 # The entries that a task holds, of 28 bytes and a key; their table has about 30 MB.
-_ENTRIES_OF_A_TABLE = 1 << 20
+_ENTRIES_OF_A_TABLE, _ROW_BYTES = 1 << 20, 28
 _ENTRIES_WORTH_A_TASK = 1 << 16
 
 
@@ -227,7 +227,7 @@ def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
     whole = files.firsts == SALVAGE
     cuts = cuts_of(queues.values(), ranges, _ENTRIES_OF_A_TABLE, whole)
     shared = job.runs_rows(linked).run(ShareRuns(files, cuts), SHARED)
-    parts = min(len(cuts) + 1, 4 * job.cores * _RANGES_A_CORE)
+    parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
     rows = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):

@@ -75,7 +75,7 @@ _WARNING = re.compile(
 
 
 def _nothing() -> None:
-    """What is done before a session is made, where nothing is asked for."""
+    """What is done before a session is made, where name what to look for."""
 
 
 @contextmanager

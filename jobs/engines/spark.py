@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,17 +17,20 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.engines.folders import our_packages
 from reput.store_format import faults
-from reput.udfs.staging import Task
+from reput.udfs.staging import InTurn, Task
 from reput.udfs.worker_garbage import Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+_DESCRIPTION = "spark.job.description"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
 _GONE = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:\n]*: (['\"])(.+)\1$", re.M)
-# A cluster may have more cores than its settings show, and these need tasks too.
-_CORES_THERE_MAY_BE = 128
+# local, local[4], local[*,2], local-cluster[2,4,1024]
+_LOCAL = re.compile(r"local(?:-cluster)?(?:\[(\d+|\*)(?:,(\d+),\d+|,\d+)?\])?$")
+# Where settings show no cores: so many, and perhaps more, which then need tasks too.
+_CORES_THERE_ARE, _CORES_THERE_MAY_BE = 16, 128
 
 
 class SparkEngine(Engine):
@@ -42,10 +45,11 @@ class SparkEngine(Engine):
 
     def numbers(self, numbers: range, parts: int | None = None) -> "SparkRows":
         parts = max(1, min(len(numbers), parts or len(numbers)))
-        return SparkRows(self.spark.range(numbers.start, numbers.stop, 1, parts))
+        rows = self.spark.range(numbers.start, numbers.stop, 1, parts)
+        return SparkRows(rows, parts)
 
     def table(self, rows: pa.Table, parts: int) -> "SparkRows":
-        return SparkRows(self.spark.createDataFrame(rows).repartition(parts))
+        return SparkRows(self.spark.createDataFrame(rows).repartition(parts), parts)
 
     def share_done(self) -> float | None:
         """The share of tasks that are done; None on Spark Connect, and between two stages."""
@@ -66,17 +70,22 @@ class SparkRows(TaskRows):
     """Rows of a DataFrame."""
 
     frame: "DataFrame"
+    parts: int  # 0: as the tasks before
+    doing: tuple[str, ...] = ()  # what its tasks do, for Spark's UI
 
     def run(self, task: Task, columns: pa.Schema) -> "SparkRows":
-        return SparkRows(run_in_tasks(self.frame, task, columns))
+        tasks = f" in {self.parts:,} tasks" if self.parts else ""
+        doing = (*self.doing, doing_of(task) + tasks)
+        return SparkRows(run_in_tasks(self.frame, task, columns), 0, doing)
 
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "SparkRows":
         shared = self.frame.repartition(parts, *key)
-        return SparkRows(shared.sortWithinPartitions(*key, *order))
+        return replace(self, frame=shared.sortWithinPartitions(*key, *order), parts=parts)
 
     def also(self, other: TaskRows) -> "SparkRows":
         assert isinstance(other, SparkRows)
-        return SparkRows(self.frame.unionByName(other.frame))
+        both = (*self.doing, *other.doing)
+        return SparkRows(self.frame.unionByName(other.frame), 0, both)
 
     def extremes(
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
@@ -85,11 +94,42 @@ class SparkRows(TaskRows):
 
         asked = [f.max(name).alias(name) for name in greatest]
         asked += [f.min(name).alias(name) for name in least]
-        return SparkRows(self.frame.groupBy(*key).agg(*asked))
+        return replace(self, frame=self.frame.groupBy(*key).agg(*asked))
 
     def collect(self) -> list[Row]:
         """Run the plan and return its rows. Raises a task's own errors, else PySparkException."""
-        return collect(self.frame)
+        with described(self.frame.sparkSession, ", ".join(self.doing)):
+            return collect(self.frame)
+
+
+def doing_of(task: Task) -> str:
+    """What a task does, by its name: "scan splits" is ScanSplits'."""
+    if isinstance(task, InTurn):
+        return ", ".join(f"{doing_of(each)} ({count:,})" for count, each in task.tasks)
+    name = getattr(task, "__name__", type(task).__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
+
+
+@contextmanager
+def described(spark: Any, doing: str) -> Iterator[None]:
+    """Name the jobs of the block in Spark's UI. A tag has the name on Connect too, where none has
+    a description; it ends with the block.
+    """
+    text = f"reput: {doing}"
+    tag = re.sub(r"[^\w-]+", "-", text).strip("-")
+    context = getattr(spark, "_sc", None)
+    before = context.getLocalProperty(_DESCRIPTION) if context is not None else None
+    try:
+        with suppress(Exception):  # a name is not worth a failure: sessions may refuse it
+            spark.addTag(tag)
+            if context is not None:
+                context.setLocalProperty(_DESCRIPTION, text)
+        yield
+    finally:
+        with suppress(Exception):
+            spark.removeTag(tag)
+            if context is not None:
+                context.setLocalProperty(_DESCRIPTION, before)
 
 
 def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFrame":
@@ -181,26 +221,22 @@ def setting_of(spark: Any, name: str) -> str:
 
 
 def spark_cores(spark: "SparkSession") -> int:
-    """The number of tasks that run at once by the session's settings; 16 if they don't show it."""
-    conf = {
-        name: setting_of(spark, name)
-        for name in (
-            "spark.default.parallelism",
-            "spark.master",
-            "spark.cores.max",
-            "spark.executor.instances",
-            "spark.executor.cores",
-        )
-    }
-    for name in ("spark.default.parallelism", "spark.cores.max"):
-        if conf[name]:
-            return int(conf[name])
-    master = conf["spark.master"]
-    if master.startswith("local["):
-        threads = master[6:].split("]")[0].split(",")[0]
-        return len(os.sched_getaffinity(0)) if threads == "*" else int(threads)
-    if master == "local":
-        return 1
-    if conf["spark.executor.instances"]:
-        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
-    return 16
+    """The number of tasks that run at once, as far as the session's settings show it. It is only a
+    floor: stages are sized by their data.
+    """
+
+    def number(name: str) -> int:
+        said = setting_of(spark, name)
+        return int(said) if said.isdecimal() else 0
+
+    master = setting_of(spark, "spark.master")
+    if known := number("spark.default.parallelism"):
+        return known
+    if found := _LOCAL.match(master):
+        threads, cores = found[1] or "1", found[2] or "1"
+        return (len(os.sched_getaffinity(0)) if threads == "*" else int(threads)) * int(cores)
+    executors = number("spark.executor.instances")
+    if setting_of(spark, "spark.dynamicAllocation.enabled") == "true":
+        executors = max(executors, number("spark.dynamicAllocation.maxExecutors"))
+    at_most = executors * (number("spark.executor.cores") or 1)
+    return number("spark.cores.max") or at_most or _CORES_THERE_ARE

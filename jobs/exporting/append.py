@@ -73,7 +73,7 @@ def rows_of(
                     yield FromExport(f"{path}: message {number}", row)
         except UNREADABLE as error:
             what = type(error).__name__  # its text may contain parts of a message
-            raise BadRow(f"{path}: behind message {number}: cannot be read ({what})") from None
+            raise BadRow(f"{path}: after message {number}: cannot be read ({what})") from None
 
 
 def _is_wanted(row: dict[str, Any], wanted: CopyChoice) -> bool:
@@ -182,7 +182,7 @@ def messages_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExp
         return _lines(Path(name).open("rb"), skip)
     if not Path(name).exists():
         raise SettingError(f"--from {name}: No such file or directory")
-    raise SettingError(f"--from {name}: .jsonl, .parquet or .arrow is wanted, or - for JSON lines")
+    raise SettingError(f"--from {name}: expected .jsonl, .parquet or .arrow, or - for JSON lines")
 
 
 def _arrow_batches(name: str) -> list[pa.RecordBatch]:

@@ -8,9 +8,10 @@ import pyarrow as pa
 from reput.jobs.exporting.files import Chosen, looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
-from reput.jobs.sources.opened_log import discover_for_reading, parts_log
+from reput.jobs.sources.opened_log import parts_log
 from reput.jobs.sources.options import SourceOptions
-from reput.store_format.discover.store import store_at
+from reput.store_format.discover.purpose import READ
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage
 from reput.udfs.table.export import ChosenMessages
@@ -33,10 +34,7 @@ class ChosenLog:
         self.folder = self.target.resolve(to)
         self.inputs: list[Input] = inputs_of(at.storage, at.path, settings)
         refuse_overlap(self.target, self.folder, self.inputs)
-        salvages = chosen.on_damage == "salvage"
-        self.plan: Plan = make_plan(
-            at, discover_for_reading(at), tolerant=salvages, even_rocksdb=True
-        )
+        self.plan: Plan = make_plan(at, discover(at, READ), READ.asked(chosen.on_damage))
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that `batches` left out

@@ -35,7 +35,7 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
         from reput.jobs.exporting.delta_writers import DeltaSpark
 
         if not isinstance(engine, SparkEngine):
-            raise SettingError("--engine spark: a session is wanted")
+            raise SettingError("--engine spark: expected a session")
         return DeltaSpark(engine.spark)
     if importlib.util.find_spec("deltalake") is None:
         raise SettingError('--as delta: deltalake is missing: pip install "reput[delta]"')
@@ -48,7 +48,7 @@ def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
     """Raise StoreError if a folder has other files than the tables, or (make=False) no tables."""
     there = {name for name, _ in listed(storage, folder)}
     if not make and MESSAGES not in there:
-        raise StoreError(f"{folder}: is no export: it has no table {MESSAGES}")
+        raise StoreError(f"{folder}: is not an export: it has no table {MESSAGES}")
     if there - {MESSAGES, RUNS}:
         other = min(set(there) - {MESSAGES, RUNS})
         raise OutputInUse(f"{folder}: holds {other!r}; give another folder")

@@ -117,7 +117,7 @@ def chosen_in(writer: DeltaTables, folder: str) -> dict[str, Any]:
         chosen: dict[str, Any] = json.loads(writer.description(path) or "")
         del chosen["store"]
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{path}: is no table that reput has exported") from None
+        raise StoreError(f"{path}: is not a table that reput has exported") from None
     return chosen
 
 

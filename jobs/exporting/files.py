@@ -13,7 +13,7 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in, file_digest
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.output import EXPORT_FORMAT, Output, parse_manifest
+from reput.jobs.outputs.output import DATA, EXPORT_FORMAT, Output, parse_manifest
 from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
@@ -57,7 +57,7 @@ def redaction(words: Sequence[str]) -> Redaction | None:
         elif word.startswith(PROPERTY) and len(word) > len(PROPERTY):
             names.add(word.removeprefix(PROPERTY))
         else:
-            raise SettingError(f"--redact {word}: body, body:hash or property:NAME is wanted")
+            raise SettingError(f"--redact {word}: expected body, body:hash or property:NAME")
     return Redaction(body, frozenset(names)) if words else None
 
 
@@ -289,7 +289,7 @@ def export_set(
         rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging, redacted)
         check_unchanged(plan)
         written, begin = [row for row in rows if row["name"]], log.segments[0].start
-        paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
+        paths = [f"{DATA}/part-{number:08d}.{kind}" for number in range(len(written))]
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
             log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
@@ -363,6 +363,7 @@ def _read_back(
 def wrong_files(storage: InputStorage, folder: str, manifest: dict[str, Any]) -> list[str]:
     """Lines on the files of an export that are not as its manifest says: whole, and no others."""
     wrong, there = list[str](), dict(listed(storage, folder))
+    there |= {f"{DATA}/{name}": state for name, state in listed(storage, f"{folder}/{DATA}")}
     for each in manifest["files"]:
         path, state = f"{folder}/{each['path']}", there.pop(each["path"], None)
         if state is None:
@@ -392,7 +393,7 @@ def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
     try:
         raw = storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(f"{folder}: is no export: it has no {MANIFEST}") from None
+        raise StoreError(f"{folder}: is not an export: it has no {MANIFEST}") from None
     return parse_manifest(raw, path, EXPORTED_SET)
 
 
@@ -417,7 +418,7 @@ def _parts(
     return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
 
 
-def _run(  # noqa: PLR0913 (what a task of an export is made of)
+def _run(
     engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip

@@ -112,7 +112,7 @@ def _lines(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:
 def _row(line: bytes) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError("a line is no JSON object")
+        raise ValueError("a line is not a JSON object")
     return exported_row(row)
 
 

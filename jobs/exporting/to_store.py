@@ -36,17 +36,19 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONFIG,
     CONSUME_QUEUE,
+    GROUPS,
     LMQ_PREFIX,
     LOCK,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
+    TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
 from reput.udfs.table.export import MessageSums
 
 _PIECE = 1 << 20
 _INSTEAD = "; --topic chooses others, and --as parquet takes all"
-_CONFIGURED = ("topics.json", "subscriptionGroup.json")
+_CONFIGURED = (TOPICS, GROUPS)
 
 
 def export_store(
@@ -130,7 +132,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
                     raise SettingError(f"{error}{_INSTEAD}") from None
         writer.wait_durable(writer.log.end)
         writer.dispatch()
-        done.waits = mend_written(writer, made, job.plan.discovered.settings)
+        done.waits = mend_written(writer, made, job.plan.discovered.settings, derive=True)
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
     return made
@@ -169,7 +171,7 @@ def _configured(job: ChosenLog) -> dict[str, str]:
         try:
             raw = job.plan.storage.read_bytes(f"{job.store}/{CONFIG}/{name}")
             table = json.loads(raw)
-            if name == "topics.json" and job.chosen.topics:
+            if name == TOPICS and job.chosen.topics:
                 topics = table["topicConfigTable"]
                 table["topicConfigTable"] = {t: topics[t] for t in job.chosen.topics if t in topics}
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):

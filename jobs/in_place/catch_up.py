@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
+from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.deriving.timers import mend_services, of_opened, staged_services
-from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -45,6 +45,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
 from reput.store_format.log.reader import LogBytes, SegmentFiles
+from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -52,7 +53,6 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
-    is_queue_folder,
     segments_among,
 )
 from reput.store_format.notes import Done, Notes, Progress
@@ -79,6 +79,7 @@ class CaughtUp:
     index_keys: int = 0
     needed: bool = False
     done: bool = False
+    compaction: str = ""  # what was written to compaction/, or cut off it
     resumed: bool = False  # whether this run finished an earlier catch-up that was killed
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues that lack older messages of the log
@@ -106,6 +107,7 @@ class CaughtUp:
             f"{counted(self.index_keys, 'key')}",
             f"  time      {self.seconds:.1f} s",
         ]
+        lines += [f"  compacted {self.compaction}"] if self.compaction else []
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
         lines += guessed_lines(self.discovered) if self.index_keys else []
@@ -190,6 +192,10 @@ def catch_up_in_place(
                 catching.resume(new)
             else:
                 catching.apply(new)
+        given, notes = plan.discovered.settings, Notes()
+        at = held.storage, held.path, plan.profile.release
+        about.compaction = str(settle(files, *at, given, notes))
+        about.warnings += notes.lines
         held.crashed = False
         about.done = True
         if not growing:
@@ -332,10 +338,8 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
 
 
 def _derived(storage: InputStorage, store: str) -> Iterator[str]:
-    """The derived files below a store or set, without files that a broker does not read."""
-    for path in files_there(storage, store):
-        if path.startswith(f"{INDEX}/") or is_queue_folder(path.split("/")[-2]):
-            yield path
+    """The derived files below a store or set."""
+    yield from derived_files(storage, store).files
     if CHECKPOINT in dict(listed(storage, store)):
         yield CHECKPOINT
 

@@ -20,33 +20,35 @@ from reput.broker.change.expire import (
     expired_segments,
     files_below,
 )
-from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.held import HeldStore, refuse_links
-from reput.jobs.opening.plan import Plan, check_unchanged, make_plan, said_of_strangers
+from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import consumer_offsets, has_rows
+from reput.store_format.discover.config import consumer_offsets
+from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Bytes, Files, Storage
-from reput.store_format.log.segments import Stranger, commit_log_folders
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
     ABORT,
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
-    POP_DB,
+    POP_RETRY_SIGNS,
     RETRY_PREFIX,
     segment_name,
 )
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.log_scan import log_gaps
+from reput.store_format.query.pop_leftovers import in_flight
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.settings import ExpirySettings, parse_settings
 
@@ -109,17 +111,16 @@ def needed(
 
 
 def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
-    """The first unread message of each group in each queue.
+    """The first message of each group in each queue that it has not read, or that it popped and
+    nobody acknowledged.
 
     If a group reads a topic, a queue of it without an offset counts as unread. Raises BadQueue.
     """
-    folder = f"{opened.path}/{POP_DB}"
-    if has_rows(opened.storage, folder):
-        raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
     offsets = consumer_offsets(opened.storage, opened.path, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
-    for group, _ in list(asked):  # each group also reads its own retry topic
-        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
+    for group, topic in list(asked):  # each group also reads its own retry topics
+        for own in (group, *(f"{group}{sign}{topic}" for sign in POP_RETRY_SIGNS)):
+            asked.setdefault((group, f"{RETRY_PREFIX}{own}"), {})
     for (group, topic), read in sorted(asked.items()):
         queues = opened.queues.of(topic)
         for queue_id, batch in queues:
@@ -131,8 +132,24 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
                     first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
                     f"{offset:,} ({CONFIG}/consumerOffset.json)",
                 )  # fmt: skip
+    yield from _popped(opened, ignored, notes)
     if asked:
         yield from _not_in_queues(opened)
+
+
+def _popped(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
+    """The first message of each queue that a group has in flight: it is to come again."""
+    for row in in_flight(opened, True, notes):
+        for queue_id, batch in opened.queues.of(row.topic) if row.group not in ignored else ():
+            if queue_id == row.queue_id:
+                queue = opened.queue(row.topic, queue_id, batch)
+                for entry in queue.entries(row.offset, row.offset + 1):
+                    if entry.physical_offset >= opened.log.start:
+                        yield Needed(
+                            entry.physical_offset, f"group {row.group!r} has popped, and not "
+                            f"acknowledged, queueOffset {row.offset:,} of topic {row.topic!r}, "
+                            f"queue {row.queue_id}",
+                        )  # fmt: skip
 
 
 def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
@@ -350,10 +367,9 @@ def plan_expiry(
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    discovered = discovered or discover(at)
-    discovered.refuse_contradicted()
+    discovered = discovered or discover(at, EXPIRE)
     # a broker's compaction removes the expired entries of a RocksDB
-    plan = make_plan(at, discovered, even_rocksdb=True)
+    plan = make_plan(at, discovered, EXPIRE)
     held.spread(discovered.log_folders, plan.settings.mapped_file_size_commit_log)
     return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 
@@ -424,9 +440,7 @@ def _expired(
     expired = expired_segments(segments, settings, when.now, at)
     if expired:
         _choose(about, held, plan, even, segments, expired, progress)
-    among: list[Stranger] = []
-    for _ in files_there(held.storage, held.path, among):
-        pass
+    among = derived_files(held.storage, held.path).strangers
     about.warnings += said_of_strangers(among, plan.profile)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
     return about

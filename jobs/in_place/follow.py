@@ -11,6 +11,7 @@ from typing import NamedTuple
 from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
 from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
 from reput.jobs.opening.plan import Plan, make_plan
+from reput.store_format.discover.purpose import FOLLOW
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import ANY_TIME, FileState, listed
@@ -47,7 +48,6 @@ def one_round(
     if not seen:
         return None, seen
     plan = growing_plan(at)
-    plan.discovered.refuse_contradicted()
     about = catch_up_in_place(
         held, plan, progress, confirm, growing=True, settled=seen == before
     )  # fmt: skip
@@ -56,7 +56,7 @@ def one_round(
 
 def growing_plan(at: StoreAt) -> Plan:
     """The plan of the segments before the first hole; the last may be incomplete."""
-    plan = make_plan(at, discover(at), tolerant=True)
+    plan = make_plan(at, discover(at, FOLLOW), FOLLOW)
     size = plan.settings.mapped_file_size_commit_log
     kept: list[Segment] = []
     for number, segment in enumerate(plan.segments):

@@ -69,6 +69,7 @@ def follow_stream(
     frame = spark.readStream.format(NAME).option("folders", folders).load()
     query = (
         frame.writeStream.foreachBatch(batch)
+        .queryName(f"reput: catch up {held.path}")
         .option("checkpointLocation", checkpoint)
         .trigger(processingTime=f"{rounds.every} seconds")
         .start()

@@ -21,10 +21,12 @@ from reput.store_format.files.system import holder_text, lock_holder
 from reput.store_format.names import (
     ABORT,
     CONFIG,
-    CONFIG_DBS,
+    DELAY_OFFSETS,
     LOCK,
+    OFFSETS,
     ROCKSDB_QUEUES,
     STORE_DB,
+    TIMER_CHECK_FILE,
     TIMER_LOG,
     is_wheel,
 )
@@ -37,6 +39,7 @@ from reput.store_format.rocksdb.database import (
     table_options,
 )
 from reput.store_format.rocksdb.rows import FAMILY, config_rows
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
 # The store in which a set is installed: its lock, and the leftovers of killed installations.
@@ -136,12 +139,6 @@ def foreign_installs(store: str) -> list[str]:
 # a later broker only what looks newer (RocksDBTopicConfigManager.merge), and no broker takes over
 # from RocksDB to JSON: it would begin without topics, or with older consumer offsets.
 
-_TABLES = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-}
-_OFFSETS = "consumerOffset.json"
 _OF_FAMILY = {"timer": "timerRocksDBEnable", "trans": "transRocksDBEnable"}
 _V2 = "rdb"  # configManagerVersion=v2 is there with either kind of queues
 # DataVersion: a broker takes over a JSON file if its counter is above that of its RocksDB.
@@ -192,7 +189,7 @@ def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
 
 
 def _to_rocksdb(store: str, file: str, to: str) -> None:
-    table = config_table(LocalStorage(), store, file, _TABLES[file], Notes()) or {}
+    table = config_table(LocalStorage(), store, file, Notes()) or {}
     os.mkdir(to)
     if not table:
         os.rmdir(to)
@@ -208,7 +205,7 @@ def _to_rocksdb(store: str, file: str, to: str) -> None:
 
 
 def _row(file: str, about: Any) -> bytes:
-    return json.dumps({"offsetTable": about} if file == _OFFSETS else about).encode()
+    return json.dumps({"offsetTable": about} if file == OFFSETS else about).encode()
 
 
 def _to_json(store: str, file: str, name: str, to: str) -> None:
@@ -221,9 +218,9 @@ def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
     """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(storage, folder)) as database:
         table = config_rows(database, file)
-    if file == _OFFSETS:
+    if file == OFFSETS:
         table = {name: _by_number(queues) for name, queues in table.items()}
-    return json.dumps({"dataVersion": _VERSION, _TABLES[file]: table})
+    return json.dumps({"dataVersion": _VERSION, CONFIG_ROWS[file].table: table})
 
 
 def _by_number(queues: dict[str, int]) -> dict[str, int]:
@@ -243,13 +240,14 @@ def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]
     """What a store takes of a set's files of services, as paths that are replaced; none where its
     own tell what waits. there: the set's paths.
     """
-    from reput.store_format.state.timers import DELAY_OFFSETS, TIMER_CHECK_PATH, why_lost
+    from reput.store_format.state.timers import why_lost  # here: `clean` needs no kernels
 
     storage, paths = LocalStorage(), list[str]()
-    if TIMER_CHECK_PATH in there and why_lost(storage, store, log_end):
-        paths = [TIMER_LOG, TIMER_CHECK_PATH, *filter(is_wheel, os.listdir(store))]
-    if DELAY_OFFSETS in there and not os.path.exists(f"{store}/{DELAY_OFFSETS}"):
-        paths.append(DELAY_OFFSETS)
+    timer_check, delays = f"{CONFIG}/{TIMER_CHECK_FILE}", f"{CONFIG}/{DELAY_OFFSETS}"
+    if timer_check in there and why_lost(storage, store, log_end):
+        paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
+    if delays in there and not os.path.exists(f"{store}/{delays}"):
+        paths.append(delays)
     return paths
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from reput.broker.change.compaction import Settled, settle
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -15,10 +16,10 @@ from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.judging.check import knows_more
-from reput.jobs.judging.verdict import Verdict, files_there, judge
+from reput.jobs.judging.verdict import Verdict, judge
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.opening.open_writer import read_checkpoint
-from reput.jobs.opening.plan import Plan, check_unchanged, said_of_strangers
+from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.publish import (
     Built,
     OfQueues,
@@ -35,9 +36,11 @@ from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.faults import DamageFound, Fault, StoreError
+from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
+    COMPACTION,
     CONSUME_QUEUE,
     CUT,
     INDEX,
@@ -46,6 +49,9 @@ from reput.store_format.names import (
     parse_index_name,
     parse_queue_path,
 )
+from reput.store_format.notes import Notes
+from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.reader import OpenedStore
 
 # ---
 # Decides which derived files of a store are rewritten or removed so that they match its log.
@@ -86,7 +92,7 @@ def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
                 *(e.path for e in (*verdict.differences, *verdict.behind)),
             )
         },
-        set(files_there(held.storage, held.path)),
+        set(derived_files(held.storage, held.path).files),
     )
     queues = _queues(compared)
     if not any(path.startswith(f"{INDEX}/") for path in compared.wrong):
@@ -199,6 +205,7 @@ class Recovered:
     removed: list[str] = field(default_factory=list)  # derived files that the log does not give
     checkpoint: bool = False  # whether the checkpoint is written anew
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
+    compaction: list[str] = field(default_factory=list)  # what is wrong in it, against the log
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -210,9 +217,14 @@ class Recovered:
     @property
     def needed(self) -> bool:
         return bool(
-            self.crashed or self.cut_bytes or self.written or self.removed or self.checkpoint
+            self.crashed
+            or self.cut_bytes
+            or self.written
+            or self.removed
+            or self.checkpoint
+            or self.compaction
             or self.waits
-        )  # fmt: skip
+        )
 
     def text(self) -> str:
         said = [f"  warning   {warning}" for warning in self.warnings]
@@ -228,6 +240,7 @@ class Recovered:
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
         lines += [f"  waits     {line}" for line in self.waits]
+        lines += [f"  compacted {line}" for line in self.compaction]
         lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join(lines + said)
 
@@ -237,6 +250,7 @@ class Recovered:
             (self.cut_bytes, f"cut {counted(self.cut_bytes, 'byte')} after {self.log_end:,}"),
             (self.written, f"write {counted(len(self.written), 'derived file')}"),
             (self.removed, f"remove {counted(len(self.removed), 'derived file')}"),
+            (self.compaction, f"bring {COMPACTION}/ to the log"),
             (self.checkpoint, "write checkpoint"),
             (self.waits, "write what timers and delays wait for"),
             (self.crashed, "remove abort"),
@@ -328,6 +342,7 @@ def examine(
     topics = {parse_queue_path(row["folder"]).topic for row in verdict.named
               if row["folder"] != INDEX}  # fmt: skip
     waits = lost_services(job, linked.end, topics, about.warnings)
+    about.compaction = _compaction(plan, held, linked.end)
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
@@ -342,11 +357,22 @@ def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
     return of_queues(job.staging, verdict.named, job.queue_bytes, staged)
 
 
+def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:
+    """What is wrong in `compaction/`, by the queues as they are now."""
+    at = held.storage, held.path
+    given, release = plan.discovered.settings, plan.profile.release
+    topics = compacted_topics(*at, plan.settings, release)
+    if not topics:
+        return []
+    with OpenedStore(*at, release, given, Notes(), log_end) as opened:
+        return [each.text for each in compaction_faults(opened, topics)]
+
+
 def _flushed(old: Checkpoint | None, log_end: int) -> int:
     return min(old.master_flushed_offset, log_end) if old else 0
 
 
-def change(held: HeldStore, recovery: Recovery) -> None:
+def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
     """Change the store; nothing was changed before. Raises StoreInUse, StoreChanged, OSError."""
     plan, files = recovery.plan, held.files
     held.changed = True
@@ -356,8 +382,18 @@ def change(held: HeldStore, recovery: Recovery) -> None:
         for file in recovery.renewal.placed:
             os.chown(f"{held.path}/{file.staged}", *files.owner)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
-    apply(files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process)
-    write_services(files, recovery.waits, plan.profile)
+    notes, done = Notes(), list[Settled]()
+
+    def settled() -> None:
+        given, release = plan.discovered.settings, plan.profile.release
+        done.append(settle(files, held.storage, held.path, release, given, notes))
+        write_services(files, recovery.waits, plan.profile)
+
+    apply(
+        files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled
+    )
+    about.compaction = [text for text in map(str, done) if text]
+    about.warnings += notes.lines
 
 
 def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:

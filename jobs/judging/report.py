@@ -136,7 +136,7 @@ class CheckReport:
     @property
     def assumed(self) -> bool:
         """Whether the release is assumed, as the store's files do not show it."""
-        return self.releases.endswith("assumed")
+        return "assumed" in self.releases
 
     def as_json(self) -> dict[str, Any]:
         whole = {name: value for name, value in vars(self).items() if name != "segments"}
@@ -334,7 +334,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
         lines.append("  derived   none: the store has no queues and no index")
     else:
         count = len(report.differences)
-        same = "as the log gives them" if not count else counted(count, "difference")
+        same = "all match the log" if not count else counted(count, "difference")
         if report.crashed and report.behind:
             same += f"; {counted(len(report.behind), 'file')} that the recovery makes or completes"
         files = counted(report.derived_files, "file")

@@ -38,19 +38,16 @@ from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, listed_index, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
-from reput.store_format.files.protocol import InputStorage, listed, queue_folders, read_part
-from reput.store_format.log.segments import Stranger
+from reput.store_format.files.protocol import InputStorage, listed, read_part
+from reput.store_format.log.there import Stranger, derived_files
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     INDEX,
     LMQ_PREFIX,
-    is_index_name,
-    is_queue_folder,
     parse_queue_path,
     parse_segment_name,
-    segment_start,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import every_put_counts_up_to
@@ -183,8 +180,8 @@ class _Judging:
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:
-        strangers: list[Stranger] = []
-        files = set(files_there(self.there, self.against, strangers))
+        found, strangers = derived_files(self.there, self.against)
+        files = set(found)
         index = [f"{INDEX}/{each.name}" for each in listed_index(self.there, self.against)]
         self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
         expired_index, before = self._expired_index(index)
@@ -440,32 +437,3 @@ def _prepared(path: str, last: str | None, size: int) -> bool:
 def _size(storage: InputStorage, path: str) -> int:
     with closing(storage.open(path)) as file:
         return file.state.size
-
-
-def files_there(
-    storage: InputStorage, root: str, strangers: list[Stranger] | None = None
-) -> Iterable[str]:
-    """The derived files below a folder: queue files, then index files.
-
-    strangers: gets what lies among queues' files and is none (`strangers` has that of the index).
-    """
-    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for topic, _ in listed(storage, f"{root}/{kind}"):
-            if topic.startswith(LMQ_PREFIX):
-                continue
-            for queue, _ in listed(storage, f"{root}/{kind}/{topic}"):
-                folder = f"{kind}/{topic}/{queue}"
-                for name, state in listed(storage, f"{root}/{folder}"):
-                    if segment_start(name) is not None:
-                        yield f"{folder}/{name}"
-                    elif strangers is not None and is_queue_folder(queue):
-                        strangers.append(Stranger(f"{root}/{folder}/{name}", kind, state))
-        for path in queue_folders(storage, root, kind, prefix=LMQ_PREFIX):
-            for name, state in listed(storage, f"{root}/{path}"):
-                if segment_start(name) is not None:
-                    yield f"{path}/{name}"
-                elif state is not None and strangers is not None:
-                    strangers.append(Stranger(f"{root}/{path}/{name}", kind, state))
-    for name, _ in listed(storage, f"{root}/{INDEX}"):
-        if is_index_name(name):
-            yield f"{INDEX}/{name}"

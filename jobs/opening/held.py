@@ -56,7 +56,7 @@ def refuse_what_is_no_store(store: str) -> None:
     for folder, is_ours in ((COMMIT_LOG, segment_start), (INDEX, is_index_name)):
         for name in _names(f"{store}/{folder}"):
             if is_ours(name) in (None, False):
-                raise StoreError(f"{store}/{folder}/{name}: is no file of a broker's; {_STAYS}")
+                raise StoreError(f"{store}/{folder}/{name}: is not a file of a broker's; {_STAYS}")
     for name, wanted in ((LOCK, _LOCK), (ABORT, _PROCESS_ID)):
         content = _beginning(f"{store}/{name}")
         if content is not None and not wanted.fullmatch(content):

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.opening.plan import Plan, index_zone
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config import batch_topics
+from reput.store_format.discover.purpose import APPEND
 from reput.store_format.discover.sizes import SIZES
 from reput.store_format.discover.store import (
     ERAS,
@@ -31,7 +33,8 @@ from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks,
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
-from reput.store_format.log.segments import Segment, strangers
+from reput.store_format.log.segments import Segment
+from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, LOCK
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
@@ -94,7 +97,7 @@ def open_writer(
     said += setting_warnings(given, rules.release, "append")
     found = strangers(at.storage, path, [f"{path}/{COMMIT_LOG}"])
     said += [f"{each.path}: {each.text(rules)}" for each in found]
-    return CommitLogWriter.open(
+    writer = CommitLogWriter.open(
         path,
         parsed,
         clock=lambda: time.time_ns() // 1_000_000,
@@ -105,6 +108,10 @@ def open_writer(
         prepare_ahead=prepare_ahead,
         local=zone.local,
     )
+    writer.settle = lambda: settle(
+        writer.store.files, at.storage, path, rules.release, given, Notes()
+    )
+    return writer
 
 
 def discover_to_write(at: StoreAt) -> Discovered:
@@ -112,10 +119,7 @@ def discover_to_write(at: StoreAt) -> Discovered:
 
     Raises UnknownRelease if the store does not show its release, SettingError if it shows another.
     """
-    discovered = discover(at, writes=True)
-    discovered.refuse_contradicted()
-    discovered.refuse_wrong_delays()
-    return discovered
+    return discover(at, APPEND)
 
 
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:

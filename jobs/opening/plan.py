@@ -3,7 +3,7 @@ log that grows; and whether the log has changed since.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +19,7 @@ from reput.store_format.discover.config import (
     not_derived,
     topic_attributes,
 )
+from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
 from reput.store_format.faults import Fault, StoreChanged, StoreError
@@ -39,13 +40,12 @@ from reput.store_format.log.segments import (
     Finding,
     Segment,
     Splits,
-    Stranger,
     Stretch,
     find_segments,
     list_segments,
     may_grow,
-    strangers,
 )
+from reput.store_format.log.there import of_strangers, strangers
 from reput.store_format.log.walk import proven_names
 from reput.store_format.names import (
     COMPACTION,
@@ -152,9 +152,10 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what a rebuild leaves out without a fault
     in_use: bool = False  # a broker holds the store's lock
-    odd: frozenset[int] = frozenset()  # numbers of segments of a wrong size, if `tolerant`
+    odd: frozenset[int] = frozenset()  # segments of a wrong size, where faults are mapped
     findings: list[Finding] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)  # what is known to be missing at the log's end
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
     remade: str = ""  # Lives.remade
     queues_of: tuple[Storage, str] | None = None  # a store whose queues these were, if another
@@ -216,28 +217,24 @@ def _offset_here(at: int) -> int:
 def make_plan(
     at: StoreAt,
     discovered: Discovered,
+    purpose: Purpose,
     cores: int = 1,
     split_bytes: int | None = None,
-    tolerant: bool = False,
     assume_names: bool = False,
-    even_rocksdb: bool = False,
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
-    discovered: release and settings of the store.
-    tolerant: faults of segments become the plan's `findings` and are not refused.
-    assume_names: with tolerant, the names of segments are those that their records show.
-    even_rocksdb: queues in RocksDB are not refused, as the caller reads or builds them, or writes
-    nothing.
+    discovered: release and settings of the store, found for the same purpose.
+    assume_names: where faults are mapped, the names of segments are those that their records show.
     """
     storage, store = at.storage, at.path
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
-    refuse_unsupported(parsed, IN_ROCKSDB if even_rocksdb else ())
+    refuse_unsupported(parsed, IN_ROCKSDB if purpose.rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = discovered.log_folders or log_folders(storage, store, parsed)
     holder = storage.lock_holder(store)
-    if tolerant:
+    if purpose.maps:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
         if holder is not None:
             segments = may_grow(segments, -1)  # until the log's end is known
@@ -248,12 +245,12 @@ def make_plan(
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     said, in_the_way = of_strangers(strangers(storage, store, folders), rules)
-    findings += in_the_way if tolerant else []
-    refuse_foreign_store(storage, store, even_rocksdb)
+    findings += in_the_way if purpose.maps else []
+    refuse_foreign_store(storage, store, purpose.rocksdb)
     warnings = [
         *discovered.warnings,
         *said,
-        *([] if tolerant else [f"{each.path}: {each.reason}" for each in in_the_way]),
+        *([] if purpose.maps else [f"{each.path}: {each.reason}" for each in in_the_way]),
         *setting_warnings(discovered.settings, rules.release, "derive"),
     ]
     of_config = Notes()
@@ -262,17 +259,18 @@ def make_plan(
     paths = tuple(fault.path for fault in faults)
     warnings += [line for line in of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:
-        if tolerant and fault.todo:
+        if purpose.maps and fault.todo:
             findings.append(Finding(fault.path, fault.reason, todo=fault.todo))
         else:
             warnings.append(str(fault))
     notes = [
-        f"topic {name!r} is compacted: what its compaction kept is not derived anew; `reput query "
-        f"{COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads that of queue 0"
+        f"topic {name!r} is compacted: install, recover and repair bring {COMPACTION}/ to the log; "
+        f"`reput query {COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads queue 0"
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
     notes += not_derived(storage, store)
+    notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -303,7 +301,7 @@ def make_plan(
         agreed = committed(storage, store, segments, (storage, store))
     if agreed is not None and agreed.missing:
         lacks = [agreed.text]
-        findings = [*findings, Finding(store, agreed.text)] if tolerant else findings
+        findings = [*findings, Finding(store, agreed.text)] if purpose.maps else findings
     elif agreed is not None and (limit is None or agreed.end < limit):
         limit, ends_by = agreed.end, "the committed index of the DLedger group"
         if agreed.behind:
@@ -324,27 +322,20 @@ def make_plan(
         findings=findings,
         ends_by=ends_by,
         lacks=lacks,
+        in_the_way=[each.todo for each in in_the_way],
     )
 
 
-def of_strangers(found: Iterable[Stranger], rules: Profile) -> tuple[list[str], list[Finding]]:
-    """(warnings of strangers that a broker passes over, findings of those with which it does not
-    start).
-    """
-    said, findings = [], []
-    for each in found:
-        if each.is_passed_over(rules):
-            said.append(f"{each.path}: {each.text(rules)}")
-        else:
-            todo = f"move {each.path} out of the store, while no broker runs"
-            findings.append(Finding(each.path, each.text(rules), todo=todo))
-    return said, findings
-
-
-def said_of_strangers(found: Iterable[Stranger], rules: Profile) -> list[str]:
-    """Warnings of all of them, for a command that goes on."""
-    said, in_the_way = of_strangers(found, rules)
-    return said + [f"{each.path}: {each.reason}" for each in in_the_way]
+def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:
+    """A note of the segments that are links to files elsewhere (segments._in_folders)."""
+    there = [each.path for each in segments if each.path.rpartition("/")[0] not in folders]
+    if not there:
+        return []
+    return [
+        f"{len(there)} of {len(segments)} segments are links, to {there[0]}"
+        f"{' and others' if there[1:] else ''}: read as a broker reads them; a command that "
+        f"would change or delete one refuses"
+    ]
 
 
 def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:

@@ -110,7 +110,8 @@ class Store:
     def __init__(
         self, opened: OpenedStore, notes: list[str], new_notes: Callable[[], Notes]
     ) -> None:
-        self._opened, self.notes, self._new_notes = opened, notes, new_notes
+        self._of_store, self.notes, self._new_notes = opened, notes, new_notes
+        self._closed = False
 
     def __enter__(self) -> "Store":
         return self
@@ -119,9 +120,17 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        self._opened.close()
+        """Close its files. What is asked afterwards is a StoreError."""
+        self._of_store.close()
+        self._closed = True
 
-    def query(  # noqa: PLR0913 (a user's options)
+    @property
+    def _opened(self) -> OpenedStore:
+        if self._closed:
+            raise StoreError(f"{self._of_store.path}: was closed; open it again")
+        return self._of_store
+
+    def query(
         self,
         topic: str,
         key: str,

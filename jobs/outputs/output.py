@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT
 from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
@@ -26,12 +27,14 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DELAY_OFFSETS,
     DLEDGER,
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
     UNFINISHED,
 )
+from reput.store_format.state_table import FILES, Copies, StateFile, folders_of, pattern
 
 # ---
 # Recognises a set of reput's own: a folder with a manifest and exactly the files that it lists.
@@ -42,15 +45,11 @@ from reput.store_format.names import (
 REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"
 STORE_FORMAT = "reput-export-store-1"
+DATA = "data"  # the folder of an export's files
 CONVERT_FORMAT = "reput-convert-1"
 
-_ROCKSDB_FILES = r"(consumequeue|rocksdbstore)/(CURRENT|MANIFEST-\d+|\d+\.(sst|log))"
-_LMQ = r"%LMQ%[^/]*(/[^/]+)*"  # whose name may have slashes
-_QUEUE_FILES = rf"(batch)?consumequeue/([^/]+|{_LMQ})/-?\d+/\d{{20}}"
-_DERIVED_FILES = rf"{_QUEUE_FILES}|{_ROCKSDB_FILES}|index/\d{{17}}|checkpoint"
-_DERIVED_FOLDERS = rf"(batch)?consumequeue(/[^/]+(/-?\d+)?|/{_LMQ})?|index|rocksdbstore"
-_SERVICE_FILES = r"timerlog/\d{20}|config/(timercheck|delayOffset\.json)"
-_STORE_FILES = r"commitlog/\d{20}|config/[^/]+|damaged/\d{20}(\.json)?"
+_DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
+_DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
 
@@ -64,30 +63,38 @@ class SetKind(NamedTuple):
     folders: re.Pattern[str]
 
 
+def _patterns(
+    rows: Iterable[StateFile], *more: str, folders: tuple[str, ...] = ()
+) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What matches the files of rows of the table, and their folders."""
+    rows = list(rows)
+    files = dict.fromkeys((*(pattern(row).pattern for row in rows), *more))
+    around = dict.fromkeys((*(each for row in rows for each in folders_of(row)), *folders))
+    return re.compile("|".join(files), re.ASCII), re.compile("|".join(around), re.ASCII)
+
+
 REBUILT = SetKind(
     "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    re.compile(rf"{_DERIVED_FILES}|{_SERVICE_FILES}", re.ASCII),
-    re.compile(f"{_DERIVED_FOLDERS}|timerlog|config", re.ASCII),
+    *_patterns(_DERIVED, re.escape(_DELAYED)),
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
-    re.compile(f"{_DERIVED_FILES}|{_STORE_FILES}|{_SERVICE_FILES}", re.ASCII),
-    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|damaged|timerlog", re.ASCII),
+    *_patterns(FILES, rf"{CONFIG}/[^/]+", r"damaged/\d{20}(\.json)?", folders=("damaged",)),
 )  # fmt: skip
 EXPORTED = SetKind(
     "a set that reput has exported", EXPORT_FORMAT, ("files",),
-    re.compile(r"part-\d{8}\.(parquet|jsonl)", re.ASCII), re.compile(r"(?!)"),
+    # in a folder of their own, in which pandas, Polars, DuckDB and Spark find nothing but them;
+    # exports of 0.1 have them beside the manifest
+    re.compile(rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)", re.ASCII), re.compile(DATA),
 )  # fmt: skip
 
 EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
-    re.compile(rf"{_DERIVED_FILES}|{_SERVICE_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
-    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|timerlog", re.ASCII),
+    *_patterns(FILES, f"{CONFIG}/[^/]+"),
 )  # fmt: skip
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
-    re.compile(rf"{EXPORTED_STORE.files.pattern}|timerwheel(\.\d+)?", re.ASCII),
-    EXPORTED_STORE.folders,
+    *_patterns(FILES, f"{CONFIG}/[^/]+"),
 )  # fmt: skip
 
 
@@ -96,9 +103,9 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: is no manifest: {error}") from None
+        raise StoreError(f"{path}: is not a manifest: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
-        raise StoreError(f"{path}: is no manifest of {kind.what} ({kind.format})")
+        raise StoreError(f"{path}: is not a manifest of {kind.what} ({kind.format})")
     files_of(manifest, path, kind)
     return manifest
 
@@ -152,7 +159,7 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
                 _refuse(name[:-1] not in allowed, folder, name, kind, "is not in its manifest")
             elif name not in known:
                 _refuse(name not in files, folder, name, kind, "is not in its manifest")
-                _refuse(state is None, folder, name, kind, "is no regular file")
+                _refuse(state is None, folder, name, kind, "is not a regular file")
                 wrong = state is not None and files[name] not in (None, state.size)
                 _refuse(wrong, folder, name, kind, "has not the length that its manifest says")
         return list(there)
@@ -370,6 +377,7 @@ class WholeFile(NewFile):
                 os.fsync(file.fileno())
                 self.check()
                 self._name(part)
+                DiskFiles(folder).sync_folder("")
             except OSError as error:
                 error.filename = error.filename or self.path  # else the message names no disk
                 raise

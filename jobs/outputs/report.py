@@ -46,6 +46,7 @@ def time_text(milliseconds: int) -> str:
 
 MANIFEST_FORMAT = "reput-manifest-1"
 CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # names of fields
+_RATED_LEAST = 1 << 26  # bytes of a log; a small one takes the time of a start
 _RANGES_SHOWN, _RANGES_MOST = 2, 20  # without -v and with it
 
 
@@ -129,7 +130,8 @@ class Summary:
         return whole
 
     def text(self) -> str:
-        rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
+        large = self.bytes_scanned >= _RATED_LEAST and self.seconds
+        rate = f", {self.bytes_scanned / self.seconds / 1e6:,.1f} MB/s" if large else ""
         made = (
             counted(self.messages, "message"),
             f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}"
@@ -142,7 +144,7 @@ class Summary:
             "would",
             f"  log       {self.log_start:,} to {self.log_end:,} ({self.end_reason})",
             f"  made      {', '.join(made)}",
-            f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
+            f"  time      {self.seconds:.1f} s{rate}",
         ]
         lines += [f"  waits     {line}" for line in self.waits]
         lines += guessed_lines(self.discovered)

@@ -24,12 +24,13 @@ from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, index_stats
 from reput.store_format.discover.config import batch_topics
+from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage
-from reput.store_format.log.segments import strangers
+from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.counts import PutTimes, put_times
@@ -190,8 +191,8 @@ def _has_abort(storage: InputStorage, path: str) -> bool:
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
     at, discovered = store_at(store, rocketmq, settings), None
     try:
-        discovered = discover(at, compares=True)
-        plan = make_plan(at, discovered, cores, tolerant=True, even_rocksdb=True)
+        discovered = discover(at, REPORT)
+        plan = make_plan(at, discovered, REPORT, cores)
     except (StoreError, SettingError, UnknownRelease) as error:
         return _Found(at.storage, at.path, discovered, None, error)
     return _Found(at.storage, at.path, discovered, plan, StoreError(""))

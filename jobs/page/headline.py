@@ -98,7 +98,7 @@ def verdict(facts: Facts) -> PageVerdict:
         found.append(
             f"{counted(wrong, 'difference')} of {derived} from what the log gives"
             if report.in_rocksdb
-            else f"{wrong:,} of {derived} not as the log gives them"
+            else f"{wrong:,} of {derived} do not match the log"
         )
         sections.append("derived")
     return PageVerdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
@@ -156,7 +156,7 @@ def _of_log(facts: Facts) -> list[Figure]:
         found.append(Figure("Topics", f"{len(facts.put.topics):,}", queues, "topics"))
         begin, end = _period(facts)
         if end >= begin:
-            found.append(Figure("Time", _long(end - begin), _days(begin, end), "time"))
+            found.append(Figure("Time span", _long(end - begin), _days(begin, end), "time"))
     found.append(
         Figure("Log", bytes_text(size), f"in {counted(facts.segments, 'segment')}", "damage")
     )
@@ -205,10 +205,10 @@ def _of_check(facts: Facts) -> list[Figure]:
         Figure("Damage", value, ", ".join(notes) or "all checksums match", "damage", bool(notes))
     ]
     if report.derived_files is not None:
-        note = f"{wrong:,} differ" if wrong else "as the log gives them"
+        note = f"do not match the log, of {report.derived_files:,}" if wrong else "match the log"
         if report.behind and not wrong:
             note = f"{len(report.behind):,} behind the log"
-        files = f"{report.derived_files:,}"
+        files = f"{wrong or report.derived_files:,}"
         if report.in_rocksdb:
             files = f"{files} and RocksDB" if report.derived_files else "in RocksDB"
         found.append(Figure("Derived files", files, note, "derived", bool(wrong)))

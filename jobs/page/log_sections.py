@@ -37,7 +37,7 @@ _KINDS = (
 )  # fmt: skip
 # Plain words for the kinds of cells, and for the kinds of damaged ranges.
 _CELL_NAMES = {
-    "content": "wrong checksum", "unlisted": "behind the last listed range",
+    "content": "wrong checksum", "unlisted": "after the last listed range",
     "unused": "not written",
 }  # fmt: skip
 _CAUSES = {
@@ -308,7 +308,7 @@ def _damage_tables(report: CheckReport) -> list[Table]:
 
 
 def derived_section(facts: Facts) -> Section:
-    """Derived files by their state: as the log gives them, behind, expired or different."""
+    """Derived files by their state: all match the log, behind, expired or different."""
     section = Section("derived", "Derived files")
     report = facts.check
     if report is None:
@@ -321,7 +321,7 @@ def derived_section(facts: Facts) -> Section:
     wrong, behind = len(report.differences), len(report.behind)
     as_given = max(report.derived_files - wrong - behind, 0)
     states = (
-        ("as the log gives them", as_given),
+        ("match the log", as_given),
         ("behind: a broker goes on with them", behind),
         ("expired: cleaning removes them", len(report.expired)),
         ("different", wrong),
@@ -336,7 +336,7 @@ def derived_section(facts: Facts) -> Section:
     else:
         files = f"{counted(report.derived_files, 'file')} of queues and index"
         compared = compared_text(report.derived_files, files, report.in_rocksdb)
-        section.words.append(f"{compared}, as the log gives them.")
+        section.words.append(f"{compared}: all match the log.")
     shown = [Bar(name, many) for name, many in states if many]
     if len(shown) > 1:
         section.draw("Derived files, by state", bars(shown, "files"))

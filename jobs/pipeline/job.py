@@ -17,6 +17,7 @@ from reput.jobs.outputs.publish import (
     temporary_folder,
 )
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
@@ -75,45 +76,32 @@ class FoundStore:
             yield self.job(staging)
 
 
-def find_store(  # noqa: PLR0913 (what a job says of its store)
+def find_store(
     engine: Engine,
     at: StoreAt,
+    purpose: Purpose,
     *,
-    cut: Cut | None,
-    progress: Progress | None,
-    tolerant: bool = False,
+    cut: Cut | None = None,
+    progress: Progress | None = None,
     discovered: Discovered | None = None,
     assume_names: bool = False,
-    compares: bool = False,
-    one_release: bool = False,
-    even_rocksdb: bool = False,
-    only_reads: bool = False,
     remade: str = "",
 ) -> FoundStore:
     """List and check a store. cut, progress, discovered: None for the default.
 
-    tolerant, assume_names, even_rocksdb: as for make_plan.
-    compares: as for `discover`, for commands that only compare and write no store.
-    one_release: derive all by the rules of one release. only_reads: nothing is derived.
+    assume_names: as for make_plan.
     remade: which records the queues of a topic have that was deleted and made again (Lives).
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
-    if isinstance(at.storage, QueueLog) and not only_reads:
+    if isinstance(at.storage, QueueLog) and not purpose.queue_logs:
         raise StoreError(
             f"{at.path}: is one queue's log, from which no store's files are derived: query, "
             "export, stats, compare and verify read it"
         )
     cut = cut or Cut()
-    discovered = discovered or discover(at, compares=compares, sweeps=compares)
-    if not only_reads:
-        discovered.refuse_wrong_delays()
-    if one_release:
-        discovered = discovered.of_one_release()
-    plan = make_plan(
-        at, discovered, engine.cores, cut.split_bytes, tolerant, assume_names,
-        compares or even_rocksdb,
-    )  # fmt: skip
+    discovered = discovered or discover(at, purpose)
+    plan = make_plan(at, discovered, purpose, engine.cores, cut.split_bytes, assume_names)
     plan = replace(plan, remade=remade)
     inputs = tuple(inputs_of(at.storage, at.path, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -5,24 +5,24 @@ Rows only tell where bytes are in staging.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
+from reput.jobs.pipeline.stages import Stages, guided, messages
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
-from reput.store_format.files.protocol import Listed
+from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.log.segments import Segment
-from reput.store_format.notes import Done, Progress
+from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.udfs.damage.lives import PIECES, VERDICTS, JudgeLives, ListPieces, SoundPart
 from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
@@ -30,134 +30,17 @@ from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, Lives, StagedRuns
-from reput.udfs.rebuild.scan import ScanSplits
-from reput.udfs.staging import (
-    BUILT,
-    CHAINED,
-    PLACED,
-    RUN,
-    RUNS,
-    SCANNED,
-    InTurn,
-    ListedSplits,
-    Staging,
-    Task,
-    is_derived_file,
-    is_index_file,
-    listed_in,
-    past_of,
-    split_of,
+from reput.udfs.rebuild.runs import (
+    LOG_ORDER,
+    QUEUE_KEY,
+    SEGMENT_KEY,
+    CarryRuns,
+    ListRuns,
+    Lives,
+    StagedRuns,
 )
-
-# ---
-# The progress of a job's stages for people: bytes or messages done, and in total.
-#
-# Progress is derived from the files that tasks write in staging or, for stages without files, from
-# the share of finished tasks.
-
-_QUEUE_ENTRY_BYTES = entry_bytes(False)
-
-
-class Stages:
-    """Shows each stage of one job while it runs."""
-
-    def __init__(self, engine: Engine, plan: Plan, staging: Staging, progress: Progress) -> None:
-        self._engine, self._plan, self._staging = engine, plan, staging
-        self._progress = progress
-        self._finished: dict[str, ListedSplits] = {}  # .runs files seen
-
-    def scanned(self) -> AbstractContextManager[None]:
-        """The scan of the log, by finished run files."""
-        return self._progress.stage("scanned", self._scanned)
-
-    def past_damage(self, segments: int) -> AbstractContextManager[None]:
-        """The scan of damaged segments. segments: their number."""
-        total = segments * self._plan.splits.segment_bytes
-        return self._progress.stage("looked past damage", lambda: self._past_damage(total))
-
-    def built(self, linked: Linked, index_bytes: int) -> AbstractContextManager[None]:
-        """The build of queue and index files. index_bytes: of all index files together."""
-        records = sum(row["records"] for row in linked.accepted)
-        entries = records * _QUEUE_ENTRY_BYTES
-        return self._progress.stage("built", lambda: self._built(records, entries, index_bytes))
-
-    def by_tasks(self, name: str, total: int, what: str) -> AbstractContextManager[None]:
-        """A query that writes nothing: its tasks share `total` of `what` about evenly."""
-        return stage_by_tasks(self._engine, self._progress, name, total, what)
-
-    def _staged(self) -> list[Listed]:
-        """The files in staging. An error must not fail the job: S3 has no empty folders."""
-        try:
-            return self._staging.storage.list(self._staging.folder)
-        except OSError:
-            return []
-
-    def _scanned(self) -> Done:
-        for name, _ in self._staged():
-            if name.endswith(RUNS) and name not in self._finished:
-                listed = listed_in(self._staging, name)
-                if listed is not None:
-                    self._finished[name] = listed
-        # by split, as an engine may run a task twice
-        by_split = {split_of(name): listed for name, listed in self._finished.items()}
-        total = self._plan.log_bytes
-        splits = sum(listed.splits for listed in by_split.values())
-        done = min(splits * self._plan.splits.split_bytes, total)
-        messages = sum(listed.records for listed in by_split.values())
-        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
-
-    def _past_damage(self, total: int) -> Done:
-        done, ranges = past_of([name for name, _ in self._staged()])
-        text = f"{done:,} of {total:,} bytes of damaged segments, {ranges:,} ranges"
-        return Done(min(done / total, 1.0), text)
-
-    def _built(self, records: int, entries: int, index_bytes: int) -> Done:
-        """Queue files count at most the bytes of all entries, as their tails are empty."""
-        sizes = [(name, state.size) for name, state in self._staged() if state is not None]
-        index = sum(size for name, size in sizes if is_index_file(name))
-        queues = sum(size for name, size in sizes if is_derived_file(name)) - index
-        done, total = min(queues, entries) + min(index, index_bytes), entries + index_bytes
-        text = f"{done:,} of {total:,} bytes, of {records:,} messages"
-        return Done(done / total if total else None, text)
-
-
-def stage_by_tasks(
-    engine: Engine, progress: Progress, name: str, total: int, what: str
-) -> AbstractContextManager[None]:
-    """Show a stage by its finished tasks; each task stands for the same part of `total`."""
-    return progress.stage(name, partial(_by_tasks, engine, total, what))
-
-
-def _by_tasks(engine: Engine, total: int, what: str) -> Done:
-    share = engine.share_done()
-    if share is None:
-        return Done(None, f"{total:,} {what}")
-    return Done(share, f"about {int(share * total):,} of {total:,} {what}")
-
-
-# ---
-# The number of pieces of work in each task: many at first, one at last.
-
-_PARTS_A_CORE = 2
-_PIECES_A_TASK = 64
-_TASKS_A_CORE = 64
-
-
-def guided(pieces: int, cores: int) -> tuple[int, ...]:
-    """The first piece of each task; it has the pieces up to the next task's first, or to the end.
-
-    A task costs Spark as much time as some pieces do, so there should be few tasks. Yet all cores
-    should be busy to the end, though pieces take different times. So a task gets a share of the
-    pieces left when it begins ("guided self-scheduling"). No task has more than a few minutes'
-    work, which would be lost if it failed, unless there would be too many tasks.
-    """
-    most = max(_PIECES_A_TASK, -(-pieces // (_TASKS_A_CORE * cores)))
-    starts, at = [], 0
-    while at < pieces:
-        starts.append(at)
-        at += min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))
-    return tuple(starts)
+from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.staging import BUILT, CARRIED, CHAINED, PLACED, RUN, SCANNED, InTurn, Staging, Task
 
 
 @dataclass(frozen=True)
@@ -176,6 +59,10 @@ class Cut:
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
+_RUN_BYTES = 1 << 7  # of a list, or of a row that travels
+_BYTES_OF_A_TASK = 192 << 20  # of output
+# With entries that travel, one task holds its share of them; the local engine holds all of them.
+_ENTRIES_OF_A_CARRYING_TASK, _ENTRIES_THROUGH_ONE_PROCESS = 1 << 23, 1 << 26
 # A task builds these entries in a seventh of a second; a larger share is cut further.
 _ENTRIES_OF_A_SHARE = 1 << 22
 # A task chains these index puts in 0.2 s, which the further stages for several ranges cost too.
@@ -260,12 +147,13 @@ class Pipeline:
     def _scan(
         self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
     ) -> None:
-        groups = guided(len(numbers), self.engine.most_cores)
+        split_bytes = self.plan.splits.split_bytes
+        groups = guided(len(numbers), self.engine.most_cores, split_bytes)
         task = ScanSplits(
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
         )
         rows = self.ids(len(groups)).run(task, SCANNED)
-        with self.stages.scanned():
+        with self.stages.scanned(numbers, groups):
             scanned.update((row["split"], row) for row in rows.collect())
 
     def map_segments(self, task: MapSegments) -> list[Scanned]:
@@ -300,7 +188,7 @@ class Pipeline:
         """
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
         task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
-        with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
+        with self.stages.by_tasks("asked what is missing", messages(linked), "messages"):
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
 
     def find_false_transactions(self, task: FindFalseTransactions) -> list[Row]:
@@ -356,25 +244,49 @@ class Pipeline:
 
     def _shares(self, linked: Linked) -> int:
         """The number of shares of queues: one per core, or up to two per core if they are large."""
-        wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
+        wanted = messages(linked) // _ENTRIES_OF_A_SHARE
         return min(max(self.cores, wanted), 2 * self.cores)
 
     def _has_few_runs(self, linked: Linked) -> bool:
         """Whether runs are so few that every task can read the lists of all runs."""
         if self.cut.partitions or len(linked.runs) > _LISTS_READ_BY_ALL:
             return False
-        if _messages(linked) > _ENTRIES_OF_A_TASK:
+        most = _ENTRIES_OF_A_CARRYING_TASK if self.carries(linked) else _ENTRIES_OF_A_TASK
+        if messages(linked) > most:
             return False
-        lists = {run + RUNS for run in linked.runs.values()}
-        listed = self.staging.storage.list(self.staging.folder)
-        sizes = (state.size for name, state in listed if name in lists and state)
         shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
-        return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
+        return _runs(linked) * _RUN_BYTES <= max(_LIST_BYTES_READ_BY_ALL, shared)
+
+    def tasks_of(self, output: int) -> int:
+        """How many tasks share `output` bytes: some 128 to 256 MB each, and a task for each core
+        that is known of.
+        """
+        return self.cut.partitions or max(self.cores, -(-output // _BYTES_OF_A_TASK))
+
+    def _queue_tasks(self, linked: Linked) -> int:
+        """How many tasks share the queues, by the bytes that they hold and write. Where zeros are
+        sent as well, each queue has a file of full length.
+        """
+        size = _runs(linked) * _RUN_BYTES + messages(linked) * entry_bytes(False)
+        if isinstance(self.staging.storage, ManifestLast):
+            queues = max((row["queues"] for row in linked.accepted), default=0)
+            size = max(size, queues * self.plan.settings.mapped_file_size_consume_queue)
+        return self.tasks_of(size)
+
+    def carries(self, linked: Linked) -> bool:
+        """Whether short runs travel with their bytes, as each read of them would be a request."""
+        if self.engine.one_machine:
+            remote = isinstance(self.staging.storage, ManifestLast)
+            return remote and messages(linked) <= _ENTRIES_THROUGH_ONE_PROCESS
+        return True
 
     def runs_rows(self, linked: Linked) -> TaskRows:
         """The RUN rows of the accepted splits."""
-        ids = self.ids(self.plan.splits.total, self.cores)
-        return ids.run(ListRuns(self.staging, linked.runs), RUN)
+        return self._listing(linked).run(ListRuns(self.staging, linked.runs), RUN)
+
+    def _listing(self, linked: Linked) -> TaskRows:
+        """The numbers of all splits, for the tasks that list their runs."""
+        return self.ids(self.plan.splits.total, self._queue_tasks(linked))
 
     def staged_runs(self, linked: Linked) -> StagedRuns:
         """The reader of the runs of the accepted splits."""
@@ -392,17 +304,19 @@ class Pipeline:
 
     def _runs_by_queue(self, linked: Linked) -> TaskRows:
         """RUN rows with each queue in one partition, in the log's order."""
-        parts = self.cut.partitions or self.cores
-        return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
+        runs = self.runs_rows(linked)
+        if self.carries(linked):
+            runs = self._listing(linked).run(CarryRuns(self.staged_runs(linked)), CARRIED)
+        return runs.by_key(self._queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
 
     def _numbered(self, linked: Linked) -> NumberRuns:
-        return NumberRuns(self.staged_runs(linked), linked.lost)
+        return NumberRuns(self.staged_runs(linked), linked.lost, self.carries(linked))
 
     def queue_rows(self, linked: Linked) -> TaskRows:
         """BUILT rows of the queues' segments."""
         number = self._numbered(linked)
         placed = self._runs_by_queue(linked).run(number, PLACED)
-        parts = (self.cut.partitions or self.cores) * 2
+        parts = self._queue_tasks(linked) * 2
         placed = placed.by_key(parts, SEGMENT_KEY, (*LOG_ORDER, "entries_at"))
         return placed.run(BuildQueueFiles(number.files), BUILT)
 
@@ -420,7 +334,7 @@ class Pipeline:
     def _index_rows(self, index: IndexFiles, files: int) -> TaskRows:
         """BUILT rows of the index files, of which each is built in several ranges."""
         chained = self.ids(files * index.ranges).run(ChainRanges(index), CHAINED)
-        chained = chained.by_key(min(files, self.cores * 4), ("file",), ("range",))
+        chained = chained.by_key(files, ("file",), ("range",))
         return chained.run(MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
@@ -480,5 +394,5 @@ def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
     return files + 1 if last_is_full and last_record > last_put else files
 
 
-def _messages(linked: Linked) -> int:
-    return sum(row["records"] for row in linked.accepted)
+def _runs(linked: Linked) -> int:
+    return sum(row["runs"] for row in linked.accepted)

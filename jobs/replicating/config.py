@@ -23,16 +23,8 @@ from reput.store_format.files.protocol import (
 )
 from reput.store_format.names import CONFIG
 from reput.store_format.rocksdb.database import RocksDBError
+from reput.store_format.state_table import config_to_carry
 
-KINDS = (
-    "topics.json", "subscriptionGroup.json", "topicQueueMapping.json", "messageRequestMode.json",
-    "consumerFilter.json",
-)  # fmt: skip
-# Positions in the log: not for a replica that ends before the source does.
-POSITIONS = (
-    "consumerOffset.json", "delayOffset.json", "consumerOrderInfo.json", "lmqConsumerOffset.json",
-    "broadcastOffset.json",
-)  # fmt: skip
 _MOST_BYTES = 256 << 20
 
 
@@ -43,14 +35,15 @@ def copy_config(
     """Copy the changed files: ({name: SHA-256 of the copy}, warnings).
 
     known: SHA-256 of earlier copies; a copy that somebody has changed since stays.
-    positions: whether to copy POSITIONS too. seen: states of the source's files when last read;
+    positions: whether to copy those that say how far something is read, which are not for a replica
+    that ends before its source does. seen: states of the source's files when last read;
     updated. A file that does not end like JSON is being written, and waits for the next round.
     Raises OSError.
     """
     there = {name: state for name, state in listed(storage, f"{store}/{CONFIG}") if state}
     copied: dict[str, str] = dict(known)
     warnings: list[str] = []
-    for name in (*KINDS, *(POSITIONS if positions else ())):
+    for name in config_to_carry(positions):
         folder = config_in_rocksdb(storage, store, name)
         if folder is not None:
             _from_rocksdb(storage, folder, name, files, copied, seen, warnings)

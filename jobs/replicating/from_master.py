@@ -28,7 +28,7 @@ from reput.broker.wire.peers import (
 )
 from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.broker.wire.replication import LogChunk, ProtocolError
-from reput.jobs.replicating.config import KINDS, POSITIONS, put_config
+from reput.jobs.replicating.config import put_config
 from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
@@ -38,6 +38,7 @@ from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties
+from reput.store_format.state_table import config_to_carry
 
 # ---
 # Asks a live master for what its replication port does not show: start of its log, file sizes.
@@ -172,7 +173,7 @@ class WireReplication:
         if target.last >= 0 and 0 <= self.end < target.log.end:
             raise ReplicaDiffers(
                 f"{target.name}: goes up to {target.log.end}, and the master's log ends at "
-                f"{self.end}: what is behind was lost there, or it is another log; give another "
+                f"{self.end}: what follows was lost there, or it is another log; give another "
                 "folder"
             )
         self._config()
@@ -301,7 +302,7 @@ class WireReplication:
             if ours.tobytes() != data[:length]:
                 raise ReplicaDiffers(
                     f"{self.target.name}: its last record, from {at} on, is not the master's: it "
-                    f"is no beginning of that log; give another folder"
+                    f"is not a beginning of that log; give another folder"
                 )
             at, data = at + length, data[length:]
 
@@ -329,7 +330,7 @@ class WireReplication:
             if fault not in (Fault.NONE, Fault.BLANK) and self._is_wrong(at, fault, segment_end):
                 field, reason = REASONS[fault]
                 raise ProtocolError(
-                    f"the master's log at {at}: {field}: {reason}; nothing behind it is taken"
+                    f"the master's log at {at}: {field}: {reason}; nothing after it is taken"
                 )
             if log.written < segment_end:
                 break
@@ -395,7 +396,7 @@ class WireReplication:
         if self.asking is None:
             return
         target = self.target
-        names = (*KINDS, *(POSITIONS if self.options.wanted == ALL_WANTED else ()))
+        names = config_to_carry(positions=self.options.wanted == ALL_WANTED)
         for name in CONFIG_FILES.values():
             if name not in names:
                 continue

@@ -32,6 +32,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.replicating.from_folder import LogLimit, SourceLog, pieces
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -66,7 +67,7 @@ class StoreLog:
     def __init__(self, at: StoreAt) -> None:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         storage = at.storage
-        plan = make_plan(at, discover(at), tolerant=True)
+        plan = make_plan(at, discover(at, REPLICATE), REPLICATE)
         refuse_heads(plan.segments, "replication to slaves")
         size = plan.settings.mapped_file_size_commit_log
         folders = commit_log_folders(at.path, plan.settings)

@@ -22,6 +22,7 @@ from reput.jobs.replicating.from_folder import (
 from reput.jobs.replicating.from_master import Asking, Master, MasterSays, WireReplication
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, check_target, held_target
 from reput.store_format.derived.index_header import listed_index
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError
@@ -41,11 +42,11 @@ def from_store(
 ) -> Replicated:  # fmt: skip
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
-    discovered = discover(at)
+    discovered = discover(at, REPLICATE)
     if not listed_index(LocalStorage(), target):  # its first names are of the source's zone
         zone = index_zone(storage, store, settings_from(discovered.settings)).as_settings()
         discovered = replace(discovered, settings={**discovered.settings, **zone})
-    plan = make_plan(at, discovered, tolerant=True, even_rocksdb=True)
+    plan = make_plan(at, discovered, REPLICATE)
     refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)

@@ -42,6 +42,7 @@ from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import (
     Files,
@@ -90,7 +91,7 @@ def held_target(
     """
     check_target(path, inputs)
     if not os.path.isdir(path):
-        os.makedirs(path)
+        DiskFiles(path).make_folder("")
         if like is not None:
             os.chmod(path, stat.S_IMODE(like.st_mode))
             if os.geteuid() == 0:
@@ -108,7 +109,7 @@ def check_target(path: str, inputs: tuple[Input, ...]) -> None:
     if not os.path.lexists(path):
         return
     if os.path.islink(path) or not os.path.isdir(path):
-        raise StoreError(f"{path}: is there, and is no folder; a replica is a folder of its own")
+        raise StoreError(f"{path}: is there, and is not a folder; a replica is a folder of its own")
     names = set(os.listdir(path))
     if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:
         raise StoreError(f"{path}: is not empty and holds no {COMMIT_LOG}; give another folder")

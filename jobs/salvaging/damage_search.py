@@ -59,6 +59,11 @@ if TYPE_CHECKING:
 # Records of a damaged log that contradict the store's own index files.
 
 
+def odd_times(job: "Pipeline", linked: Linked) -> list[int]:
+    """The places of records whose storeTimestamp index and neighbours contradict."""
+    return sorted({row["place"] for row in _ask(job, linked) if row["odd"]})
+
+
 def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
     """A range of kind CONTENT for each contradicted record, in the log's order."""
     if not job.plan.settings.builds_index or not job.plan.has_index:

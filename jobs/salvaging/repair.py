@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from reput.broker.change.compaction import settle
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.output import REPAIR_FORMAT
 from reput.jobs.outputs.report import (
@@ -37,11 +38,15 @@ from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.discover.config import has_database
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.files.adapters import Overlay, Patched
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StagingStorage
 from reput.store_format.layouts import BLANK_BYTES, PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.names import COMMIT_LOG, COMPACTION, segment_name
+from reput.store_format.notes import Notes
+from reput.store_format.query.compacted import compacted_topics
 from reput.udfs.damage.repair import REPAIRED, RepairSegments, SegmentRepair
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import places_in
@@ -416,7 +421,9 @@ def move_segments(
 def copy_folder(
     plan: Plan, storage: StagingStorage, target: str, folder: str, summary: RepairSummary
 ) -> None:
-    """Copy a folder's regular files and RocksDBs; anything else is left out, with a warning."""
+    """Copy a folder's regular files, RocksDBs and what `compaction/` has; anything else is left
+    out, with a warning.
+    """
     try:
         listed = plan.storage.list(f"{plan.store}/{folder}")
     except (FileNotFoundError, NotADirectoryError):
@@ -424,7 +431,8 @@ def copy_folder(
     storage.make_folders(f"{target}/{folder}")
     for name, state in listed:
         path = f"{folder}/{name}"
-        if state is None and has_database(plan.storage, f"{plan.store}/{path}"):
+        deep = folder.partition("/")[0] == COMPACTION
+        if state is None and (deep or has_database(plan.storage, f"{plan.store}/{path}")):
             copy_folder(plan, storage, target, path, summary)
             continue
         if state is None:
@@ -439,3 +447,18 @@ def copy_folder(
         output.finish(state.size)
         reader.close()
         summary.copied.append(path)
+
+
+def settle_copy(plan: Plan, storage: StagingStorage, target: str, summary: RepairSummary) -> None:
+    """Bring the copy's `compaction/` to its log, where the copy is on a local disk."""
+    if not compacted_topics(plan.storage, plan.store, plan.settings, plan.profile.release):
+        return
+    if not isinstance(storage, LocalStorage):
+        summary.warnings.append(
+            f"{target}/{COMPACTION}: is the old store's; once the copy is on a local disk, `reput "
+            "recover` brings it to the log"
+        )
+        return
+    given, notes = plan.discovered.settings, Notes()
+    done = settle(DiskFiles(target), storage, target, plan.profile.release, given, notes)
+    summary.warnings += [*([str(done)] if str(done) else []), *notes.lines]

@@ -104,7 +104,7 @@ def read_access_keys(path: str) -> dict[str, str]:
     try:
         lines = raw.decode().splitlines()
     except UnicodeDecodeError:
-        raise StoreError(f"{path}: is no text in UTF-8") from None
+        raise StoreError(f"{path}: is not text in UTF-8") from None
     return _pairs(path, lines)
 
 

@@ -119,7 +119,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
         # without `password` OpenSSL would ask for a key's password at the terminal
         context.load_cert_chain(certificate, key, password=lambda: "")
     except ssl.SSLError as error:
-        reason = error.reason or "is no PEM that OpenSSL reads"
+        reason = error.reason or "is not PEM that OpenSSL reads"
         raise StoreError(
             f"{certificate}, {key}: certificate and key do not fit: {reason}"
         ) from None
@@ -129,7 +129,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
 def refuse_readable_by_others(path: str, mode: int) -> None:
     """Raise StoreError if anyone but its owner can read or write a file of secrets."""
     if not stat.S_ISREG(mode):
-        raise StoreError(f"{path}: is no file")
+        raise StoreError(f"{path}: is not a file")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise StoreError(
             f"{path}: others than its owner can read or write it (mode {stat.S_IMODE(mode):o}): "
@@ -148,7 +148,7 @@ Sendable = bytes | BodyPiece
 class Connection:
     """An accepted connection. number: no other connection of the server has this number."""
 
-    def __init__(  # noqa: PLR0913 (what a server gives a connection)
+    def __init__(
         self, sock: socket.socket, number: int, peer: str, local: str,
         came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
         now: Callable[[], float], tls: TlsMode | None = None,

@@ -22,6 +22,7 @@ from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import Offsets, consumer_offsets, subscription_groups
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
@@ -208,7 +209,7 @@ def derived_anew(
 
 def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None]) -> str:
     try:
-        return discover(store_at(store, settings=settings)).release
+        return discover(store_at(store, settings=settings), LOOK).release
     except UnknownRelease:
         tell(f"the log does not tell its release: it is read as {NEWEST} would (--rocketmq)")
         return NEWEST

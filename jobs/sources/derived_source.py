@@ -47,7 +47,8 @@ from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import ANY_TIME, listed
+from reput.store_format.files.manifest_last import all_below
+from reput.store_format.files.protocol import ANY_TIME, Listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
 from reput.store_format.query.reader import NEWEST
 from reput.udfs.table.derived import (
@@ -120,7 +121,7 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.end != LATEST:
             raise OptionError(f"option {END}: is for a batch; a stream goes on")
         if options.start not in (EARLIEST, LATEST):
-            raise OptionError(f"option {START}={options.start}: earliest or latest is wanted")
+            raise OptionError(f"option {START}={options.start}: expected earliest or latest")
         self.files = files
         self.target: Ends | None = None  # end for the trigger AvailableNow
         self.seen: Ends | None = None
@@ -194,7 +195,7 @@ def _shared(most: int, begun: Ends, ends: Ends) -> Ends:
 # ---
 # `spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows.
 
-_PARTS_A_CORE = 3
+_PARTS_A_CORE, _BYTES_A_PART = 3, 256 << 20
 _OF_STREAMS = (START, MOST, DATA_LOSS)
 _ENTRIES_A_PART = 1 << 21
 
@@ -205,8 +206,8 @@ class _Reader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: pa.Schema, cores: int) -> None:
         """Raises StoreError if there is no such folder."""
         self.options, self.columns, self.cores = options, schema, cores
-        there = storage_for(options.path)
-        self.storage, self.store = LiveFiles(there), there.resolve(options.path)
+        self.whole = storage_for(options.path)
+        self.storage, self.store = LiveFiles(self.whole), self.whole.resolve(options.path)
         try:
             self.storage.list(self.store)
         except (FileNotFoundError, NotADirectoryError):
@@ -228,18 +229,15 @@ class QueueBatch(_Reader):
     @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, UnsafeName, OSError."""
-        return self._parts([self._with_files(queue) for queue in self._queues().values()])
+        return self._parts(list(self._queues().values()))
 
     def _parts(self, queues: list[QueueRange]) -> list[InputPartition]:
-        count = self.options.parts or self.cores * _PARTS_A_CORE
+        held = sum(state.size for queue in queues for _, state in queue.there or () if state)
+        count = self.options.parts or max(self.cores * _PARTS_A_CORE, held // _BYTES_A_PART)
         size = max(-(-len(queues) // count), 1)
+        if self.options.may_miss:  # then tasks list the files, and leave out what is not there
+            queues = [queue._replace(there=None) for queue in queues]
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
-
-    def _with_files(self, queue: QueueRange) -> QueueRange:
-        """The range with its files as they are now, unless some may be missing."""
-        if self.options.may_miss:
-            return queue
-        return queue._replace(there=tuple(self.storage.list(queue.folder)))
 
     def there(self, start: Offset) -> dict[str, tuple[int, int]]:
         self._followed = self._queues()
@@ -253,7 +251,7 @@ class QueueBatch(_Reader):
             if name in end and _end(end, name) > _end(start, name, -1):
                 self._there(name, queue, start)
                 begun = queue._replace(first=_end(start, name), stop=_end(end, name))
-                wanted.append(self._with_files(begun))
+                wanted.append(begun)
         return self._parts(wanted)
 
     def _check_gone(self, offset: Offset, queues: Mapping[str, QueueRange]) -> None:
@@ -267,13 +265,14 @@ class QueueBatch(_Reader):
 
     def place_before(self, name: str, end: int) -> int | None:
         queue = self._followed[name]
-        return _place_before(QueueFiles(self.storage, queue.folder, queue.batch), end)
+        files = QueueFiles(self.storage, queue.folder, queue.batch, queue.there)
+        return _place_before(files, end)
 
     def _there(self, name: str, queue: QueueRange, start: Offset) -> tuple[int, int]:
         """(the queue's first position, the position after its last entry). Raises StoreError if a
         stream with failOnDataLoss cannot go on from `start`.
         """
-        files = QueueFiles(self.storage, queue.folder, queue.batch)
+        files = QueueFiles(self.storage, queue.folder, queue.batch, queue.there)
         first = end = files.position(files.all[0], 0) if files.all else 0
         for file in files.used()[-1:]:
             with files.open(file) as entries:
@@ -293,21 +292,23 @@ class QueueBatch(_Reader):
         return first, end
 
     def _queues(self) -> dict[str, QueueRange]:
-        """Folder below the store -> range, for each chosen queue."""
+        """Folder below the store -> range with its files, for each chosen queue."""
         found = {}
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
             batch = kind == BATCH_CONSUME_QUEUE
-            for topic in self.options.choice.of_topics(self._folders(kind)):
-                for name in filter(is_queue_id, self._folders(f"{kind}/{topic}")):
-                    folder = queue_folder(self.store, topic, int(name), batch)
-                    found[f"{kind}/{topic}/{int(name)}"] = QueueRange(
-                        folder, topic, int(name), batch
-                    )
+            files: dict[str, dict[str, list[Listed]]] = {}
+            for path, state in all_below(self.whole, f"{self.store}/{kind}"):
+                topic, _, below = path.partition("/")
+                queue, slash, name = below.partition("/")
+                if is_queue_id(queue) and slash and "/" not in name:
+                    there = files.setdefault(topic, {}).setdefault(queue, [])
+                    there += [Listed(name, state)] if name else []
+            for topic in self.options.choice.of_topics(list(files)):
+                for queue, there in files[topic].items():
+                    folder = queue_folder(self.store, topic, int(queue), batch)
+                    ranged = QueueRange(folder, topic, int(queue), batch, there=tuple(there))
+                    found[f"{kind}/{topic}/{int(queue)}"] = ranged
         return found
-
-    def _folders(self, below: str) -> list[str]:
-        there = listed(self.storage, f"{self.store}/{below}")
-        return [name for name, state in there if state is None]
 
     def _read(self, value: tuple[QueueRange, ...]) -> Iterator[pa.RecordBatch]:
         return queue_batches(self.storage, value, self.columns)

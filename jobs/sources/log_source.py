@@ -152,7 +152,7 @@ class CommitLogSource(DataSource):
 
 
 def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
-    """Whether body CRCs are checked: by the option, else if the column of bodies is wanted."""
+    """Whether body CRCs are checked: as the option says, else if the column of bodies."""
     asked = _BODY in schema.fieldNames()
     return asked if options.check_body is None else options.check_body
 

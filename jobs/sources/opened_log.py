@@ -9,14 +9,14 @@ import numpy as np
 
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
-from reput.store_format.discover.store import Discovered, StoreAt, discover, store_at
+from reput.store_format.discover.purpose import READ
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import log_folders
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import find_segments, list_segments, may_grow
-from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.udfs.table.log_parts import LogPart, LogParts, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
@@ -26,20 +26,10 @@ _BLOCK = 1 << 12
 _KNOWN_BY = 1 << 8  # bytes: the end of a record, with the id that the client gave it
 
 
-def discover_for_reading(at: StoreAt) -> Discovered:
-    """Release and settings; if the release is unknown the newest, which reads all older logs."""
-    try:
-        return discover(at)
-    except UnknownRelease:
-        if at.rocketmq:
-            raise
-        return discover(at._replace(rocketmq=RELEASES[-1]))
-
-
 def plan_of(options: SourceOptions) -> Plan:
     """The plan of the store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     at = store_at(options.path, options.rocketmq, options.settings)
-    return make_plan(at, discover_for_reading(at), tolerant=options.on_damage == SALVAGE)
+    return make_plan(at, discover(at, READ), READ.asked(options.on_damage))
 
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
@@ -81,12 +71,13 @@ def cut(
     total = sum(min(log.segments[n].end, stop) - max(log.segments[n].start, start) for n in numbers)
     size = max(total // (wanted or cores * _PARTS_A_CORE), _PART_LEAST if wanted is None else 1)
     most = _CUTS_MOST if isinstance(log.storage, LocalStorage) else 1
+    looks = numbers[-1:] if wanted is not None or most > 1 else []  # it may be partly zeros
     parts = []
     for n in numbers:
         segment = log.segments[n]
         begin, end = max(segment.start, start), min(segment.end, stop)
         first = begin if known and begin == start else segment.start
-        written = _written_end(log, n, begin, end)
+        written = _written_end(log, n, begin, end) if n in looks else end
         count = max(-(-(written - begin) // size), 1)
         count = count if wanted else min(count, most)
         edges = [begin + (written - begin) * i // count for i in range(count)] + [end]

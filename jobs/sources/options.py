@@ -94,7 +94,7 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         try:
             return read(named[name].strip())
         except (ValueError, KeyError, pa.ArrowInvalid):
-            raise OptionError(f"option {name}={named[name]!r}: {wanted} is wanted") from None
+            raise OptionError(f"option {name}={named[name]!r}: expected {wanted}") from None
 
     columns = said(
         COLUMNS, lambda text: _columns(text, known_columns),

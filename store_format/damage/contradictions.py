@@ -299,7 +299,7 @@ def mark_contradictions(puts: Any, entries: Any, numbers: Any, begin: int, fault
     """Compare IndexFile entries with puts, both by physicalOffset; fill in each entry's Fault.
 
     puts: INDEX_PUT. entries: INDEX_ENTRY in native byte order. begin: the file's beginTimestamp.
-    numbers: the entries' numbers in the file. Number 1 is no witness of its time: its timeDiff is
+    numbers: the entries' numbers in the file. Number 1 was stored at `begin`: its timeDiff is
     measured from the file before. Returns how many entries point to a record that has puts.
     """
     looked, first = 0, 0
@@ -321,6 +321,6 @@ def mark_contradictions(puts: Any, entries: Any, numbers: Any, begin: int, fault
             at += 1
         if not known:
             faults[i] = _KEYS_FAULT
-        elif numbers[i] > 1 and time_diff(stored, begin) != entry.timeDiff:
+        elif stored != begin if numbers[i] == 1 else time_diff(stored, begin) != entry.timeDiff:
             faults[i] = _STORED_FAULT
     return looked

@@ -378,6 +378,20 @@ class RunReader(Protocol):
         """Entries [start, stop) of a run, as on disk."""
 
 
+def run_part(run: Run, start: int, stop: int) -> Run:
+    """Entries [start, stop) of a run as a run, whose queueOffsets go on by one from `first`."""
+    size, count = entry_bytes(run["batch"]), run["count"]
+    first = (run["first"] + start + (1 << 63)) % (1 << 64) - (1 << 63)  # as Java's longs wrap
+    part = {**run, "first": first, "count": stop - start}
+    for name, each in (("entries_at", size), ("offsets_at", 8), ("times_at", 8)):
+        part[name] += each * start if run[name] >= 0 else 0
+    carried = run.get("carried")
+    if carried is not None:
+        listed = carried[count * size :]
+        part["carried"] = carried[start * size : stop * size] + listed[start * 8 : stop * 8]
+    return part
+
+
 def all_offsets(files: RunReader, run: Run) -> np.ndarray:
     """The queueOffset of each entry of a run."""
     offsets = files.offsets(run)

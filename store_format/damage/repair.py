@@ -151,7 +151,7 @@ def _needed(topic: str) -> bytes:
     return _REAL if topic in _SENT_ON else b""
 
 
-def _filler(  # noqa: PLR0913 (a record's fields)
+def _filler(
     topic: str, queue_id: int, offset: int, at: int, tag: bytes, body_bytes: int, stamp: Stamp,
     sys_flag: int = 0,
 ) -> bytes:  # fmt: skip

@@ -49,7 +49,7 @@ _BAD_MAGIC, _PLACE = int(Fault.BAD_MAGIC), int(Fault.PLACE)
 
 
 @kernel
-def stride(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def stride(
     buf: Bytes,
     length: int,
     file_end: int,

@@ -28,9 +28,10 @@ from reput.store_format.damage.queue_ends import (
     all_offsets,
     opening,
     place_of,
+    run_part,
 )
 from reput.store_format.derived.queue_files import decode_entries
-from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
+from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.names import LMQ_PREFIX
 
 # The columns that each run gets.
@@ -350,12 +351,9 @@ def _part(row: Run, offsets: np.ndarray, start: int, stop: int) -> Run:
     """The entries [start, stop) of a run, as a run of their own."""
     mine = offsets[start:stop]
     decided = max(min(row["decided"] - start, stop - start), 0)
-    at = row["offsets_at"]
+    part = run_part(row, start, stop)
     return {
-        **row, "entries_at": row["entries_at"] + start * QUEUE_ENTRY_BYTES, "count": stop - start,
-        "offsets_at": at if at < 0 else at + 8 * start,
-        "times_at": row["times_at"] + 8 * start if row["times_at"] >= 0 else -1,
-        "first": row["first"] + start if at < 0 or start == 0 else int(mine[0]),
+        **part, "first": part["first"] if row["offsets_at"] < 0 or not start else int(mine[0]),
         "greatest": int(mine.max()) if len(mine) else row["first"] + stop - 1,
         "decided": decided, "decided_from": row["decided_from"] + start,
     }  # fmt: skip

@@ -5,7 +5,7 @@ files by their names, which are local time; headers say the true order, as each 
 the one before it ended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import Bytes, InputStorage, Listed, Reader, listed
+from reput.store_format.files.protocol import Bytes, Files, InputStorage, Listed, Reader, listed
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
-from reput.store_format.names import INDEX, is_index_name
+from reput.store_format.names import INDEX, index_name, is_index_name, parse_index_name
 
 
 class IndexHeader(NamedTuple):
@@ -59,6 +59,15 @@ def read_header(file: Reader) -> IndexHeader:
     return decode_header(raw)
 
 
+def header_in(files: Files, path: str) -> tuple[IndexHeader, int]:
+    """An index file's header (NO_HEADER in a shorter file), and its length in bytes."""
+    with closing(files.open_read(path)) as file:
+        length = file.length()
+        raw = np.empty(min(length, INDEX_HEADER_BYTES), np.uint8)
+        file.read_at(0, raw)
+        return decode_header(raw), length
+
+
 Named = tuple[str, IndexHeader]
 
 
@@ -87,26 +96,66 @@ def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHe
 
     What is no regular file has NO_HEADER; names of no index file are left out.
     """
-    there = _listed(storage, store)
-    heads = {each.name: _header(storage, f"{store}/{INDEX}/{each.name}", each) for each in there}
+    there = index_by_name(storage, store)
+    heads = {
+        name: _header(storage, f"{store}/{INDEX}/{name}") if state is not None else NO_HEADER
+        for name, state in there
+    }
     by_name = {each.name: each for each in there}
     return [(by_name[name], heads[name]) for name in in_log_order(heads.items())]
 
 
 def listed_index(storage: InputStorage, store: str) -> list[Listed]:
     """The index files, in the order of the log. Headers are only read of several files."""
-    there = _listed(storage, store)
+    there = index_by_name(storage, store)
     return there if len(there) < 2 else [about for about, _ in index_files(storage, store)]
 
 
-def _listed(storage: InputStorage, store: str) -> list[Listed]:
-    """RocketMQ passes over other names too (IndexService.load)."""
+_HOUR = 3_600_000
+_WESTMOST, _EASTMOST = -12 * _HOUR, 14 * _HOUR  # of all time zones
+
+
+def newest_first(storage: InputStorage, store: str, names: list[str]) -> Iterator[str]:
+    """The index files' names, the newest by the log first; names: in order.
+
+    A name that sorts before another one's is a newer file's only where the broker's clock was set
+    to a zone further west meanwhile: by its first message's time less twelve hours, at most. So
+    only headers of names within these hours of the last one are read.
+    """
+    heads: dict[str, IndexHeader] = {}
+
+    def head_of(name: str) -> IndexHeader:
+        if name not in heads:
+            heads[name] = _header(storage, f"{store}/{INDEX}/{name}")
+        return heads[name]
+
+    rest = list(names)
+    while len(rest) > 1:
+        least = _least_newer(rest[-1], head_of(rest[-1]))
+        near = [name for name in rest if name >= least]
+        last = in_log_order((name, head_of(name)) for name in near)[-1]
+        rest.remove(last)
+        yield last
+    yield from rest
+
+
+def _least_newer(name: str, head: IndexHeader) -> str:
+    """The least name that a newer file can have than this one, whose name is the last."""
+    ahead = parse_index_name(name) - head.begin_timestamp
+    if not head.entries or not _WESTMOST - _HOUR <= ahead <= _EASTMOST + _HOUR:
+        return ""  # a header or a name that tells no zone
+    return index_name(head.begin_timestamp + _WESTMOST)
+
+
+def index_by_name(storage: InputStorage, store: str) -> list[Listed]:
+    """The index files in the order of their names.
+
+    RocketMQ passes over other names too (IndexService.load).
+    """
     return [each for each in listed(storage, f"{store}/{INDEX}") if is_index_name(each.name)]
 
 
-def _header(storage: InputStorage, path: str, about: Listed) -> IndexHeader:
-    if about.state is None:
-        return NO_HEADER
+def _header(storage: InputStorage, path: str) -> IndexHeader:
     head = NO_HEADER
     try:
         with closing(storage.open(path)) as file:

@@ -7,11 +7,17 @@ so a hit may belong to another key with the same hash; only the message's record
 """
 
 from collections.abc import Iterator
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_header import IndexHeader, listed_index, read_header
+from reput.store_format.derived.index_header import (
+    IndexHeader,
+    index_by_name,
+    newest_first,
+    read_header,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.java import hash_text
@@ -232,23 +238,42 @@ class IndexFileReader:
 
 
 class IndexReader:
-    """All index files of a store, newest first by the log, listed once when the reader is made."""
+    """All index files of a store, newest first by the log, listed once when the reader is made.
+
+    A header is only read of files whose names leave open which is the newer one: a query that the
+    newest file answers asks for no other, except for those made within hours of it.
+    """
 
     def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
         """settings: for maxHashSlotNum and maxIndexNum. A store need not have index files."""
         self.storage = storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
-        folder = f"{store}/{INDEX}"
-        self.files: list[tuple[str, FileState]] = []
-        for name, state in reversed(listed_index(storage, store)):
-            path = f"{folder}/{name}"
+        self._folder, self._states = f"{store}/{INDEX}", dict[str, FileState]()
+        for name, state in index_by_name(storage, store):
             if state is None:
-                raise BadIndex(path, 0, "file", 0, "is not a regular file")
-            self.files.append((path, state))
+                raise BadIndex(f"{self._folder}/{name}", 0, "file", 0, "is not a regular file")
+            self._states[name] = state
+        self._newest_first = newest_first(storage, store, list(self._states))
+        self._known: list[tuple[str, FileState]] = []  # the first of them
+
+    @property
+    def files(self) -> list[tuple[str, FileState]]:
+        """The path and the state of every file, newest first."""
+        self._has(len(self._states))
+        return self._known
+
+    def _has(self, number: int) -> bool:
+        while number >= len(self._known) and (name := next(self._newest_first, None)) is not None:
+            self._known.append((f"{self._folder}/{name}", self._states[name]))
+        return number < len(self._known)
+
+    def _numbers(self) -> Iterator[int]:
+        return takewhile(self._has, count())
 
     def open(self, number: int) -> IndexFileReader:
         """File `number`, 0 being the newest."""
-        path, state = self.files[number]
+        self._has(number)
+        path, state = self._known[number]
         return IndexFileReader(self.storage, path, self.slots, self.most, state)
 
     def query(
@@ -263,7 +288,7 @@ class IndexReader:
         limit = min(limit, most)
         hits: list[Hit] = []
         last_timestamp = last_offset = 0
-        for number in range(len(self.files)):
+        for number in self._numbers():
             with self.open(number) as file:
                 header = file.header
                 if number == 0:
@@ -281,7 +306,7 @@ class IndexReader:
 
     def last_before(self, until: int) -> int:
         """The last physical offset before `until` that has an entry; -1 where there is none."""
-        for number in range(len(self.files)):
+        for number in self._numbers():
             with self.open(number) as file:
                 low, high = 0, file.header.entries  # entries up to `low` are before `until`
                 while low < high:
@@ -299,7 +324,7 @@ class IndexReader:
     ) -> Iterator[Hit]:
         """Every hit, newest to oldest, without limits. begin, end: ms; see `may_lie_within`."""
         hashed = key_hash(topic, key)
-        for number in range(len(self.files)):
+        for number in self._numbers():
             with self.open(number) as file:
                 for entry in file.chain(hashed):
                     if entry.key_hash != hashed:

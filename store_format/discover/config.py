@@ -16,10 +16,13 @@ from reput.store_format.java import quoted_keys
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import (
     CONFIG,
-    CONFIG_DBS,
     CURRENT,
+    GROUPS,
+    LMQ_OFFSETS,
+    OFFSETS,
     POP_DB,
     STORE_DB,
+    TOPICS,
     holds_rows,
     is_queue_id,
     segment_start,
@@ -36,6 +39,7 @@ from reput.store_format.release.settings import (
 from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
 # Finds a broker's configuration file: in a store, or beside it if the file names the store.
@@ -246,15 +250,6 @@ def services_in(storage: InputStorage, folder: str) -> list[str]:
 # (ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
 # Whatever cannot be read is noted, and counts as missing.
 
-LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
-# What a broker's start depends on, each with what it is without it (BrokerController.initialize).
-_LOADED = {
-    "topics.json": "its topics", "consumerOffset.json": "the groups' offsets",
-    "subscriptionGroup.json": "its groups", "consumerFilter.json": "consumers' filters",
-    "consumerOrderInfo.json": "what ordered pops hold", "topicQueueMapping.json": "static topics",
-    "delayOffset.json": "how far delayed messages were delivered",
-    "timermetrics": "counts of timers",
-}  # fmt: skip
 _NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
 _SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
@@ -264,14 +259,14 @@ Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id ->
 
 def configured_topics(storage: InputStorage, store: str, notes: Notes) -> Mapping[str, Any] | None:
     """Each topic of config/topics.json, or of its .bak; None where there is neither."""
-    return config_table(storage, store, "topics.json", "topicConfigTable", notes)
+    return config_table(storage, store, TOPICS, notes)
 
 
 def subscription_groups(
     storage: InputStorage, store: str, notes: Notes
 ) -> Mapping[str, Any] | None:
     """Each group of config/subscriptionGroup.json, or of its .bak; None where there is neither."""
-    return config_table(storage, store, "subscriptionGroup.json", "subscriptionGroupTable", notes)
+    return config_table(storage, store, GROUPS, notes)
 
 
 def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
@@ -315,12 +310,12 @@ def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets
     With enableLmq a broker has all offsets in lmqConsumerOffset.json, and does not read the other
     file any more (LmqConsumerOffsetManager, #7087); those of LMQ groups are in their own table.
     """
-    table = config_table(storage, store, "consumerOffset.json", "offsetTable", notes)
+    table = config_table(storage, store, OFFSETS, notes)
     found = offsets_of_table(table or {}, notes)
     if not any(name.startswith(LMQ_OFFSETS) for name, _ in listed(storage, f"{store}/{CONFIG}")):
         return found
-    of_lmq = config_table(storage, store, LMQ_OFFSETS, "offsetTable", notes)
-    light = config_table(storage, store, LMQ_OFFSETS, "lmqOffsetTable", notes)
+    of_lmq = config_table(storage, store, LMQ_OFFSETS, notes)
+    light = config_table(storage, store, LMQ_OFFSETS, notes, "lmqOffsetTable")
     counts = offsets_of_table(of_lmq or {}, notes)
     differs = [key for key in found if key in counts and found[key] != counts[key]]
     if differs or set(found) - set(counts):
@@ -373,7 +368,7 @@ def config_faults(storage: InputStorage, store: str) -> list[ConfigFault]:
     """
     names = {name for name, state in listed(storage, f"{store}/{CONFIG}") if state is not None}
     found = []
-    for file, what in _LOADED.items():
+    for file, what in ((name, row.holds) for name, row in CONFIG_ROWS.items() if row.holds):
         path = f"{store}/{CONFIG}/{file}"
         if not names & {file, f"{file}.bak"} or config_in_rocksdb(storage, store, file):
             continue
@@ -408,17 +403,19 @@ def _fault(raw: bytes) -> str:
         # fastjson passes over a comma before a bracket, which somebody's edit may have left
         whole = json.loads(_SPARE_COMMA.sub(rb"\1", quoted_keys(raw)) if raw.strip() else b"null")
     except (ValueError, RecursionError):
-        return "is no JSON"
+        return "is not JSON"
     return "" if isinstance(whole, dict) else _NO_OBJECT
 
 
 def config_table(
-    storage: InputStorage, store: str, file: str, name: str, notes: Notes
+    storage: InputStorage, store: str, file: str, notes: Notes, name: str = ""
 ) -> Mapping[str, Any] | None:
-    """The table `name` in a file of config/ or in its .bak; None where neither file has it.
+    """The table in a file of config/ (`state_table`), or its table `name`, or that in the .bak;
+    None where neither file has it.
 
     Where a broker reads a RocksDB in place of the file, the RocksDB is read.
     """
+    name = name or CONFIG_ROWS[file].table
     elsewhere = config_in_rocksdb(storage, store, file)
     if elsewhere is not None:
         try:
@@ -434,9 +431,9 @@ def config_table(
         try:
             table = json.loads(quoted_keys(raw))[name]
         except (ValueError, KeyError, TypeError, RecursionError):
-            notes.note(f"{path}: is no JSON with {name}; it is left out")
+            notes.note(f"{path}: is not JSON with {name}; it is left out")
             continue
         if isinstance(table, dict):
             return table
-        notes.note(f"{path}: {name} is no JSON object; it is left out")
+        notes.note(f"{path}: {name} is not a JSON object; it is left out")
     return None

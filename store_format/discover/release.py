@@ -23,11 +23,12 @@ from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, parse_properties
 from reput.store_format.names import (
     ABORT,
-    BATCH_CONSUME_QUEUE,
     CHECKPOINT,
     CONFIG,
     CONSUME_QUEUE,
+    LOCK,
     STORE_DB,
+    TOPICS,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import (
@@ -45,6 +46,7 @@ from reput.store_format.release.profiles import (
     span,
 )
 from reput.store_format.release.settings import Settings
+from reput.store_format.state_table import FILES, FIRST
 
 # ---
 # Clues of the releases that wrote a store, in the store's own files.
@@ -52,14 +54,12 @@ from reput.store_format.release.settings import Settings
 # A clue is a rule that only some releases follow. Most clues are in the index (index_eras). Nothing
 # here reads more than a few records.
 
-_TOPICS = f"{CONFIG}/topics.json"
-_FOLDERS = (  # in a store's root, and the first release that makes them
-    ("timerwheel", "5.0.0"),
-    ("timerlog", "5.0.0"),
-    (BATCH_CONSUME_QUEUE, "5.0.0"),
-    ("compaction", "5.1.0"),
-    (STORE_DB, "5.4.0"),
-)
+_NO_CLUE = (LOCK, CONFIG, CONSUME_QUEUE)  # reput makes a lock too
+# What is in a store's root, and the first release that makes it.
+_ROOT = {
+    name: row.first for row in FILES
+    if row.first != FIRST and (name := row.path.split("/")[0]) not in _NO_CLUE and "<" not in name
+}  # fmt: skip
 
 
 class Clues(NamedTuple):
@@ -126,9 +126,10 @@ def _may_be_indexed_again(
 
 def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
     names = dict(listed(storage, store))
-    for name, since in _FOLDERS:
-        if name in names and names[name] is None:
-            yield Clue(f"{name}/ (since {since})", since)
+    for name, since in _ROOT.items():
+        if name in names:
+            slash = "" if names[name] else "/"
+            yield Clue(f"{name}{slash} (since {since})", since)
     abort = names.get(ABORT)
     if abort is not None and abort.size:
         yield Clue("abort has a process id (since 5.0.0)", "5.0.0")
@@ -137,7 +138,7 @@ def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
     except (OSError, StoreError):
         return  # whoever reads topics.json for its own sake reports this
     if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
-        yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
+        yield Clue(f"{CONFIG}/{TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
 
 def _of_the_checkpoint(storage: InputStorage, folder: str) -> tuple[list[Clue], list[Clue]]:
@@ -215,7 +216,9 @@ def release_found(
             break
     if len(grouped) > 1:
         others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        alike = f"{span(grouped[-1])}, assumed"
+        fit = groups(releases, plain)
+        older = (fit if len(fit) > 1 else grouped)[:-1]
+        alike = f"{span(grouped[-1])} assumed; {_any_of(older)} would fit as well"
         return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
     by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
     return ReleaseFound(chosen, by, alike=span(releases))
@@ -225,7 +228,7 @@ def _any_of(grouped: Sequence[Sequence[str]]) -> str:
     """`4.7.1 to 4.9.0 or 4.9.1 to 5.3.4`; of many only the first and the last."""
     if len(grouped) > _LISTED:
         return f"any from {grouped[0][0]} to {grouped[-1][-1]}"
-    return f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}"
+    return " or ".join(filter(None, (", ".join(map(span, grouped[:-1])), span(grouped[-1]))))
 
 
 # ---

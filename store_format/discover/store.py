@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queues import FileQueues
-from reput.store_format.discover.config import LMQ_OFFSETS, FoundConf, found_conf
+from reput.store_format.discover.config import FoundConf, found_conf
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, shown_delays
+from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
 from reput.store_format.discover.sizes import (
     BATCH_QUEUE,
@@ -28,6 +29,7 @@ from reput.store_format.discover.sizes import (
     fitting_sizes,
     rounded,
 )
+from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Storage, is_back_to_back, listed
@@ -40,6 +42,7 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_OFFSETS,
     LMQ_PREFIX,
     MANIFEST,
 )
@@ -167,18 +170,6 @@ class Discovered:
         """The release, or the range of those that write the same where the files tell no more."""
         return self.alike or self.release
 
-    def refuse_contradicted(self) -> None:
-        """Raise SettingError where another release was given: what it adds would not fit."""
-        if self.contradicted:
-            raise SettingError(f"{self.contradicted}; leave --rocketmq out")
-
-    def refuse_wrong_delays(self) -> None:
-        """Raise SettingError where queues and settings, or queues alone, show two delays of a
-        level: what is derived would have other times of delivery than the queues have.
-        """
-        if self.delays_wrong:
-            raise SettingError(self.delays_wrong)
-
     def dispatched_from(self, start: int) -> "Discovered":
         """What holds once the last release has dispatched the log from `start` on again."""
         if len(self.eras) < 2 or self.eras[-1].start <= start:
@@ -210,31 +201,41 @@ class Discovered:
 
 def discover(
     at: StoreAt,
+    purpose: Purpose,
     *,
     derived: tuple[InputStorage, str] | None = None,
     manifest: Mapping[str, Any] | None = None,
-    writes: bool = False,
-    compares: bool = False,
-    sweeps: bool = False,
 ) -> Discovered:
     """What the store shows besides what is given. Nothing is written, no Spark is needed.
 
     derived: where its derived files are, by default the store; manifest: of a rebuilt set there.
-    writes: records are to be written too, in which more releases differ. compares: files are only
-    compared, so that the user is not asked: the newest possible release is assumed. sweeps: index
-    files are compared, so that each message that was indexed again must be known.
-
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
     """
-    discovery = _Discovery(at, derived or (at.storage, at.path))
-    discovery.of_the_manifest(manifest or {})
-    discovery.writes, discovery.compares, discovery.sweeps = writes, compares, sweeps
-    return discovery.result()
+
+    def discovered(at: StoreAt) -> Discovered:
+        discovery = _Discovery(at, purpose, derived or (at.storage, at.path))
+        discovery.of_the_manifest(manifest or {})
+        return discovery.result()
+
+    try:
+        found = discovered(at)
+    except UnknownRelease:
+        if purpose.unknown is not Unknown.NEWEST or at.rocketmq:
+            raise
+        found = discovered(at._replace(rocketmq=RELEASES[-1]))
+    if purpose.agrees and found.contradicted:  # what is added would not fit
+        raise SettingError(f"{found.contradicted}; leave --rocketmq out")
+    if purpose.due_times and found.delays_wrong:  # other times of delivery than the queues have
+        raise SettingError(found.delays_wrong)
+    if purpose.sizes and found.torn:
+        raise StoreError(found.torn)
+    return found.of_one_release() if purpose.one_release else found
 
 
 class _Discovery:
-    def __init__(self, at: StoreAt, derived: tuple[InputStorage, str]) -> None:
+    def __init__(self, at: StoreAt, purpose: Purpose, derived: tuple[InputStorage, str]) -> None:
+        self.purpose = purpose
         self.storage, self.store = storage, store = at.storage, at.path
         self.release = release_named(at.rocketmq) if at.rocketmq else None
         self.there, self.derived = derived
@@ -251,7 +252,6 @@ class _Discovery:
         self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.contradicted, self.alike = "", "", ""
-        self.writes = self.compares = self.sweeps = False
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
@@ -471,7 +471,7 @@ class _Discovery:
         if self.release is not None and (self.by_manifest or not self.files.segments):
             return self.release
         if not self.files.segments:  # whoever reads the log reports what is missing
-            if self.writes:
+            if self.purpose.adds:
                 self._add(RELEASE, RELEASES[-1], NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
@@ -482,7 +482,7 @@ class _Discovery:
             self.log,
             parsed,
             (self.there, self.derived),
-            self.sweeps,
+            self.purpose.index,
         )
         release, self.again = self.release or self._which(clues, parsed), clues.again
         left = left_by(clues.hard)
@@ -500,16 +500,17 @@ class _Discovery:
 
     def _which(self, clues: Clues, settings: Settings) -> str:
         hints = list(clues.hints)
-        if self.writes and clues.text_ends is not None:
+        if self.purpose.adds and clues.text_ends is not None:
             hints.append(Clue("", "5.2.0") if clues.text_ends else Clue("", "", "5.1.4"))
-        has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
+        has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.purpose.adds)
 
         def look(has: Has) -> Has:
             return looked_at(self.storage, self.log, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
         try:
-            found = release_found(clues.hard, hints, has, look, self.compares)
+            compared = self.purpose.unknown is Unknown.NEWEST_LEFT
+            found = release_found(clues.hard, hints, has, look, compared)
         except UnknownRelease:
             open_all(self.storage, self.log)  # an unreadable segment is reported as that
             raise

@@ -230,7 +230,7 @@ def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, hashes: Any, used: A
 
 
 @inlined
-def _put_keys(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def _put_keys(
     buf: Bytes, row: Row, topic: np.int32, spans: ValueSpans, rules: DispatchRules, hashes: Any,
     messages: Any, used: Any,
 ) -> None:  # fmt: skip

@@ -68,11 +68,11 @@ NO_REAL_TOPIC, BAD_REAL_QID, BAD_OUT, BAD_CHECKS, BAD_PREPARED = 1, 2, 4, 8, 16
 BAD_HALF_PLACE = 32
 FLAWS = {
     NO_REAL_TOPIC: ("REAL_TOPIC", "is missing: it cannot be delivered"),
-    BAD_REAL_QID: ("REAL_QID", "is no number: it cannot be delivered"),
-    BAD_OUT: ("TIMER_OUT_MS", "is no number"),
-    BAD_CHECKS: ("TRANSACTION_CHECK_TIMES", "is no number"),
-    BAD_PREPARED: ("TRAN_PREPARED_QUEUE_OFFSET", "is no number"),
-    BAD_HALF_PLACE: ("TRANS_OFFSET", "of an op message is no number"),
+    BAD_REAL_QID: ("REAL_QID", "is not a number: it cannot be delivered"),
+    BAD_OUT: ("TIMER_OUT_MS", "is not a number"),
+    BAD_CHECKS: ("TRANSACTION_CHECK_TIMES", "is not a number"),
+    BAD_PREPARED: ("TRAN_PREPARED_QUEUE_OFFSET", "is not a number"),
+    BAD_HALF_PLACE: ("TRANS_OFFSET", "of an op message is not a number"),
 }
 
 NONE = -1  # a number that the record does not have

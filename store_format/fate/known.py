@@ -32,7 +32,15 @@ from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, ROCKSDB_OP_TOPIC
-from reput.store_format.names import ABORT, CONFIG, STORE_DB, TIMER_LOG, parse_segment_name
+from reput.store_format.names import (
+    ABORT,
+    CONFIG,
+    DELAY_OFFSETS,
+    STORE_DB,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    parse_segment_name,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
@@ -281,7 +289,7 @@ _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that check
 
 def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
     """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
-    table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
+    table = config_table(storage, store, DELAY_OFFSETS, notes)
     levels = None
     if table is not None:
         levels = {
@@ -289,7 +297,7 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
             for level, offset in table.items()
             if level.isdecimal() and isinstance(offset, int)
         }
-    check = read_head(storage, f"{store}/{CONFIG}/timercheck", TIMER_CHECK.itemsize)
+    check = read_head(storage, f"{store}/{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
     position, read = None, 0
     if check is not None and len(check) == TIMER_CHECK.itemsize:
         fields = np.frombuffer(check, TIMER_CHECK)[0]

@@ -35,6 +35,7 @@ class ReadBy:
         self.storage = storage
         self.window_bytes, self.reads_ahead = storage.window_bytes, 0
         self.back_to_back = is_back_to_back(storage)
+        self.follow = getattr(storage, "follow", None)
 
     def list(self, folder: str) -> list[Listed]:
         return self.storage.list(folder)

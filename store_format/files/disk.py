@@ -199,7 +199,8 @@ class DiskFiles:
     def make_folder(self, path: str) -> None:
         parts = path.split("/") if path else []
         if not os.path.isdir(self.root):
-            os.makedirs(self.root, self.folder_mode)
+            above, name = os.path.split(os.path.abspath(self.root))
+            DiskFiles(above, self.file_mode, self.folder_mode, self.owner).make_folder(name)
         for depth in range(1, len(parts) + 1):
             here = self._at("/".join(parts[:depth]))
             if not os.path.isdir(here):

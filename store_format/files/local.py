@@ -195,6 +195,13 @@ class LocalStorage:
                 listed.append(Listed(entry.name, state))
         return sorted(listed)
 
+    def follow(self, path: str) -> tuple[str, FileState] | None:
+        """The regular file that a link leads to; None for anything else (protocol.followed)."""
+        target = os.path.realpath(path)
+        if not (os.path.islink(path) and os.path.isfile(target)):
+            return None
+        return target, self.reader.state_of(os.lstat(target))
+
     def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
         """All below a folder; see OutputStorage.walk."""
         if os.path.islink(folder):

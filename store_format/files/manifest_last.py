@@ -132,6 +132,17 @@ class ManifestLast:
         return None
 
 
+def all_below(storage: Storage, folder: str) -> list[Listed]:
+    """All that is below a folder, as `walk` has it, in as few requests as the storage can; links on
+    a disk are followed. Nothing if there is no such folder.
+    """
+    flat = isinstance(storage, ManifestLast)
+    try:
+        return list(storage.walk(folder) if flat else walk_lists(storage, folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def for_all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
     """Call the function for each item, AT_ONCE at a time; the first error ends it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:

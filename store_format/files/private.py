@@ -105,7 +105,7 @@ def _made(folder: str) -> os.stat_result:
 def _check(folder: str) -> None:
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode):
-        raise NotPrivate(f"{folder}: is no folder")
+        raise NotPrivate(f"{folder}: is not a folder")
     _check_owner(folder, about)
     if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
         raise NotPrivate(f"{folder}: others may write to it")

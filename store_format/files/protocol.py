@@ -110,7 +110,7 @@ class StagingStorage(InputStorage, Protocol):
     """Files that a job makes, reads again, and moves or removes."""
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
-        """A new file. digest: it will be published, and its SHA-256 is wanted. published: it will
+        """A new file. digest: wanted if it will be published, and its SHA-256. published: it will
         be published without a digest. Until then, nobody reads it.
         """
 
@@ -193,6 +193,15 @@ def is_back_to_back(storage: InputStorage) -> bool:
     queue. All other segments have one size and end in a BLANK.
     """
     return bool(getattr(storage, "back_to_back", False))
+
+
+def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
+    """The regular file that a link leads to, and its state; for anything else the path, and None.
+
+    Only who lists a log asks: a broker's segment may be a link to another disk.
+    """
+    follow = getattr(storage, "follow", None)
+    return (follow(path) if follow else None) or (path, None)
 
 
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:

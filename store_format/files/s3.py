@@ -61,7 +61,7 @@ def _client(process: int) -> Any:
             return session.create_client("s3", region_name=region, config=config)
         except ValueError as error:
             where = "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url"
-            raise StoreError(f"s3://: {error}: {where} is wanted as a URL") from None
+            raise StoreError(f"s3://: {error}: expected {where} as a URL") from None
 
 
 def client() -> Any:

@@ -252,7 +252,7 @@ def judge(window: Bytes, rows: Rows, split_properties: bool, program: Any) -> Ve
 
 
 @kernel
-def _judge(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def _judge(
     window: Bytes,
     rows: Rows,
     split_properties: bool,

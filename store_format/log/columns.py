@@ -360,7 +360,7 @@ def _read(
 
 
 @kernel
-def look(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+def look(
     window: Bytes,
     places: Numbers,
     ats: Numbers,

@@ -168,7 +168,7 @@ def parse_epochs(raw: bytes) -> tuple[Epoch, ...]:
         raise BadEpochs(f"has {len(lines)} lines: a count, a CRC-32 and a line an entry are wanted")
     for name, text in (("count", lines[0]), ("CRC-32", lines[1])):
         if not _is_number(text):
-            raise BadEpochs(f"{name}: {text[:20]!r} is no number")
+            raise BadEpochs(f"{name}: {text[:20]!r} is not a number")
     count, crc, entries = int(lines[0]), int(lines[1]), lines[_HEAD_LINES:]
     if count != len(entries):
         raise BadEpochs(f"count: says {count} entries, has {len(entries)}")

@@ -14,26 +14,17 @@ from reput.store_format.files.protocol import (
     FileState,
     InputStorage,
     Reader,
+    followed,
     is_back_to_back,
-    listed,
 )
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.record import Read
-from reput.store_format.names import (
-    COMMIT_LOG,
-    DLEDGER,
-    DLEDGER_DATA,
-    INDEX,
-    is_index_name,
-    segment_name,
-    segment_start,
-)
-from reput.store_format.release.profiles import Profile
+from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_name, segment_start
 from reput.store_format.release.settings import Settings
 
 _REPAIR = "`reput check` shows what is there, `reput repair` copies it for a broker"
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
-_NO_FILE = "is not a regular file (a broker follows a link, no command here does)"
+_NO_FILE = "is not a regular file, nor a link to one"
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
@@ -82,7 +73,7 @@ def find_segments(storage: InputStorage, folders: Sequence[str], configured: int
     """The segments in one or more commitlog folders, in order, checked for name, size and holes.
 
     configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
-    deletes it), and so is what has no segment's name (`strangers` names it), unless it holds what
+    deletes it), and so is what has no segment's name (log/there names it), unless it holds what
     the log lacks. Raises StoreError, naming file and reason.
     """
     segments, others = [], []
@@ -197,7 +188,8 @@ def _in_folders(
     storage: InputStorage, folders: Sequence[str]
 ) -> Iterator[tuple[str | Finding, int | None, FileState | None]]:
     """(path, the offset in its name, its state) of all in these folders; the offset is None where
-    the name is no segment's. A Finding in place of the path: what is wrong with a folder.
+    the name is no segment's. A Finding in place of the path: what is wrong with a folder. A segment
+    that is a link has the path of the file that it leads to, as a broker reads that.
     """
     for folder in folders:
         try:
@@ -209,7 +201,10 @@ def _in_folders(
             yield Finding(folder, "is not a folder"), None, None
             continue
         for name, state in there:
-            yield f"{folder}/{name}", segment_start(name), state
+            path, start = f"{folder}/{name}", segment_start(name)
+            if state is None and start is not None and not is_dledger(path.split("/")):
+                path, state = followed(storage, path)
+            yield path, start, state
 
 
 def _without_empty_twins(
@@ -338,52 +333,6 @@ def _check_neighbours(segments: list[Segment], configured: int) -> None:
                 f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
                 f"{_missing(max((after.start - before.end) // configured, 1))}; {_REPAIR}"
             )
-
-
-class Stranger(NamedTuple):
-    """What lies in a folder of a broker's files and has no name of theirs: `lost+found`, `.nfs...`,
-    `.DS_Store`, somebody's copy. It is never read, moved or removed.
-    """
-
-    path: str
-    folder: str  # the kind of folder that it lies in: COMMIT_LOG, INDEX, or that of queues
-    state: FileState | None  # None for what is no regular file
-
-    def is_passed_over(self, profile: Profile) -> bool:
-        """Whether a broker of that release starts as if it were not there.
-
-        IndexService.load logs a name that is no number. MappedFileQueue.doLoad passes folders over
-        from 5.1.0 on, and ends at a file of another length, or at a name that is no number.
-        """
-        if self.folder == INDEX:
-            return not self.path.rpartition("/")[2].isdigit()
-        return self.state is None and profile.passes_folders_over
-
-    def text(self, profile: Profile) -> str:
-        """For people: what it is, and what a broker does with it."""
-        what = "is no file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
-        if self.is_passed_over(profile):
-            return f"{what}, which passes it over; it is left as it is"
-        if self.folder == INDEX:
-            return f"{what}, which takes it for an index file; it is left as it is"
-        if self.state is None:
-            return f"{what}, which before 5.1.0 does not start with it; it is left as it is"
-        return f"{what}, which does not start with it; it is left as it is"
-
-
-def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> list[Stranger]:
-    """The strangers among a log's segments, and in `index/`."""
-    found = [
-        Stranger(f"{folder}/{name}", COMMIT_LOG, state)
-        for folder in log_folders
-        for name, state in listed(storage, folder)
-        if segment_start(name) is None
-    ]
-    return found + [
-        Stranger(f"{store}/{INDEX}/{name}", INDEX, state)
-        for name, state in listed(storage, f"{store}/{INDEX}")
-        if not is_index_name(name)
-    ]
 
 
 class Stretch(NamedTuple):

@@ -119,7 +119,7 @@ def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestam
     return record + crc_property(record) if draft.crc_property else record
 
 
-def record_tail(  # noqa: PLR0913 (a record's fields)
+def record_tail(
     store_host: bytes, reconsume_times: int, prepared_offset: int, body: bytes, magic: int,
     topic: bytes, properties: bytes, reserved: int,
 ) -> bytes:  # fmt: skip

@@ -37,7 +37,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
     raw = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
     well_formed, level = parse_integer(raw, 0, len(raw), 32)
     if not well_formed:
-        raise DelayInvalid("property DELAY is no number: a broker fails on it")
+        raise DelayInvalid("property DELAY is not a number: a broker fails on it")
     return int(level)
 
 
@@ -102,7 +102,7 @@ def _number(properties: Mapping[str, str], name: str) -> int:
     raw = np.frombuffer(properties[name].encode("utf-8", "replace"), np.uint8)
     well_formed, number = parse_integer(raw, 0, len(raw), 64)
     if not well_formed:
-        raise TimerIllegal(f"property {name} is no number")
+        raise TimerIllegal(f"property {name} is not a number")
     return int(number)
 
 

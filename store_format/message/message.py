@@ -123,16 +123,16 @@ def check_sendable(topic: str, queue_id: int = 0) -> None:
     queue has to be named.
     """
     if not isinstance(topic, str):
-        raise FieldType(f"topic: text is wanted, not {type(topic).__name__}")
+        raise FieldType(f"topic: expected text, not {type(topic).__name__}")
     _check_characters(topic)
     if topic in _FORBIDDEN:
         raise TopicForbidden(f"topic {topic}: only the broker writes to it")
     try:
         if not 0 <= queue_id <= QUEUE_ID_MAX:
-            raise FieldRange(f"queue_id={queue_id}: 0 to {QUEUE_ID_MAX} is wanted")
+            raise FieldRange(f"queue_id={queue_id}: expected 0 to {QUEUE_ID_MAX}")
     except TypeError:
         kind = type(queue_id).__name__
-        raise FieldType(f"queue_id: a whole number is wanted, not {kind}") from None
+        raise FieldType(f"queue_id: expected a whole number, not {kind}") from None
 
 
 def check_body(body: bytes | None, most: int) -> None:
@@ -197,7 +197,7 @@ _NONE_ALLOWED = ("born_timestamp", "born_host", "store_host", "unique_key")
 
 def wrong_type(name: str, wanted: str, value: Any) -> FieldType:
     """The error. It quotes the value's type but not the value, which may be a property's."""
-    return FieldType(f"{name}: {wanted} is wanted, not {type(value).__name__}")
+    return FieldType(f"{name}: expected {wanted}, not {type(value).__name__}")
 
 
 def check_types(message: Message) -> None:

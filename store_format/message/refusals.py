@@ -33,7 +33,7 @@ class TopicCharacters(Refused):
 
 
 class TopicUnsafe(Refused):
-    """A topic or further queue that is no folder's name; RocketMQ uses it as a path unchecked."""
+    """A name of a topic or further queue that is not a folder's; RocketMQ uses it as a path."""
 
 
 class TopicTooLong(Refused):
@@ -87,7 +87,7 @@ class FieldType(Refused):
 
 
 class DelayInvalid(Refused):
-    """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
+    """Message.getDelayTimeLevel: the property DELAY is not a number, on which a broker fails."""
 
 
 class TimerIllegal(Refused):

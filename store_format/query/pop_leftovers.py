@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import LMQ_PREFIX, POP_DB
+from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import ALL_TIMES
 from reput.store_format.query.by_queue import by_time
@@ -150,7 +150,7 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int]) -> Itera
 
 def _of_orders(store: OpenedStore, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(store.storage, store.path, "consumerOrderInfo.json", "table", notes)
+    table = config_table(store.storage, store.path, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:

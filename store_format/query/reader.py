@@ -71,6 +71,13 @@ class StoredMessage:
         record = self.record
         return f"StoredMessage({record.topic!r}, {record.queue_id}, {record.queue_offset})"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same record, from whatever file."""
+        return isinstance(other, StoredMessage) and self.record == other.record
+
+    def __hash__(self) -> int:
+        return hash(self.record)
+
     @property
     def record(self) -> Record:
         if not isinstance(self._record, Record):

@@ -59,6 +59,7 @@ class Profile:
     checkpoint_logics_offset: bool  # 5.5.0: logicsPhysicalOffset in the checkpoint
     passes_folders_over: bool  # 5.1.0: a folder among segments or queue files is no reason not to
     # start (MappedFileQueue.doLoad)
+    removes_empty_last: bool  # 5.1.3: a last file of 0 bytes is no reason either (#6904)
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
     property_map_capacity: int  # of the HashMap whose order a message's properties take in
     # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
@@ -151,6 +152,7 @@ def profile(version: str) -> Profile:
         checkpoint_confirm_offset=since("5.1.1"),
         checkpoint_logics_offset=since("5.5.0"),
         passes_folders_over=since("5.1.0"),
+        removes_empty_last=since("5.1.3"),
         abort_process_id=since("5.0.0"),
         property_map_capacity=128 if since("5.1.0") else 16,
         property_text_ends=not since("4.9.1") or since("5.2.0"),

@@ -53,6 +53,10 @@ enableMultiDispatch boolean 4.9.3 = false
 enableLmq boolean 4.9.3 = false
 [obeyed obeyed] with rocksdbCQDoubleWriteEnable: such further queues have no files then
 combineCQUseRocksdbForLmq boolean 5.5.0 = false
+[obeyed obeyed] whether topics are compacted, and files of which size `compaction/` gets
+enableCompaction boolean 5.1.0 = true
+compactionMappedFileSize int 5.1.0 = 104857600
+compactionCqMappedFileSize int 5.1.0 = 10485760
 [obeyed obeyed] what is checked of a record
 checkCRCOnRecover boolean 4.1.0 = true
 forceVerifyPropCRC boolean 5.2.0 = false
@@ -233,14 +237,14 @@ class KnownSetting(NamedTuple):
         if self.kind == "boolean":
             if text.lower() not in ("true", "false"):
                 raise SettingError(
-                    f"{name}={text!r}: true or false is wanted (RocketMQ reads all else as false)"
+                    f"{name}={text!r}: expected true or false (RocketMQ reads all else as false)"
                 )
             return text.lower() == "true"
         if self.kind in _BITS:
             return self._number(text, name)
         text = text.strip()  # RocketMQ strips texts, but not numbers
         if "|" in self.kind and text not in self.kind.split("|"):
-            raise SettingError(f"{name}={text}: one of {self.kind.replace('|', ', ')} is wanted")
+            raise SettingError(f"{name}={text}: expected one of {self.kind.replace('|', ', ')}")
         return text
 
     def _number(self, text: str, name: str) -> int:
@@ -248,7 +252,7 @@ class KnownSetting(NamedTuple):
             value, limit = parse_number(text), 1 << (_BITS[self.kind] - 1)
         except ValueError:
             raise SettingError(
-                f"{name}={text!r}: a whole number is wanted, without blanks or other characters "
+                f"{name}={text!r}: expected a whole number, without blanks or other characters "
                 f"(RocketMQ would keep its default{self._default_text})"
             ) from None
         if not -limit <= value < limit:

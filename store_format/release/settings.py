@@ -73,6 +73,9 @@ class Settings:
     max_message_size: int = setting("maxMessageSize", least=1)
     enabled_append_prop_crc: bool = setting("enabledAppendPropCRC")
     flush_disk_type: str = setting("flushDiskType")
+    enable_compaction: bool = setting("enableCompaction")
+    compaction_mapped_file_size: int = setting("compactionMappedFileSize", least=1)
+    compaction_cq_mapped_file_size: int = setting("compactionCqMappedFileSize", least=1)
     # `refuse_unsupported` refuses these: reput does not build such files
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
@@ -124,8 +127,8 @@ class Settings:
             return ZoneInfo(name) if name else None
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise SettingError(
-                f"user.timezone={name}: is no time zone that this machine knows; a name as "
-                "America/New_York, or an offset as -05:00, is wanted"
+                f"user.timezone={name}: is not a time zone that this machine knows: a name like "
+                "America/New_York, or an offset like -05:00"
             ) from None
 
     def by_name(self) -> dict[str, Any]:
@@ -351,7 +354,7 @@ class WriterSettings(Settings):
         try:
             address = ip_address(self.broker_ip1)
         except ValueError:
-            raise SettingError(f"brokerIP1={self.broker_ip1}: an IP address is wanted") from None
+            raise SettingError(f"brokerIP1={self.broker_ip1}: expected an IP address") from None
         if self.listen_port > _PORT_MAX:
             raise SettingError(f"listenPort={self.listen_port}: out of range 1..{_PORT_MAX}")
         name = f"[{address}]" if address.version == 6 else str(address)

@@ -37,6 +37,7 @@ from reput.store_format.log.properties import CRC_PROPERTY_NAME
 from reput.store_format.log.records import Bytes, Rows, needs_v2
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.bulk import put_crc_property
+from reput.store_format.rewrite.numbers import put_digits
 from reput.store_format.rewrite.selection import store_host_bytes
 
 # ---
@@ -77,20 +78,22 @@ EXHAUSTED, BEGINS = 0, 1  # why `interleave` stopped
 
 @kernel
 def interleave(  # noqa: PLR0913 (a kernel takes its arrays one by one)
-    times: Numbers, sizes: Numbers, queues: Numbers, cursors: Numbers, ends: Numbers,
-    following: Numbers, at: int, segment_bytes: int, begun: bool, places: Numbers,
-    numbers: Numbers,
+    times: Numbers, sizes: Numbers, stops: Numbers, queues: Numbers, messages: Numbers,
+    cursors: Numbers, ends: Numbers, following: Numbers, at: int, segment_bytes: int, begun: bool,
+    places: Numbers, numbers: Numbers,
 ) -> tuple[int, int]:  # fmt: skip
     """Place the next records of several logs, whose records stand one log after the other in
-    times, sizes and queues.
+    times, sizes and stops, and their puts in queues and messages.
 
-    times: milliseconds, never falling within a log; queues: the index of a record's queue in
-    `following`, -1 where it keeps its queueOffset; cursors, ends: the indices of each log's next
+    times: milliseconds, never falling within a log; stops: where each record's puts end, those of
+    the next one begin; queues: the index of a put's queue in `following`, -1 where it keeps its
+    queueOffset; messages: how many positions it has; cursors, ends: the indices of each log's next
     record and of the end of its records; cursors and following are advanced. Of equal times the
     first log's record comes first. begun: the segment at `at` is known to the caller.
 
-    Fills places and numbers, and stops where a log has no record left (EXHAUSTED) or before a
-    record that begins a segment (BEGINS). Returns (why it stopped, the new log's end so far).
+    Fills places, and numbers for each put, and stops where a log has no record left (EXHAUSTED) or
+    before a record that begins a segment (BEGINS). Returns (why it stopped, the new log's end so
+    far).
     """
     while True:
         first = -1
@@ -109,10 +112,12 @@ def interleave(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         if at % segment_bytes == 0 and not begun:
             return BEGINS, at
         begun = False
-        places[i], numbers[i] = at, -1
-        if queues[i] >= 0:
-            numbers[i] = following[queues[i]]
-            following[queues[i]] += 1
+        places[i] = at
+        for put in range(stops[i - 1] if i else 0, stops[i]):
+            numbers[put] = -1
+            if queues[put] >= 0:
+                numbers[put] = following[queues[put]]
+                following[queues[put]] += messages[put]
         at += sizes[i]
         cursors[first] += 1
 
@@ -124,11 +129,13 @@ def interleave(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 # `__CRC32#` at its end is made anew, as it covers these fields
 # (CommitLog.DefaultAppendMessageCallback).
 
-# What differs from record to record: its new place, queueOffset and preparedTransactionOffset.
-To = namedtuple("To", "places queue_offsets prepared")
+# What differs from record to record: its new place, queueOffset and preparedTransactionOffset, and
+# where the new queueOffsets of its puts begin in numbers (-1: it stays), which are only looked at
+# where they stand in properties.
+To = namedtuple("To", "places queue_offsets prepared firsts numbers")
 # What all records have in common: what was decided for names, the new names, the storeHost (empty:
-# as it was), and whether hosts may be of IPv6.
-Alike = namedtuple("Alike", "decided names host ipv6_hosts")
+# as it was), whether hosts may be of IPv6, and Changes.digits.
+Alike = namedtuple("Alike", "decided names host ipv6_hosts digits")
 
 _CRC_NAME = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
 
@@ -193,28 +200,39 @@ def copy_rows(buf: Bytes, rows: Rows, places: Numbers, out: Bytes, base: int) ->
 
 @kernel
 def _properties(
-    buf: Bytes, row: Any, spans: Any, named: Any, alike: Any, out: Bytes, at: int
+    buf: Bytes, rows: Rows, i: int, selection: Any, to: Any, alike: Any, out: Any
 ) -> None:
-    """Copy a record's properties to out[at:], with the new names of topics in them.
-
-    spans, named: where the topics' names are in buf, and their numbers; -1 where there is none.
-    """
+    """Copy the properties of row i to `out`, with the new names of topics and the new numbers."""
+    spans, positions, row, at = selection.spans, selection.positions, rows[i], 0
     done, end = row.propertiesAt, row.propertiesAt + row.propertiesLength
+    first, stop = 0, 0
+    if alike.digits:
+        first, stop = positions.firsts[i], positions.stops[i]
     while True:
-        next_one = -1  # the first value after what is done
-        for k in range(len(named)):
-            ahead = named[k] >= 0 and spans[k, 0] >= done
-            if ahead and (next_one < 0 or spans[k, 0] < spans[next_one, 0]):
-                next_one = k
-        if next_one < 0:
+        name = put = -1  # which stands first after what is done
+        begin = end
+        for k in range(selection.named.shape[1]):
+            if selection.named[i, k] >= 0 and done <= spans[i, k, 0] < begin:
+                name, begin = k, spans[i, k, 0]
+        for n in range(first, stop):
+            if done <= positions.texts[n, 0] < begin:
+                put, begin = n, positions.texts[n, 0]
+        if put >= 0:
+            at = _copy(out, at, buf, done, begin)
+            number = to.numbers[to.firsts[i] + put - first]
+            if number < 0:
+                number = positions.puts[put].queueOffset
+            at = put_digits(out, at, number, alike.digits)
+            done = positions.texts[put, 1]
+        elif name >= 0:
+            decision = alike.decided[selection.named[i, name]]
+            length = decision.nameEnd - decision.nameAt
+            at = _copy(out, at, buf, done, begin if length else spans[i, name, 1])
+            if length:
+                at = _copy(out, at, alike.names, decision.nameAt, decision.nameEnd)
+            done = spans[i, name, 1]
+        else:
             break
-        decision = alike.decided[named[next_one]]
-        length = decision.nameEnd - decision.nameAt
-        stop = spans[next_one, 0] if length else spans[next_one, 1]
-        at = _copy(out, at, buf, done, stop)
-        if length:
-            at = _copy(out, at, alike.names, decision.nameAt, decision.nameEnd)
-        done = spans[next_one, 1]
     _copy(out, at, buf, done, end)
 
 
@@ -271,7 +289,7 @@ def rewrite(
         out[at], out[at + 1] = properties_bytes >> 8, properties_bytes & 0xFF
         at += PROPERTIES_LENGTH
         if len(selection.named):
-            _properties(buf, row, selection.spans[i], selection.named[i], alike, out, at)
+            _properties(buf, rows, i, selection, to, alike, out[at:])
         else:
             _copy(out, at, buf, row.propertiesAt, row.propertiesAt + row.propertiesLength)
         end = start + selection.sizes[i]

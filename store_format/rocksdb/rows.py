@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.java import quoted_keys
+from reput.store_format.names import GROUPS, OFFSETS, TOPICS
 from reput.store_format.rocksdb.database import Database
 
 # ---
@@ -104,13 +105,8 @@ def _number(raw: bytes) -> int:
 _V2 = "rdb"
 _DEFAULT = "default"
 # By the JSON file: its family where one database has all (v1), and its tables (v2, TableId).
-_FAMILIES = {
-    "topics.json": "topic",
-    "subscriptionGroup.json": "subscriptionGroup",
-    "consumerOffset.json": "consumerOffset",
-}
-_TABLES = {"topics.json": 3, "subscriptionGroup.json": 4, "consumerOffset.json": 1}
-_OFFSETS = "consumerOffset.json"
+_FAMILIES = {TOPICS: "topic", GROUPS: "subscriptionGroup", OFFSETS: "consumerOffset"}
+_TABLES = {TOPICS: 3, GROUPS: 4, OFFSETS: 1}
 _DATA, _JSON = 2, 1  # RecordPrefix, SerializationType
 
 
@@ -121,13 +117,13 @@ def config_rows(database: Database, file: str) -> dict[str, Any]:
     """
     if database.folder.rpartition("/")[2] == _V2:
         rows = _v2_rows(database, _TABLES[file])
-        return _v2_offsets(rows) if file == _OFFSETS else dict(_v2_named(rows))
+        return _v2_offsets(rows) if file == OFFSETS else dict(_v2_named(rows))
     family = _FAMILIES[file] if _FAMILIES[file] in database.families else _DEFAULT
     found = {}
     for key, value in database.rows(family):
         try:
             about = json.loads(quoted_keys(value))
-            found[key.decode()] = about["offsetTable"] if file == _OFFSETS else about
+            found[key.decode()] = about["offsetTable"] if file == OFFSETS else about
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return found

@@ -1,1 +1,1 @@
-"""What a broker keeps of its work beside queues and index: what of it the log decides."""
+"""A store's state beside its queues: judged, derived from the log, and kept."""

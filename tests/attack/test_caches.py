@@ -99,7 +99,7 @@ def test_another_s_link_in_a_sticky_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    with pytest.raises(NotPrivate, match="is no folder"):
+    with pytest.raises(NotPrivate, match="is not a folder"):
         private_folder(str(tmp_path / "a"))
 
 

@@ -110,9 +110,9 @@ def test_a_rebuild_does_not_replace_a_repaired_store_nor_the_other_way(world: Wo
     rebuild(world, sets)
     fixed(world, stores)
     before = everything(world.root)
-    with pytest.raises(StoreError, match="is no manifest of a set that reput has rebuilt"):
+    with pytest.raises(StoreError, match="is not a manifest of a set that reput has rebuilt"):
         rebuild(world, stores, replace=True)
-    with pytest.raises(StoreError, match="is no manifest of a store that reput has repaired"):
+    with pytest.raises(StoreError, match="is not a manifest of a store that reput has repaired"):
         fixed(world, sets, replace_output=True)
     for path in (stores, sets):
         link = world.root / "work" / "link"

@@ -137,10 +137,37 @@ def test_an_installation_and_its_undoing_leave_them_where_they_are(
 ) -> None:
     run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
     gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
-    assert install_set(str(store), str(tmp_path / "set")).done
-    assert gone() == []
-    assert undo_install(str(store)).done
-    assert gone() == []
+    about = install_set(str(store), str(tmp_path / "set"))
+    assert (about.done, about.in_the_way, gone()) == (True, [], [])
+    about = undo_install(str(store))
+    assert (about.done, about.in_the_way, gone()) == (True, [], [])
+
+
+def test_what_stops_a_broker_is_named_by_who_publishes_and_installs(
+    store: Path, tmp_path: Path
+) -> None:
+    """`rebuild` exited 0 beside it, and `install` kept it without a word."""
+    gone = litter(store, *_IN_THE_WAY, "index/1")
+    done = run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    assert [line.split()[5].removeprefix(f"{store}/") for line in done.left_out] == [
+        "commitlog/.nfs01", "index/1",
+    ]  # fmt: skip
+    for change in (lambda: install_set(str(store), str(tmp_path / "set")),
+                   lambda: undo_install(str(store))):  # fmt: skip
+        todo = [line.split()[1].removeprefix(f"{store}/") for line in change().in_the_way]
+        assert sorted(todo) == [*_IN_THE_WAY, "index/1"]
+        assert gone() == []
+
+
+def test_a_copy_of_a_queue_under_another_name_is_not_taken_for_one(store: Path) -> None:
+    """`recover` removed it, as a file that the log does not give."""
+    shutil.copytree(store / "consumequeue/T/0", store / "consumequeue/T/0.bak")
+    (store / "abort").write_bytes(b"1")
+    about = _recover(store)
+    assert (about.done, about.written, about.removed) == (True, [], [])
+    assert any("T/0.bak: is neither a file" in line for line in about.warnings)
+    assert sorted((store / "consumequeue/T/0.bak").iterdir())
+    assert _judged(store, check).sound
 
 
 def test_readers_leave_them_out_and_name_them(store: Path, tmp_path: Path) -> None:
@@ -148,7 +175,7 @@ def test_readers_leave_them_out_and_name_them(store: Path, tmp_path: Path) -> No
     report = _judged(store, check)
     assert (report.sound, report.messages) == (True, 200)
     assert any("lost+found: is neither a file" in each for each in report.warnings)
-    assert any(".bak: is no file of RocketMQ's" in each for each in report.warnings)
+    assert any(".bak: is not a file of RocketMQ's" in each for each in report.warnings)
     assert _judged(store, verify).same
     run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
     done = export(Session(), str(store), str(tmp_path / "e"), rocketmq="5.3.3", settings=SETTINGS)  # type: ignore[arg-type]
@@ -173,6 +200,72 @@ def test_before_5_1_0_a_folder_among_them_stops_a_broker(store: Path) -> None:
     litter(store, "commitlog/lost+found/")
     report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
     assert any("before 5.1.0 does not start" in each.reason for each in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("release", "beside", "said"),
+    [
+        ("5.3.3", "", ""), ("5.3.3", ".lost", ""),  # what sorts before it is no matter
+        ("5.3.3", "lost+found", "does not start with it, as lost+found sorts behind it"),
+        ("5.5.0", "lost+found", "does not start with it, as lost+found sorts behind it"),
+        ("4.9.7", "", "before 5.1.3 does not start with it"),
+    ],
+)  # fmt: skip
+def test_an_empty_last_segment_is_named_where_no_broker_removes_it(
+    store: Path, release: str, beside: str, said: str
+) -> None:
+    """As those releases did: MappedFileQueue.doLoad removes it only as the last of all names."""
+    (store / "commitlog" / f"{1 << 16:020}").touch()
+    if beside:
+        (store / "commitlog" / beside).mkdir()
+    report = check(Session(), str(store), rocketmq=release, settings=SETTINGS)  # type: ignore[arg-type]
+    assert [said in each.reason for each in report.findings] == [True] * bool(said)
+    assert [each.todo[:7] for each in report.findings] == ["remove "] * bool(said)
+
+
+def linked(store: Path, disk: Path) -> tuple[Path, bytes]:
+    """Move the second segment to another disk, and leave a link in its place."""
+    written(store, 1000)
+    second = sorted((store / "commitlog").iterdir())[1]
+    disk.mkdir()
+    second.rename(disk / "moved")
+    second.symlink_to(disk / "moved")
+    return second, (disk / "moved").read_bytes()
+
+
+def test_a_segment_that_is_a_link_is_read_where_it_leads(store: Path, tmp_path: Path) -> None:
+    """RocketMQ maps what it leads to; it was left out, and 321 messages with it."""
+    link, _ = linked(store, tmp_path / "disk2")
+    report = _judged(store, check)
+    assert (report.sound, report.messages) == (True, 1200)
+    assert any("1 of 4 segments are links" in line for line in report.notes)
+    done = run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    assert (done.messages, done.left_out) == (1200, [])
+    with open_store(str(store), settings=SETTINGS) as opened:
+        assert sum(row.messages for row in opened.queues()) == 1200
+        assert [row.messages for row in opened.stats(["topic"])] == [1200]
+    assert _judged(store, repair, output=str(tmp_path / "copy")).messages == 1200
+    link.unlink()
+    link.symlink_to("nowhere")
+    with pytest.raises(StoreError, match="nor a link to one"):
+        run(str(store), str(tmp_path / "set2"), rocketmq="5.3.3", settings=SETTINGS)
+
+
+def test_what_would_change_a_linked_segment_refuses(store: Path, tmp_path: Path) -> None:
+    link, content = linked(store, tmp_path / "disk2")
+    run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    last = link.with_name(f"{4 << 16:020}")
+    last.symlink_to(tmp_path / "disk2" / "moved")
+
+    def expired() -> None:
+        expire(str(store), rocketmq="5.3.3", settings=SETTINGS, any_hour=True)
+
+    for change in (expired, lambda: _recover(store), lambda: written(store, 1),
+                   lambda: install_set(str(store), str(tmp_path / "set"))):  # fmt: skip
+        with pytest.raises(StoreError, match="link"):
+            change()
+    assert link.is_symlink()
+    assert (tmp_path / "disk2" / "moved").read_bytes() == content
 
 
 def test_a_folder_with_nothing_of_a_broker_is_no_store(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_what_is_no_segment_is_named_and_left_out(
     spoil(store)
     (name,) = {path.name for path in (store / "commitlog").iterdir()} - before
     summary = rebuild(store, store.parent / "set")
-    said = f"{store}/commitlog/{name}: is no file of RocketMQ's, which does not start with it"
+    said = f"{store}/commitlog/{name}: is not a file of RocketMQ's, which does not start with it"
     assert [warning for warning in summary.warnings if warning.startswith(said)]
 
 
@@ -255,8 +255,8 @@ def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None
 
 
 UNSAFE = {
-    "..": "is no folder's name",
-    ".": "is no folder's name",
+    "..": "is not a folder's name",
+    ".": "is not a folder's name",
     "/x": "holds a path separator",
     "../../../../evil": "holds a path separator",
     "a\\b": "holds a path separator",
@@ -357,7 +357,7 @@ def test_wrong_settings_and_releases(store: Path) -> None:
         "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
         {"maxIndexNumm": "5"},
     )
-    with pytest.raises(SettingError, match="maxHashSlotNum='x': a whole number is wanted"):
+    with pytest.raises(SettingError, match="maxHashSlotNum='x': expected a whole number"):
         rebuild(store, store.parent / "output", {"maxHashSlotNum": "x"})
     with pytest.raises(UnknownRelease, match=r"'5\.3\.9' is not a release"):
         rebuild(store, store.parent / "output", rocketmq="5.3.9")
@@ -370,8 +370,8 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
     assert summary.warnings == [
-        "topic 'T' is compacted: what its compaction kept is not derived anew; `reput query "
-        "compacted:STORE/compaction/compactionLog/T/0` reads that of queue 0"
+        "topic 'T' is compacted: install, recover and repair bring compaction/ to the log; `reput "
+        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"
     ]
 
 
@@ -406,7 +406,7 @@ def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> Non
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {')
     (store / "config" / "topics.json.bak").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
-    assert "topics.json: is no JSON; a broker reads topics.json.bak" in summary.warnings[0]
+    assert "topics.json: is not JSON; a broker reads topics.json.bak" in summary.warnings[0]
     assert (tmp_path / "output" / "batchconsumequeue" / "B").is_dir()
 
 

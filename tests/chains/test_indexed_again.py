@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.store_format.discover.purpose import CHECK, LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from tests.chains.kept import FIRST_ENTRY, STORES, index_files
@@ -26,15 +27,15 @@ def store(tmp_path: Path) -> Path:
 
 def test_nothing_is_said_of_it(store: Path) -> None:
     assert said(store, None, {}) == []  # type: ignore[arg-type]
-    discovered = discover(StoreAt(LocalStorage(), str(store)), compares=True, sweeps=True)
+    discovered = discover(StoreAt(LocalStorage(), str(store)), CHECK)
     times = [extra // 4 for _, extra in discovered.again]  # UNIQ_KEY, two keys, a tag
     assert times == [2, 1]  # two starts behind the second half message, one behind the third
     # who does not read all of it looks at what each file begins with, and finds these too
-    assert discover(StoreAt(LocalStorage(), str(store))).again == discovered.again
+    assert discover(StoreAt(LocalStorage(), str(store)), LOOK).again == discovered.again
 
 
 def test_an_entry_of_a_message_that_is_there_again_is_compared(store: Path) -> None:
-    (place, _), *_ = discover(StoreAt(LocalStorage(), str(store)), sweeps=True).again
+    (place, _), *_ = discover(StoreAt(LocalStorage(), str(store)), CHECK).again
     for path in index_files(store):
         raw = bytearray(path.read_bytes())
         for at in range(FIRST_ENTRY - ENTRY, len(raw), ENTRY):

@@ -15,6 +15,7 @@ from reput.jobs.catch_up import catch_up
 from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
+from reput.store_format.discover.purpose import LOOK, REPORT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_HEADER
@@ -52,7 +53,7 @@ def content(store: Path) -> dict[str, bytes]:
 def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
     store = upgraded(name)
     assert said(store, None, {}) == []  # type: ignore[arg-type]
-    found = discover(StoreAt(LocalStorage(), str(store)), compares=True)
+    found = discover(StoreAt(LocalStorage(), str(store)), REPORT)
     begins = f"{found.eras[1].start:,}"
     assert found.found["eras"].value == RELEASES[name].format(begins)
 
@@ -166,10 +167,10 @@ def test_behind_the_index_counts_the_release_of_the_checkpoint(
     upgraded: Callable[[str], Path],
 ) -> None:
     store = upgraded(TAGS)
-    found = discover(StoreAt(LocalStorage(), str(store)))
+    found = discover(StoreAt(LocalStorage(), str(store)), LOOK)
     for path in index_files(store)[1:]:
         path.unlink()
-    again = discover(StoreAt(LocalStorage(), str(store)))
+    again = discover(StoreAt(LocalStorage(), str(store)), LOOK)
     assert (again.release, len(again.eras)) == (found.release, 2)
     assert 0 < again.eras[1].start < found.eras[1].start
 
@@ -183,7 +184,7 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     checkpoint = store / "checkpoint"
     checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
     assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
-    found = discover(StoreAt(LocalStorage(), str(store)))
+    found = discover(StoreAt(LocalStorage(), str(store)), LOOK)
     assert (found.release, found.eras) == ("5.5.1", ())
     assert said(store, None, {}) == []  # type: ignore[arg-type]
 

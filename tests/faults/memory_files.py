@@ -265,6 +265,8 @@ class _Disk:
         self.pending: dict[int, list[Op]] = {}
         self.doomed: dict[int, list[Op]] = {}  # not durable, and no sync will make them so
         self.pending_names: list[Op] = []
+        # Of these, what was synced in a folder whose own name is pending: it comes with the folder.
+        self.bound: set[int] = set()
 
     def apply(self, op: Op) -> None:
         if op.kind in ("write", "length"):
@@ -276,11 +278,8 @@ class _Disk:
         elif op.kind == "failed sync":
             self.doomed.setdefault(op.inode, []).extend(self.pending.pop(op.inode, []))
         elif op.kind == "sync folder":
-            folder = op.parents[0]
-            mine = [n for n in self.pending_names if folder in n.parents]
-            self.pending_names = [n for n in self.pending_names if folder not in n.parents]
-            for done in mine:
-                self._name(done)
+            self.bound |= {id(n) for n in self.pending_names if op.parents[0] in n.parents}
+            self._arrive()
         elif op.kind == "sync all":
             for done in self.pending_names:
                 self._name(done)
@@ -293,6 +292,15 @@ class _Disk:
             self.contents.setdefault(op.inode, bytearray())
             self.pending_names.append(op)
 
+    def _arrive(self) -> None:
+        """Let names that were synced be durable, in all folders that are."""
+        last = -1
+        while last != (last := len(self.pending_names)):
+            for op in list(self.pending_names):
+                if id(op) in self.bound and {*op.parents} <= {*self.folder_ids.values()}:
+                    self._name(op)
+                    self.pending_names = [n for n in self.pending_names if n is not op]
+
     def _name(self, op: Op) -> None:
         op = _where_it_is(op, self.folder_ids)
         _apply_name(self.names, self.folders, op)
@@ -304,7 +312,7 @@ class _Disk:
         """The tree with what `keep` leaves of each pending operation."""
         names, folders, ids = dict(self.names), set(self.folders), dict(self.folder_ids)
         for op in self.pending_names:
-            if keep_name(op):
+            if keep_name(op) or id(op) in self.bound:
                 op = _where_it_is(op, ids)
                 _apply_name(names, folders, op)
                 _apply_name({}, ids, op)
@@ -445,11 +453,11 @@ def _all_but(last: Op) -> Callable[[Op], Iterator[Op]]:
 
 
 def _torn(last: Op, cut: int) -> Callable[[Op], Iterator[Op]]:
-    """All, but of the last write only its first bytes. Within one sector it is all or nothing
-    for what relies on that (the checkpoint); elsewhere a cut anywhere is the harder case."""
+    """All, but of the last write only its first bytes. Within one sector it is all or nothing for
+    what relies on that (the checkpoint, the lock's word); elsewhere a cut anywhere is harder."""
 
     def keep(op: Op) -> Iterator[Op]:
-        if op is last and op.path != "checkpoint":
+        if op is last and op.path.rpartition("/")[2] not in ("checkpoint", "lock"):
             yield op._replace(data=op.data[:cut])
         else:
             yield op

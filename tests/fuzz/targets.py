@@ -122,7 +122,7 @@ def _same_files(segment: bytes) -> None:
         if "out of range" not in str(error):  # of a queue that no file name can start
             raise
         return
-    if rebuilt.summary.left_out:  # a topic that is no folder's name
+    if rebuilt.summary.left_out:  # a topic that is not a folder's name
         return
     found = difference(rebuilt, derive(*log))
     assert found is None, found

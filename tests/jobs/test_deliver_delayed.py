@@ -161,7 +161,7 @@ def bodies_of(store: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "got"),
     [
-        (["--until", "soon"], "is no time"),
+        (["--until", "soon"], "is not a time"),
         ([], "--until"),
         (["--until", "now", "--set", "timerRocksDBEnable=true"], "timers in RocksDB"),
         (["--until", "now", "--set", "timerPrecisionMs=0"], "timerPrecisionMs"),

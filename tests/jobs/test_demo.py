@@ -22,7 +22,7 @@ def test_the_demo_proves_damages_and_repairs(
     said = done.stdout
     assert done.returncode == 0, done.stderr
     for text in (
-        "$ reput rebuild store --output rebuilt\n", "--engine spark\n", "each engine: local ",
+        "$ reput rebuild store --output rebuilt\n", "--engine spark\n",
         "20 files are byte for byte what RocketMQ",
         "534,000,040 bytes, of which", "sparse files", "$ reput check damaged\n", "NOT sound",
         "bodyCRC: does not match the body", "$ reput repair damaged --output repaired\n",

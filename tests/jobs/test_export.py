@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from reput.jobs.cli import main
 from reput.jobs.export import export, verify_export
@@ -50,8 +51,10 @@ def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -
     assert done.messages == wanted.num_rows
     assert len(done.files) > 2
     paths = [tmp_path / "out" / each["path"] for each in done.files]
-    assert sorted(os.listdir(tmp_path / "out")) == ["manifest.json", *(p.name for p in paths)]
+    assert sorted(os.listdir(tmp_path / "out")) == ["data", "manifest.json"]
+    assert sorted((tmp_path / "out" / "data").iterdir()) == paths
     if kind == "parquet":
+        assert dataset.dataset(tmp_path / "out" / "data").count_rows() == wanted.num_rows
         assert pq.ParquetDataset(paths).read().to_pylist() == wanted.to_pylist()
     else:
         rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
@@ -68,7 +71,7 @@ def test_json_has_one_name_for_a_time(
     """That of `query --json` and of `dump`; what was exported by the older name is read too."""
     out = tmp_path / "out"
     run(store, out, format="jsonl")
-    part = out / "part-00000000.jsonl"
+    part = out / "data" / "part-00000000.jsonl"
     row = json.loads(part.read_text().splitlines()[0])
     words = ["--offset", str(row["physicalOffset"]), "--json", "--rocketmq", "5.3.3"]
     assert main(["query", str(store), *words]) == 0
@@ -93,7 +96,7 @@ def test_verify_names_what_differs(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(store, out)
     assert check(store, out).same
-    part = out / "part-00000000.parquet"
+    part = out / "data" / "part-00000000.parquet"
     whole = pq.read_table(part)
     body = whole.schema.get_field_index("body")
     wrong = whole.set_column(body, whole.schema.field(body), [[b"x"] * len(whole)])
@@ -106,6 +109,20 @@ def test_verify_names_what_differs(store: Path, tmp_path: Path) -> None:
     assert any("cannot be read" in each for each in check(store, out).differences)
 
 
+def test_an_export_of_0_1_has_its_files_beside_the_manifest(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(store, out, format="jsonl")
+    for part in (out / "data").iterdir():
+        part.rename(out / part.name)
+    (out / "data").rmdir()
+    manifest = out / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("data/part-", "part-"))
+    assert check(store, out).same
+    words = ["append", str(tmp_path / "made"), "--from", str(out), "--rocketmq", "5.3.3"]
+    assert main(words) == 0
+    assert run(store, out, replace=True).messages == 60
+
+
 def test_verify_without_a_store_compares_the_files_with_their_manifest(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +132,7 @@ def test_verify_without_a_store_compares_the_files_with_their_manifest(
     verify = ["export", "--output", str(out), "--verify"]
     assert main(verify) == 0
     assert "60 messages, as its manifest has them" in capsys.readouterr().out
-    part = out / "part-00000000.jsonl"
+    part = out / "data" / "part-00000000.jsonl"
     whole = part.read_text()
     lines = whole.splitlines(keepends=True)
     for wrong, said in (
@@ -133,14 +150,14 @@ def test_verify_without_a_store_compares_the_files_with_their_manifest(
         assert "the export is not as it was written" in capsys.readouterr().err
         assert not (tmp_path / "copy").exists()
     part.write_text(whole)
-    (out / "part-00000001.jsonl").write_text(whole)
+    (out / "data" / "part-00000001.jsonl").write_text(whole)
     assert main(verify) == 1
-    assert "part-00000001.jsonl: is not in the manifest" in capsys.readouterr().out
+    assert "data/part-00000001.jsonl: is not in the manifest" in capsys.readouterr().out
     part.unlink()
     assert main(verify) == 1
-    assert "part-00000000.jsonl: is missing" in capsys.readouterr().out
+    assert "data/part-00000000.jsonl: is missing" in capsys.readouterr().out
     assert main(["export", "--output", str(tmp_path / "other")]) == 2
-    assert "only --verify needs none" in capsys.readouterr().err
+    assert "only --verify works without it" in capsys.readouterr().err
 
 
 def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(
@@ -181,7 +198,7 @@ def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(
     counts = {name: each["readQueueNums"] for name, each in topics["topicConfigTable"].items()}
     assert counts == {"A": 3, "B": 3, "C": 2}
     assert topics["topicConfigTable"]["B"]["perm"] == 6
-    assert main([*words, "--yes", "--from", str(out / "part-00000000.parquet")]) == 0
+    assert main([*words, "--yes", "--from", str(out / "data" / "part-00000000.parquet")]) == 0
     assert main([*words, "--yes", "--from", "-", "--topic", "A"]) == 2
     assert "of --from-store, or of a folder" in capsys.readouterr().err
 
@@ -190,13 +207,20 @@ def test_exported_lines_are_messages_again(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(store, tmp_path / "out", format="jsonl")
-    lines = (tmp_path / "out" / "part-00000000.jsonl").read_text().splitlines(keepends=True)
+    lines = (
+        (tmp_path / "out" / "data" / "part-00000000.jsonl").read_text().splitlines(keepends=True)
+    )
     some = tmp_path / "some.jsonl"
     some.write_text("".join(lines[3:5]) + '{"topic": "T", "body": "plain"}\n')
     assert main(["append", str(tmp_path / "c"), "--from", str(some), "--rocketmq", "5.3.3"]) == 0
     assert table(tmp_path / "c")["body"].to_pylist() == [b"body 003", b"body 004", b"plain"]
     run(store, tmp_path / "no", format="jsonl", bodies=False)
-    bare = ["append", str(tmp_path / "d"), "--from", str(tmp_path / "no" / "part-00000000.jsonl")]
+    bare = [
+        "append",
+        str(tmp_path / "d"),
+        "--from",
+        str(tmp_path / "no" / "data" / "part-00000000.jsonl"),
+    ]
     assert main([*bare, "--rocketmq", "5.3.3"]) == 2
     assert "line 1: was exported with --no-bodies" in capsys.readouterr().err
 
@@ -254,7 +278,7 @@ def test_bodies_are_decompressed_and_say_so(tmp_path: Path) -> None:
     ]
     store = write(damaged(made).log, tmp_path / "store")
     run(store, tmp_path / "out", decompress=True)
-    rows = pq.read_table(tmp_path / "out" / "part-00000000.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out" / "data" / "part-00000000.parquet").to_pylist()
     assert [row["body"] for row in rows] == [b"hello " * 50, b"plain", b"no"]
     assert [row["sysFlag"] for row in rows] == [0, 0, 1]
     assert rows[0]["bodyCRC"] == zlib.crc32(b"hello " * 50) & 0x7FFFFFFF
@@ -371,7 +395,8 @@ def test_only_an_export_is_replaced(store: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputInUse):
         run(store, out)
     assert run(store, out, replace=True, format="jsonl").messages == 60
-    assert sorted(os.listdir(out)) == ["manifest.json", "part-00000000.jsonl"]
+    assert sorted(os.listdir(out)) == ["data", "manifest.json"]
+    assert os.listdir(out / "data") == ["part-00000000.jsonl"]
     (out / "mine").write_text("!")
     with pytest.raises(StoreError, match="mine"):
         run(store, out, replace=True)
@@ -383,12 +408,12 @@ def test_only_an_export_is_replaced(store: Path, tmp_path: Path) -> None:
 
 def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        SettingError, match="format 'csv': one of parquet, jsonl, delta, rocketmq is wanted"
+        SettingError, match="format 'csv': expected one of parquet, jsonl, delta, rocketmq"
     ):
         run(store, tmp_path / "out", format="csv")
     with pytest.raises(SettingError, match="nothing to decompress"):
         run(store, tmp_path / "out", bodies=False, decompress=True)
-    with pytest.raises(StoreError, match="is no export"):
+    with pytest.raises(StoreError, match="is not an export"):
         check(store, tmp_path)
 
 
@@ -400,7 +425,7 @@ def test_the_command_says_what_it_did(
     assert "messages  60 in 1 file" in capsys.readouterr().out
     assert main([*words, "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"]
-    (tmp_path / "out" / "part-00000000.jsonl").write_text("{}\n")
+    (tmp_path / "out" / "data" / "part-00000000.jsonl").write_text("{}\n")
     assert main([*words, "--verify"]) == 1
     assert "differs from the log" in capsys.readouterr().out
 

@@ -39,8 +39,8 @@ def test_what_goes_together(given: dict[str, Any]) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "nothing is asked for"),
-    ({"begin": 0}, "nothing is asked for"),
+    ({}, "name what to look for"),
+    ({"begin": 0}, "name what to look for"),
     ({"key": "k"}, "--key is looked up in a topic"),
     ({"keys_file": "f"}, "--keys-file is looked up in a topic"),
     ({"key": "k", "offset": 0}, "--key, --offset: one of them"),

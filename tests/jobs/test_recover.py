@@ -330,7 +330,7 @@ class Recovery:
                 placed.append(StagedFile(f".stage/{number}", path))
         removed = [p for p in ("consumequeue/T/9/0",) if files.exists(p)]
         end = LogEnd(0, self.end, 0)
-        apply(files, log, end, placed, removed, b"clean".ljust(4096, b"\0"), b"2")
+        apply(files, log, end, placed, removed, b"clean".ljust(4096, b"\0"), b"2", lambda: None)
 
     @staticmethod
     def result(files: MemoryFiles) -> dict[str, bytes]:

@@ -58,7 +58,7 @@ def test_a_dry_run_counts_what_would_be_done(
 
 @pytest.mark.parametrize("decide", ["Commit", "", "commit ", {"a": "yes"}])
 def test_a_word_that_is_no_decision_is_refused(store: str, decide: Any) -> None:
-    with pytest.raises(StoreError, match=r"decide: .*: commit or rollback is wanted"):
+    with pytest.raises(StoreError, match=r"decide: .*: expected commit or rollback"):
         dry(store, decide)
 
 

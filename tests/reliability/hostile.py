@@ -158,7 +158,7 @@ STORES = (
         replace(m, properties=properties(("KEYS", key_with_hash("T#", _ONE_SLOT * (n + 1)))))
         for n, m in enumerate(messages(COUNT))
     ]), DONE, "90 index keys", COUNT),
-    _topic("..", "left out .*'..' is no folder's name"),
+    _topic("..", "left out .*'..' is not a folder's name"),
     _topic("/x", "left out .*'/x' holds a path separator"),
     _topic("../../../../evil", "left out .*evil' holds a path separator"),
     _topic("a\0b", r"left out .*'a\\x00b' holds a NUL"),
@@ -187,7 +187,7 @@ STORES = (
     Hostile("a segment missing", file_wrong(Path.unlink), USAGE,
             "0+8192: a hole before it; .*so 1 segment is missing"),
     Hostile("a foreign file among segments", file_wrong(foreign), DONE,
-            "notes.txt: is no file of RocketMQ's, which does not start with it", COUNT),
+            "notes.txt: is not a file of RocketMQ's, which does not start with it", COUNT),
     Hostile("a linked segment", file_wrong(linked), USAGE, "0+4096: is not a regular file"),
     Hostile("a FIFO for a segment", file_wrong(fifo), USAGE, "0+4096: is not a regular file"),
     Hostile("a folder for a segment", file_wrong(folder), USAGE, "0+4096: is not a regular file"),

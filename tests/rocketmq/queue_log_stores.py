@@ -49,11 +49,12 @@ def messages(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def make_compacted(store: Path, count: int) -> None:
+def make_compacted(store: Path, count: int, **settings: int) -> None:
     """A store whose broker compacts while messages come, a millisecond after each."""
     with Driver(VERSION) as driver:
         driver.ask(
-            "put", store=str(store), settings=SETTINGS, topic_attributes=ATTRIBUTES,
+            "put", store=str(store), settings={**SETTINGS, **settings},
+            topic_attributes=ATTRIBUTES,
             messages=messages(count), pace=1,
         )  # fmt: skip
     table = {

@@ -45,7 +45,7 @@ def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(
         client.send(messages(1500, first=5000))
         if lost:
             client.send(large(300, 7000))
-            with pytest.raises(ReplicaDiffers, match="is no beginning of that log"):
+            with pytest.raises(ReplicaDiffers, match="is not a beginning of that log"):
                 copied(slave, replica)
             replica = tmp_path / "another"
         copied(slave, replica)

@@ -2,20 +2,17 @@
 
 import json
 
-import pyarrow as pa
 import pytest
 
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.staging import (
     ENTRIES,
     LineFile,
-    ListedSplits,
     Staging,
     attempt_name,
     index_file_name,
     is_derived_file,
     is_index_file,
-    listed_in,
     local_folder,
     past_name,
     past_of,
@@ -88,17 +85,6 @@ def test_a_file_is_read_in_pieces_of_a_megabyte(size: int, pieces: list[int]) ->
 def test_a_range_is_read_and_of_no_bytes_no_file_is_opened() -> None:
     assert read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
     assert read_range(staging(), "none", 2, 0).tobytes() == b""
-
-
-def test_lists_that_are_still_written_say_nothing_yet() -> None:
-    sink = pa.BufferOutputStream()
-    schema = pa.schema([("a", pa.int64())], {"splits": "3", "records": "70"})
-    with pa.ipc.new_stream(sink, schema):
-        pass
-    raw = sink.getvalue().to_pybytes()
-    found = staging(whole=raw, empty=b"", part=raw[:10])
-    assert listed_in(found, "whole") == ListedSplits(3, 70)
-    assert [listed_in(found, name) for name in ("empty", "part")] == [None, None]
 
 
 def test_any_library_can_write_where_the_folder_is_on_a_local_disk() -> None:

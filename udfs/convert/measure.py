@@ -16,15 +16,15 @@ from reput.store_format.dispatch.scan import End, Scan, ScanRules
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import Storage
 from reput.store_format.files.read_ahead import open_ahead
-from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.segments import Splits
+from reput.store_format.rewrite.changes import WHOLE, Changes
 from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
-from reput.store_format.rewrite.selection import WHOLE, Changes, RecordSelector, Selection, Tally
+from reput.store_format.rewrite.selection import RecordSelector, Selection, Tally
 from reput.udfs.rebuild.scan import RunFile, scan_buffers, scanned_row
 from reput.udfs.staging import SCANNED, Staging, ids_of, read_range, scan_name, schema
 
-RECORDS, QUEUES, ORDER = ".records", ".queues", ".order"
+RECORDS, QUEUES, ORDER, PUTS = ".records", ".queues", ".order", ".puts"
 
 # One record that is taken. In staging files only, in native byte order.
 MEASURED_RECORD = np.dtype(
@@ -34,13 +34,20 @@ MEASURED_RECORD = np.dtype(
     ]
 )
 
-# What decides the same record's new queueOffset, and its place among the records of several stores.
-# Written only if asked for.
+# What decides the same record's place among the records of several stores, and its puts, whose rows
+# are in a file of their own. Written only if asked for.
 MEASURED_ORDER = np.dtype(
     [
         ("storeTimestamp", "<i8"),  # milliseconds
-        ("queue", "<i8"),  # SPLIT_QUEUE.number; -1 where the record has no position in its queue
+        ("puts", "<i8"),  # how many; 0 where the record has no position in its queue
+    ]
+)
+# A position that a record has in a queue. Of a record the first one is that in its own queue.
+MEASURED_PUT = np.dtype(
+    [
+        ("queue", "<i8"),  # SPLIT_QUEUE.number
         ("queueOffset", "<i8"),
+        ("messages", "<i8"),  # positions; 1 but in a batch queue
     ]
 )
 
@@ -96,9 +103,7 @@ class MeasureSplits:
         reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
         buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
-        selector = RecordSelector(
-            self.changes, self.rules.records, self.rules.dispatch.split_properties
-        )
+        selector = RecordSelector(self.changes, self.rules, self.ordered)
         output = _Output(self.staging, run, self.ordered)
         choice = _Choice(self.changes, self.waiting, SharedRecords(self.earlier))
         with closing(reader), closing(choice):
@@ -113,7 +118,7 @@ class MeasureSplits:
         if scan.end.records:
             self._write_queues(run, selector)
         return {
-            **scanned_row(number, run, scan.end, []), "taken": taken.taken,
+            **scanned_row(number, run, scan.end), "taken": taken.taken,
             "longest": taken.longest,
         }  # fmt: skip
 
@@ -145,13 +150,9 @@ class _Measured:
         for selection, some in self._selector.select(window, rows):
             shared = self._choice.leave_out(window, some, selection, self._selector)
             self._selector.count(window, selection, some, shared)
-            kept = np.flatnonzero(selection.sizes > 0)
-            if len(kept) < len(some):
-                kept_rows, kept_selection = some[kept], selection.of(kept)
-            else:
-                kept_rows, kept_selection = some, selection
-            self._output.write(kept_rows, kept_selection, self._start, self._selector)
-            self.taken += len(kept)
+            kept = selection.sizes > 0
+            self._output.write(some, selection, kept, self._start, self._selector)
+            self.taken += int(np.count_nonzero(kept))
             longest = max(int(selection.sizes.max()), int(some["size"].max()))
             self.longest = max(self.longest, longest)
         self._end.count(rows)
@@ -195,32 +196,32 @@ class _Output:
     def __init__(self, staging: Staging, run: str, ordered: bool) -> None:
         self._records = RunFile(staging, run + RECORDS)
         self._order = RunFile(staging, run + ORDER) if ordered else None
+        self._puts = RunFile(staging, run + PUTS) if ordered else None
 
-    def write(self, rows: Rows, selection: Selection, start: int, selector: RecordSelector) -> None:
-        """Write rows that are taken. start: the split's."""
-        taken = np.empty(len(rows), MEASURED_RECORD)
-        taken["offset"] = rows["physicalOffset"] - start
-        taken["size"] = selection.sizes
+    def write(
+        self, rows: Rows, selection: Selection, kept: Marks, start: int, selector: RecordSelector
+    ) -> None:
+        """Write the rows that are kept. start: the split's."""
+        taken = np.empty(np.count_nonzero(kept), MEASURED_RECORD)
+        taken["offset"] = rows["physicalOffset"][kept] - start
+        taken["size"] = selection.sizes[kept]
         self._records.write(taken.view(np.uint8))
-        if self._order is not None:
-            order = np.empty(len(rows), MEASURED_ORDER)
-            order["storeTimestamp"] = rows["storeTimestamp"]
-            queue = selector.stable[selection.numbers]
-            order["queue"] = np.where(reaching_queues(rows["sysFlag"]), queue, -1)
-            order["queueOffset"] = rows["queueOffset"]
+        if self._order is not None and self._puts is not None:
+            positions = selection.positions.taken(kept)
+            order = np.empty(len(taken), MEASURED_ORDER)
+            order["storeTimestamp"] = rows["storeTimestamp"][kept]
+            order["puts"] = positions.stops - positions.firsts
             self._order.write(order.view(np.uint8))
+            puts = np.empty(len(positions.puts), MEASURED_PUT)
+            puts["queue"] = selector.stable[positions.puts["queue"]]
+            puts["queueOffset"] = positions.puts["queueOffset"]
+            puts["messages"] = positions.puts["batchSize"]
+            self._puts.write(puts.view(np.uint8))
 
     def finish(self) -> None:
-        self._records.finish()
-        if self._order is not None:
-            self._order.finish()
-
-
-def reaching_queues(sys_flags: np.ndarray) -> np.ndarray:
-    """One bool for each record: whether it has a position in its queue."""
-    kinds = sys_flags & SYS_TRANSACTION_MASK
-    reaching: np.ndarray = (kinds == 0) | (kinds == SYS_TRANSACTION_COMMIT)
-    return reaching
+        for each in (self._records, self._order, self._puts):
+            if each is not None:
+                each.finish()
 
 
 def measured_records(staging: Staging, run: str, taken: int) -> Any:
@@ -231,6 +232,12 @@ def measured_records(staging: Staging, run: str, taken: int) -> Any:
 def measured_order(staging: Staging, run: str, taken: int) -> Any:
     raw = read_range(staging, run + ORDER, 0, taken * MEASURED_ORDER.itemsize)
     return raw.view(MEASURED_ORDER)
+
+
+def measured_puts(staging: Staging, run: str, order: Any) -> Any:
+    """The MEASURED_PUT rows of a split. order: its MEASURED_ORDER rows."""
+    raw = read_range(staging, run + PUTS, 0, int(order["puts"].sum()) * MEASURED_PUT.itemsize)
+    return raw.view(MEASURED_PUT)
 
 
 def split_queues(staging: Staging, run: str) -> list[dict[str, Any]]:

@@ -16,10 +16,11 @@ from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import Storage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import DLEDGER_HEAD_BYTES
-from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, head_bytes, walk
+from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes, walk
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
+from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import (
     Alike,
     Numbers,
@@ -30,8 +31,8 @@ from reput.store_format.rewrite.placing import (
     rewrite,
     stamp,
 )
-from reput.store_format.rewrite.selection import Changes, RecordSelector, Selection
-from reput.udfs.convert.measure import measured_records
+from reput.store_format.rewrite.selection import RecordSelector, Selection
+from reput.udfs.convert.measure import measured_order, measured_records
 from reput.udfs.rebuild.scan import RunFiles, scan_buffers, scanned_row
 from reput.udfs.staging import SCANNED, Staging, attempt_name, ids_of, read_range, scan_name
 
@@ -108,15 +109,15 @@ class NewRecords:
                 end.next = self._segment_end
         for part in self._outputs.empty():
             self._keep(part)
-        self._files.finish(end.records)
-        return scanned_row(self._number, self._run, end, self._files.unsafe)
+        self._files.finish()
+        return scanned_row(self._number, self._run, end, self._files)
 
 
 # ---
 # Which records of an old log go where in the new one, split by split.
 
 # Files of a split whose records were ordered before: the new physical offset of each record, and
-# its new queueOffset (-1: it keeps its own); int64.
+# the new queueOffset of each of its puts (-1: it keeps its own); int64.
 PLACES, NUMBERS = ".places", ".numbers"
 _SPLITS_HELD = 4
 
@@ -138,8 +139,7 @@ class OldLog:
     """A log that is written anew: which records are taken, what changes. end: of its records."""
 
     storage: Storage
-    rules: RecordRules
-    split_properties: bool
+    rules: ScanRules
     changes: Changes
     pieces: tuple[Piece, ...]
     start: int
@@ -150,17 +150,21 @@ class OldLog:
 class Placed(NamedTuple):
     """The records of a piece.
 
-    offsets: old physical offsets; places: new ones; sizes: new sizes, in bytes;
-    numbers: new queueOffsets, -1 for a record that keeps its own.
+    offsets: old physical offsets; places: new ones; sizes: new sizes, in bytes; own: new
+    queueOffsets, -1 for a record that keeps its own; firsts: where the numbers of its puts begin;
+    numbers: those of all puts of the piece.
     """
 
     offsets: Numbers
     places: Numbers
     sizes: Numbers
+    own: Numbers
+    firsts: Numbers
     numbers: Numbers
 
     def between(self, first: int, stop: int) -> "Placed":
-        return Placed(*(each[first:stop] for each in self))
+        offsets, places, sizes, own, firsts = (each[first:stop] for each in self[:-1])
+        return Placed(offsets, places, sizes, own, firsts, self.numbers)
 
 
 class PlacedRecords:
@@ -179,20 +183,26 @@ class PlacedRecords:
             return self._held[number]
         piece = self._log.pieces[number]
         measured = measured_records(self._staging, piece.run, piece.taken)
+        own, numbers = np.full(piece.taken, -1), np.empty(0, np.int64)
         if self._log.ordered:
-            places, numbers = self._column(piece, PLACES), self._column(piece, NUMBERS)
+            counts = measured_order(self._staging, piece.run, piece.taken)["puts"]
+            places = self._column(piece.run + PLACES, piece.taken)
+            numbers = self._column(piece.run + NUMBERS, int(counts.sum()))
+            firsts = np.cumsum(counts) - counts
+            own[counts > 0] = numbers[firsts[counts > 0]]
         else:
             places, _, _ = placed(measured, piece.at, self._segment_bytes)
-            numbers = np.full(len(places), -1)
+            firsts = np.zeros(piece.taken, np.int64)
         offsets = measured["offset"].astype(np.int64) + piece.start
-        found = Placed(offsets, places, measured["size"].astype(np.int64), numbers)
+        sizes = measured["size"].astype(np.int64)
+        found = Placed(offsets, places, sizes, own, firsts, numbers)
         self._held[number] = found
         if len(self._held) > _SPLITS_HELD:
             self._held.popitem(last=False)
         return found
 
-    def _column(self, piece: Piece, suffix: str) -> Numbers:
-        return read_range(self._staging, piece.run + suffix, 0, 8 * piece.taken).view(np.int64)
+    def _column(self, name: str, count: int) -> Numbers:
+        return read_range(self._staging, name, 0, 8 * count).view(np.int64)
 
     def links(self, offsets: Numbers) -> Numbers:
         """The new physical offsets for links, which are old ones. 0 is no link, and stays."""
@@ -356,11 +366,7 @@ class _Stream:
         self._part = part
         self._records = PlacedRecords(task.staging, self.log, task.segment_bytes)
         changes = self.log.changes
-        self._selector = (
-            None
-            if changes.keeps_sizes
-            else RecordSelector(changes, self.log.rules, self.log.split_properties)
-        )
+        self._selector = None if changes.keeps_sizes else RecordSelector(changes, self.log.rules)
         self._host = np.frombuffer(changes.store_host, np.uint8)
         self.steps = self._all_steps()
         self._rows: _Rows | None = None
@@ -390,13 +396,14 @@ class _Stream:
         if links:
             prepared = self._records.links(prepared)
         if some.selection is not None:
-            numbers = some.placed.numbers[begin:end]
-            offsets = np.where(numbers < 0, rows["queueOffset"], numbers)
-            to = To(places, offsets, prepared)
+            part = some.placed.between(begin, end)
+            offsets = np.where(part.own < 0, rows["queueOffset"], part.own)
+            to = To(places, offsets, prepared, part.firsts, part.numbers)
             assert self._selector is not None
             alike = Alike(
-                self._selector.decided, self._selector.names, self._host, self.log.rules.ipv6_hosts
-            )
+                self._selector.decided, self._selector.names, self._host,
+                self.log.rules.records.ipv6_hosts, self.log.changes.digits,
+            )  # fmt: skip
             selection = some.selection.of(slice(begin, end))
             rewrite(some.window, rows, selection, to, alike, chunk.out, chunk.base)
             return
@@ -430,7 +437,7 @@ class _Stream:
     def _steps(self, piece: Piece, placed: Placed, window: Bytes, room: Rows) -> Iterator[_Rows]:
         """Walk the records of one piece that go into the segment."""
         segment = piece.segment
-        head = head_bytes(segment.end, self.log.rules)
+        head = head_bytes(segment.end, self.log.rules.records)
         at, stop = int(placed.offsets[0]) - head, int(placed.offsets[-1]) + 1
         reader = open_ahead(
             self.log.storage, segment.path, segment.state, at - segment.start,
@@ -439,8 +446,9 @@ class _Stream:
         done = 0
         with closing(reader):
             walk = Walk(
-                segment.read_by(reader), segment.end, self.log.rules, NO_CHECKS, window, room
-            )
+                segment.read_by(reader), segment.end, self.log.rules.records, NO_CHECKS, window,
+                room,
+            )  # fmt: skip
             for step in walk.steps(at, stop):
                 if step.fault not in (Fault.NONE, Fault.BLANK):
                     break

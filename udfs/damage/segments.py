@@ -110,10 +110,10 @@ class MapSegments:
                 case End():
                     end = part
         reader.close()
-        output.finish(end.records)
+        output.finish()
         progress.note(self.segment_bytes)
         return {
-            **scanned_row(split, run, end, output.unsafe),
+            **scanned_row(split, run, end, output),
             "segment": damaged.number,
             "live_end": scan.live.end,
             **ranges.finish(segment.start + self.segment_bytes),

@@ -153,8 +153,9 @@ _ENTRIES_A_READ = 1 << 16
 _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: 8, and one more for every 8 entries
 _MOST_LISTED = 1000  # of a file
 
-# One row for each record that an index file contradicts: its physical offset, and the Fault.
-CONTRADICTED = schema(place=pa.int64(), fault=pa.int32())
+# One row for each record that an index file contradicts: its physical offset, and the Fault; odd:
+# its storeTimestamp is not between those of its neighbours, and that of the entry is.
+CONTRADICTED = schema(place=pa.int64(), fault=pa.int32(), odd=pa.bool_())
 
 Entries = npt.NDArray[Any]  # INDEX_ENTRY
 
@@ -180,15 +181,16 @@ class CompareIndex:
         except BadIndex:
             return  # its size is not that of the settings: it is no witness
         with file:
-            found, looked = self._compare(file)
+            found, looked, odd = self._compare(file)
         # A file that disagrees more often belongs to another log, or was written by other settings.
         if len(found) <= _MOST_UNLIKE + looked // _ENTRIES_AN_UNLIKE:
             for place in sorted(found)[:_MOST_LISTED]:
-                yield {"place": place, "fault": found[place]}
+                yield {"place": place, "fault": found[place], "odd": place in odd}
 
-    def _compare(self, file: IndexFileReader) -> tuple[dict[int, int], int]:
-        """({place: Fault}, how many entries point to a record of the log that has keys)."""
+    def _compare(self, file: IndexFileReader) -> tuple[dict[int, int], int, set[int]]:
+        """({place: Fault}, how many entries point to a record that has keys, odd places)."""
         found: dict[int, int] = {}
+        odd: set[int] = set()
         looked, number, mine = 0, 1, None
         for entries in _blocks(file):
             first, number = number, number + len(entries)
@@ -206,15 +208,36 @@ class CompareIndex:
                     )
                     at = np.flatnonzero(faults)
                     found.update(zip(places[some][at].tolist(), faults[at].tolist(), strict=True))
+                    odd |= _odd_times(mine.puts, entries[some], at, file.header.begin_timestamp)
                 if high >= places[-1]:
                     break
                 mine.go_on()
-        return found, looked
+        return found, looked, odd
 
     def _puts_from(self, place: int) -> Iterator[Puts]:
         """The log's puts, from the run that holds `place` on; a bounded number at a time."""
         run = max(int(np.searchsorted(self.firsts, place, side="right")) - 1, 0)
         return self.puts.puts(self.puts.ends[run - 1] if run else 0, self.puts.total)
+
+
+def _odd_times(puts: Puts, entries: Entries, at: npt.NDArray[Any], begin: int) -> set[int]:
+    """The places of records whose storeTimestamp is not between the times of the entries around
+    theirs, where the time of their own entry is. at: the numbers of contradicted entries.
+    """
+    odd = set()
+    sound = np.delete(np.arange(len(entries)), at)
+    places = entries["physicalOffset"]
+    for number in at.tolist():
+        place, own = int(places[number]), int(entries["timeDiff"][number])
+        around = sound[places[sound] != place]
+        before, after = np.searchsorted(around, number) + np.array([-1, 0])
+        low = int(entries["timeDiff"][around[before]]) if before >= 0 else own
+        high = int(entries["timeDiff"][around[after]]) if after < len(around) else own
+        stored = puts["storeTimestamp"][np.searchsorted(puts["physicalOffset"], place)]
+        second = (int(stored) - begin) // 1000
+        if low <= own <= high and not low - 1 <= second <= high + 1:
+            odd.add(place)
+    return odd
 
 
 class _Pieces:

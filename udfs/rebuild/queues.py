@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reput.store_format.damage.queue_ends import (
     LAST_FIRST_OFFSET,
@@ -20,6 +19,7 @@ from reput.store_format.damage.queue_ends import (
     Losses,
     LossReader,
     can_be_first,
+    run_part,
 )
 from reput.store_format.damage.queue_findings import NO_GAPS, QueueGaps
 from reput.store_format.damage.votes import AS_IT_IS, runs_by_vote
@@ -39,11 +39,15 @@ from reput.udfs.rebuild.runs import (
     ListRuns,
     Row,
     StagedRuns,
+    carrying,
+    joined,
     key_of,
-    read_runs,
+    queue_starts,
+    run_entries,
 )
 from reput.udfs.staging import (
     BUILT,
+    CARRIED,
     PLACED,
     PLACED_TREE,
     RUN,
@@ -65,7 +69,9 @@ from reput.udfs.staging import (
 # other queues are handed on.
 
 MOST_ENTRIES = 1 << 12  # of a small queue, with the pre-blanks of its first file
+CARRIED_ENTRIES = 1 << 20  # of one whose runs carry them
 _RUNS_AT_ONCE = 1 << 15
+_BYTES_AT_ONCE = 1 << 25
 _ENTRIES_AT_ONCE = 1 << 18
 
 
@@ -87,9 +93,10 @@ class SmallQueues:
         for batch in batches:
             if batch.num_rows:
                 held.append(batch)
-            if sum(each.num_rows for each in held) >= _RUNS_AT_ONCE:
+            many = sum(each.num_rows for each in held) >= _RUNS_AT_ONCE
+            if many or sum(each.nbytes for each in held) >= _BYTES_AT_ONCE:
                 rows = _joined(held)
-                starts = _queue_starts(rows)
+                starts = queue_starts(rows)
                 last = int(starts[-1])  # this queue may go on in the next batch
                 if last == 0:
                     self._large = _key(rows, 0)
@@ -98,7 +105,7 @@ class SmallQueues:
                 held = [rows.slice(last)] if last < rows.num_rows else []
         if held:
             rows = _joined(held)
-            yield from self._others(rows, _queue_starts(rows))
+            yield from self._others(rows, queue_starts(rows))
 
     def take(self) -> Iterator[bytes]:
         """BUILT rows of the files built since the last call, as Arrow streams."""
@@ -129,13 +136,17 @@ class SmallQueues:
         plain[1:] &= first[1:] == first[:-1] + count[:-1]
         begins = first[starts]
         total = np.add.reduceat(count, starts)
+        most = np.full(len(starts), MOST_ENTRIES)
+        if "carried" in rows.schema.names:
+            there = np.asarray(rows.column("carried").is_valid())
+            most[np.logical_and.reduceat(there, starts)] = max(MOST_ENTRIES, CARRIED_ENTRIES)
         # no run comes before the first one of a queue
         plain[starts] = (
             (_numbers(rows, "offsets_at")[starts] < 0)
             & ~np.asarray(rows.column("batch"))[starts]
             & (begins >= 0)
-            & (begins <= LAST_FIRST_OFFSET - MOST_ENTRIES)
-            & (begins % self._in_file + total <= MOST_ENTRIES)
+            & (begins <= LAST_FIRST_OFFSET - most)
+            & (begins % self._in_file + total <= most)
         )
         small: npt.NDArray[np.bool_] = np.logical_and.reduceat(plain, starts)
         if self._large is not None and _key(rows, 0) == self._large:
@@ -154,9 +165,7 @@ class SmallQueues:
             self.built.append(self._build_group(runs, starts[some] - start, total[some]))
 
     def _build_group(self, runs: pa.RecordBatch, starts: Int64s, total: Int64s) -> pa.RecordBatch:
-        split, at, count = (_numbers(runs, name) for name in ("split", "entries_at", "count"))
-        rows = read_runs(self._files, split, at, count, QUEUE_ENTRY_BYTES)
-        entries = memoryview(rows).cast("B")
+        entries = memoryview(run_entries(self._files, runs)).cast("B")
         topics = runs.column("topic").take(pa.array(starts)).to_pylist()
         queue_ids = _numbers(runs, "queue_id")[starts].tolist()
         begins, in_file = _numbers(runs, "first")[starts].tolist(), self._in_file
@@ -218,22 +227,13 @@ def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks().cast(RUN)
+    columns = CARRIED if "carried" in batches[0].schema.names else RUN
+    table = pa.Table.from_batches(batches).combine_chunks().cast(columns)
     return table.to_batches()[0]
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> Any:
     return np.asarray(rows.column(name))
-
-
-def _queue_starts(rows: pa.RecordBatch) -> Int64s:
-    """The number of each queue's first row."""
-    new = np.zeros(rows.num_rows, np.bool_)
-    new[:1] = True
-    for name in QUEUE_KEY:
-        column = rows.column(name)
-        new[1:] |= np.asarray(pc.not_equal(column.slice(1), column.slice(0, rows.num_rows - 1)))
-    return np.flatnonzero(new)
 
 
 def _key(rows: pa.RecordBatch, row: int) -> tuple[Any, ...]:
@@ -256,12 +256,13 @@ class NumberRuns:
 
     files: StagedRuns
     losses: Losses = NO_LOSSES
+    carries: bool = False  # whether the rows are CARRIED ones
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         small = SmallQueues(self.files)
         # in a damaged log neighbours decide queueOffsets, and SmallQueues asks none
         if not self._keeps_gaps and self.files.firsts != SALVAGE:
-            batches = small.others(batches)
+            batches = small.others(self._joined(batches))
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
         kept = GapFile(self.files.staging)
         lost = loss_reader(self.losses, self.files.staging)
@@ -271,6 +272,9 @@ class NumberRuns:
         for number, stream in enumerate(small.take()):
             row = {"topic": "", "queue_id": number, "batch": False, "segment": 0, "built": stream}
             yield pa.RecordBatch.from_pylist([row], PLACED)
+
+    def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return joined(batches) if self.carries else batches
 
     @property
     def _keeps_gaps(self) -> bool:
@@ -311,9 +315,22 @@ class NumberRuns:
             if after > position or last >= first:
                 found = {"position": position, "start": start, "shift": shift, **kept.add(gaps)}
                 for segment in range(first, last + 1):
-                    yield {**row, **found, "segment": segment, "ended": ended}
+                    part = {**row, **found, "segment": segment, "ended": ended}
+                    if numbered.copies is None and row.get("carried") and row["offsets_at"] < 0:
+                        part = self._within(part, numbered.shift)
+                    yield part
                     ended = 0
             position, shift = after, numbered.shift
+
+    def _within(self, row: Row, shift: int) -> Row:
+        """A PLACED row with those of its run's entries alone that its segment gets: it carries
+        their bytes. shift: after the run.
+        """
+        low = row["segment"] * self.files.entries_a_file(row["batch"]) - row["position"]
+        start = min(max(low, 0), row["count"])
+        stop = min(max(low + self.files.entries_a_file(row["batch"]), start), row["count"])
+        part = run_part(row, start, stop)
+        return {**part, "position": row["position"] + start, "shift": shift} if start else part
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
         if row["batch"]:
@@ -496,6 +513,8 @@ class BuildShares:
         splits = pa.RecordBatch.from_pydict({"id": sorted(files.runs)})
         listed = ListRuns(files.staging, files.runs)(iter([splits]))
         mine = [rows.filter(pa.array(_shares(rows, self.shares) == share)) for rows in listed]
+        if self.number.carries:
+            mine = [carrying(files, rows) for rows in mine if rows.num_rows]
         if mine:
             order = [(name, "ascending") for name in (*QUEUE_KEY, *LOG_ORDER)]
             yield from pa.Table.from_batches(mine).sort_by(order).to_batches()

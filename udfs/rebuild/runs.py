@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reput.store_format.damage.contradictions import OldQueues
-from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage
+from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage, run_part
 from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.udfs.staging import ENTRIES, RUNS, Staging, ids_of, read_range
+from reput.udfs.staging import CARRIED, ENTRIES, RUNS, Staging, ids_of, read_range
 
 # ---
 # The runs of a job's queues, as scans left them in staging: how to list, read and number them.
@@ -48,6 +49,17 @@ class ListRuns:
                 with pa.ipc.open_stream(raw) as stream:
                     for rows in stream:
                         yield rows.replace_schema_metadata(None)
+
+
+@dataclass(frozen=True)
+class CarryRuns:
+    """Yields the CARRIED rows of the splits in `id`."""
+
+    files: "StagedRuns"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in ListRuns(self.files.staging, self.files.runs)(batches):
+            yield carrying(self.files, rows)
 
 
 class Lives(NamedTuple):
@@ -128,8 +140,10 @@ class StagedRuns:
         if row["offsets_at"] < 0 and not decided:
             return _NO_OFFSETS
         if row["offsets_at"] < 0:
-            offsets = np.uint64(row["first"] % (1 << 64)) + np.arange(row["count"], dtype=np.uint64)
-            offsets = offsets.view(np.int64)
+            counted = np.arange(row["count"], dtype=np.uint64)
+            offsets = (np.uint64(row["first"] % (1 << 64)) + counted).view(np.int64)
+        elif row.get("carried") is not None:
+            offsets = np.frombuffer(row["carried"][-8 * row["count"] :], np.int64).copy()
         else:
             name = self.runs[row["split"]] + ENTRIES
             raw = read_range(self.staging, name, row["offsets_at"], 8 * row["count"])
@@ -181,14 +195,11 @@ class StagedRuns:
         cut = int(np.searchsorted(entries["physicalOffset"].astype(np.int64), place))
         if cut in (0, row["count"]):
             return row if not cut else {**row, "count": 0}
-        offsets, shifted = self.offsets(row), dict(row)
+        offsets = self.offsets(row)
         first = int(offsets[cut]) if len(offsets) else row["first"] + cut
         if row["batch"]:
             first = int(entries["baseOffset"][cut])
-        for name, size in (("offsets_at", 8), ("times_at", 8)):
-            shifted[name] += cut * size if row[name] >= 0 else 0
-        shifted["entries_at"] += cut * entry_bytes(row["batch"])
-        return {**shifted, "count": row["count"] - cut, "first": first}
+        return {**run_part(row, cut, row["count"]), "first": first}
 
     def number(self, row: Row, position: int, gaps: np.ndarray, shift: int = 0) -> "Numbered":
         """Give a run its positions, from `position` on. gaps: GAP_COUNT rows, if not a batch.
@@ -252,6 +263,8 @@ class StagedRuns:
     def entries(self, row: Row, start: int, stop: int) -> np.ndarray:
         """Entries [start, stop) of a run, as on disk."""
         size = entry_bytes(row["batch"])
+        if row.get("carried") is not None:
+            return np.frombuffer(row["carried"], np.uint8)[start * size : stop * size].copy()
         name = self.runs[row["split"]] + ENTRIES
         at = row["entries_at"] + start * size
         return read_range(self.staging, name, at, (stop - start) * size)
@@ -270,6 +283,30 @@ def key_of(names: tuple[str, ...]) -> Any:
 Int64s = npt.NDArray[np.int64]
 
 _GAP_BYTES = 1 << 10  # up to so many unwanted bytes are read to save a read
+_GAP_IN_CARRIED = 1 << 18  # where a read is a request
+
+
+def run_entries(files: StagedRuns, rows: pa.RecordBatch) -> Any:
+    """The 20-byte entries of runs that list no queueOffsets, one run after the other, as uint8
+    rows; from the runs themselves where they carry them.
+    """
+    size = QUEUE_ENTRY_BYTES
+    split, at, count = (np.asarray(rows.column(name)) for name in ("split", "entries_at", "count"))
+    if "carried" not in rows.schema.names:
+        return read_runs(files, split, at, count, size)
+    carried = rows.column("carried")
+    there = np.asarray(carried.is_valid())
+    if not there.any():
+        return read_runs(files, split, at, count, size)
+    _, ends, content = _binary(carried)
+    own = content[ends[0] : ends[-1]].reshape(-1, size)
+    if there.all():
+        return own
+    found = np.empty((int(count.sum()), size), np.uint8)
+    mine = np.repeat(there, count)
+    found[mine] = own
+    found[~mine] = read_runs(files, split[~there], at[~there], count[~there], size)
+    return found
 
 
 def read_runs(files: StagedRuns, split: Int64s, at: Int64s, count: Int64s, size: int) -> Any:
@@ -278,24 +315,33 @@ def read_runs(files: StagedRuns, split: Int64s, at: Int64s, count: Int64s, size:
     For each run: split; at: where its items begin in the split's file; count: of items, at least 1.
     Both the bytes read and the rows are held in memory.
     """
+    buffer, where = _read_all(files, split, at, count * size, _GAP_BYTES)
+    number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    item_at = np.repeat(where, count) + number * size
+    windows = np.lib.stride_tricks.sliding_window_view(buffer, size)
+    return np.ascontiguousarray(windows[item_at])
+
+
+def _read_all(
+    files: StagedRuns, split: Int64s, at: Int64s, lengths: Int64s, gap: int
+) -> tuple[npt.NDArray[np.uint8], Int64s]:
+    """(bytes read, where in them each wanted range begins). Ranges with at most `gap` bytes
+    between are one read.
+    """
     order = np.lexsort((at, split))
-    ends = at + count * size
+    ends = at + lengths
     apart = np.ones(len(order), np.bool_)
     before, after = order[:-1], order[1:]
-    apart[1:] = (split[before] != split[after]) | (at[after] - ends[before] > _GAP_BYTES)
+    apart[1:] = (split[before] != split[after]) | (at[after] - ends[before] > gap)
     reads = np.flatnonzero(apart)
     lows = at[order[reads]]
     lengths = ends[order[np.append(reads[1:], len(order)) - 1]] - lows
     places = np.cumsum(lengths) - lengths
     buffer = np.empty(int(lengths.sum()), np.uint8)
     _read(files, split[order[reads]], lows, lengths, places, buffer)
-    where = np.empty(len(order), np.int64)  # of each run's first item in the buffer
-    read = np.cumsum(apart) - 1
-    where[order] = places[read] + at[order] - lows[read]
-    number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    item_at = np.repeat(where, count) + number * size
-    windows = np.lib.stride_tricks.sliding_window_view(buffer, size)
-    return np.ascontiguousarray(windows[item_at])
+    where = np.empty(len(order), np.int64)  # of each range in the buffer
+    where[order] = places[np.cumsum(apart) - 1] + at[order] - lows[np.cumsum(apart) - 1]
+    return buffer, where
 
 
 def _read(
@@ -316,3 +362,103 @@ def _read(
         reader.read_into(low, buffer[place : place + length])
     if reader is not None:
         reader.close()
+
+
+# ---
+# Runs that carry their bytes. On an object store, and on a cluster, each read of another machine's
+# file is a request: so where many tasks build, short runs take their bytes along. One task reads
+# them, of a split all together, and the engine brings them to the task that has their queue.
+
+CARRIED_BYTES = 1 << 14  # of a run that carries its bytes, at most
+JOINED_BYTES = 1 << 20
+
+
+def carrying(files: StagedRuns, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """RUN rows of one split as CARRIED rows: of short runs the bytes are read."""
+    count, at, offsets_at = (
+        np.asarray(rows.column(name)) for name in ("count", "entries_at", "offsets_at")
+    )
+    batch = np.asarray(rows.column("batch"))
+    size = count * np.where(batch, entry_bytes(True), entry_bytes(False))
+    listed = np.where(offsets_at >= 0, 8 * count, 0)
+    short = size + listed <= CARRIED_BYTES
+    ends = np.append(0, np.cumsum(np.where(short, size + listed, 0)))
+    # for each run its entries, then its queueOffsets; most have none
+    places = np.stack([at, offsets_at], 1)[short].ravel()
+    lengths = np.stack([size, listed], 1)[short].ravel()
+    places, lengths = places[lengths > 0], lengths[lengths > 0]
+    content = np.empty(0, np.uint8)
+    if len(places):
+        split = np.full(len(places), rows.column("split")[0].as_py())
+        content = _put_together(
+            *_read_all(files, split, places, lengths, _GAP_IN_CARRIED), lengths
+        )  # fmt: skip
+    column = _binary_array(short, ends, content)
+    return pa.RecordBatch.from_arrays([*rows.columns, column], schema=CARRIED)
+
+
+def _put_together(
+    buffer: npt.NDArray[np.uint8], where: Int64s, lengths: Int64s
+) -> npt.NDArray[np.uint8]:
+    """Ranges of a buffer, one behind the other; mostly they are so already."""
+    begins = np.flatnonzero(np.append(True, where[1:] != where[:-1] + lengths[:-1]))
+    if len(begins) == 1:
+        return buffer[int(where[0]) : int(where[-1] + lengths[-1])]
+    total = np.add.reduceat(lengths, begins).tolist()
+    pieces = zip(where[begins].tolist(), total, strict=True)
+    return np.concatenate([buffer[at : at + length] for at, length in pieces])
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """CARRIED rows of whole queues, in the log's order, with runs that follow each other as one:
+    as if the log had been cut into larger splits.
+    """
+    for batch in batches:
+        for rows in pa.Table.from_batches([batch]).cast(CARRIED).to_batches():
+            yield _joined(rows)
+
+
+def _joined(rows: pa.RecordBatch) -> pa.RecordBatch:
+    count, first = np.asarray(rows.column("count")), np.asarray(rows.column("first"))
+    carried = rows.column("carried")
+    plain = np.asarray(carried.is_valid()) & (np.asarray(rows.column("offsets_at")) < 0)
+    plain &= ~np.asarray(rows.column("batch"))
+    _, ends, content = _binary(carried)
+    piece = ends[:-1] // JOINED_BYTES
+    goes_on = np.zeros(len(count), np.bool_)
+    goes_on[1:] = plain[1:] & plain[:-1] & (first[1:] == first[:-1] + count[:-1])
+    goes_on[1:] &= piece[1:] == piece[:-1]
+    starts = np.union1d(np.flatnonzero(~goes_on), queue_starts(rows))
+    if len(starts) == len(count):
+        return rows
+    found = {name: rows.column(name).take(pa.array(starts)) for name in rows.schema.names}
+    lasts = np.append(starts[1:], len(count)) - 1
+    found["count"] = pa.array(np.add.reduceat(count, starts))
+    found["greatest"] = rows.column("greatest").take(pa.array(lasts))
+    valid = np.asarray(carried.is_valid())[starts]
+    found["carried"] = _binary_array(valid, np.append(ends[starts], ends[-1]), content)
+    return pa.RecordBatch.from_arrays([found[name] for name in CARRIED.names], schema=CARRIED)
+
+
+def queue_starts(rows: pa.RecordBatch) -> Int64s:
+    """The number of each queue's first row."""
+    new = np.zeros(rows.num_rows, np.bool_)
+    new[:1] = True
+    for name in QUEUE_KEY:
+        column = rows.column(name)
+        new[1:] |= np.asarray(pc.not_equal(column.slice(1), column.slice(0, rows.num_rows - 1)))
+    return np.flatnonzero(new)
+
+
+def _binary(column: pa.Array) -> tuple[npt.NDArray[np.bool_], Int64s, npt.NDArray[np.uint8]]:
+    """(which values are there, where each begins and the last one ends, all bytes)."""
+    _, ends, content = column.buffers()
+    found = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+    whole = np.frombuffer(content, np.uint8) if content else np.empty(0, np.uint8)
+    return np.asarray(column.is_valid()), found.astype(np.int64), whole
+
+
+def _binary_array(valid: npt.NDArray[np.bool_], ends: Int64s, content: Any) -> pa.Array:
+    bits = np.packbits(valid, bitorder="little")
+    buffers = [pa.py_buffer(bits), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.binary(), len(valid), buffers)

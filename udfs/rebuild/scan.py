@@ -21,11 +21,9 @@ from reput.udfs.staging import (
     ENTRIES,
     HASHES,
     MESSAGES,
-    RECORDS,
     RUN,
     RUNS,
     SCANNED,
-    SPLITS,
     Staging,
     attempt_name,
     ids_of,
@@ -61,15 +59,13 @@ class ScanSplits:
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
         """A row for each split. A split without a record stages no files, because making a file can
-        take longer than the scan. The next .runs file counts it too; the last split always has one.
+        take longer than the scan. The last split always has a .runs file, for the progress.
         """
-        rows, splits = [], 0
+        rows = []
         for number in numbers:
-            splits += 1
             row, output = self._scan(number)
             if row["records"] or number == numbers[-1]:
-                output.finish(row["records"], splits)
-                splits = 0
+                output.finish()
             rows.append(row)
         return rows
 
@@ -94,10 +90,12 @@ class ScanSplits:
                         output.add_runs(part)
                     case End():
                         end = part
-        return scanned_row(number, run, end, output.unsafe), output
+        return scanned_row(number, run, end, output), output
 
 
-def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str, Any]:
+def scanned_row(
+    number: int, run: str, end: End, output: "RunFiles | None" = None
+) -> dict[str, Any]:
     """The SCANNED row of a stretch that ended with `end`; `run` names its run files."""
     return {
         "split": number,
@@ -118,7 +116,9 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
         "fell_by": end.fell_by,
         "last_dispatched": end.last_dispatched_timestamp,
         "sequence": end.sequence,
-        "unsafe_topics": unsafe,
+        "unsafe_topics": output.unsafe if output else [],
+        "runs": output.runs if output else 0,
+        "queues": output.queues if output else 0,
     }
 
 
@@ -151,6 +151,7 @@ class RunFiles:
         self._parts = 0
         self._tables: list[pa.RecordBatch] = []
         self.unsafe: list[str] = []
+        self.runs = self.queues = 0  # queues: of one part, at most
 
     def add_puts(self, part: IndexPuts) -> None:
         self._hashes.write(part.hashes)
@@ -184,6 +185,8 @@ class RunFiles:
         self._entries.write(runs.offsets.view(np.uint8))
         self._entries.write(runs.times.view(np.uint8))
         self._parts += 1
+        self.runs += len(kept)
+        self.queues = max(self.queues, len(kept))
 
     def _safe(self, part: Runs) -> np.ndarray:
         """One bool for each queue: whether its topic can name a folder. Notes the others."""
@@ -197,13 +200,10 @@ class RunFiles:
                     self.unsafe.append(str(error))
         return safe
 
-    def finish(self, records: int, splits: int = 1) -> None:
-        """Complete the files. For the progress line, the metadata of the .runs file have the number
-        of records in the files, and of splits done since the task's previous .runs file.
-        """
+    def finish(self) -> None:
+        """Complete the files."""
         sink = pa.BufferOutputStream()
-        described = RUN.with_metadata({RECORDS: str(records), SPLITS: str(splits)})
-        with pa.ipc.new_stream(sink, described) as stream:
+        with pa.ipc.new_stream(sink, RUN) as stream:
             for table in self._tables:
                 stream.write_batch(table)
         self._entries.finish()
@@ -274,6 +274,6 @@ class GatherMarks:
         for row in sorted(rows, key=lambda each: each["segment"]):
             raw = self.staging.storage.read_bytes(self.staging.path(row["marks"]))
             marks = np.frombuffer(raw, MARK)
-            part = (marks, np.zeros(0, ENDED), [], 0, row["last_timestamp"], [], row["unread_to"])
-            parts.append(Gathered(*part))
+            ended, last, unread = np.zeros(0, ENDED), row["last_timestamp"], row["unread_to"]
+            parts.append(Gathered(marks, ended, [], 0, last, [], unread))
         return joined(parts)

@@ -54,7 +54,7 @@ def message_from(fields: Mapping[str, Any]) -> Message:
         raise BadRow(f"unknown field {unknown[0]!r}; known are {', '.join(FIELDS)}")
     encoded = given.pop("body_base64", None)
     if (encoded is None) == ("body" not in given):
-        raise BadRow("one of body and body_base64 is wanted")
+        raise BadRow("name one of body and body_base64")
     try:
         body = given.pop("body") if encoded is None else base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
@@ -64,7 +64,7 @@ def message_from(fields: Mapping[str, Any]) -> Message:
     if not isinstance(body, bytes):
         raise BadRow("body is text")
     if not isinstance(given.get("topic"), str):
-        raise BadRow("topic is wanted, as text")
+        raise BadRow("topic is missing: it is text")
     # Arrow yields a map as pairs; a property whose value is null is left out
     properties = given.get("properties")
     if isinstance(properties, list) and all(isinstance(pair, tuple) for pair in properties):
@@ -83,13 +83,13 @@ def message_from(fields: Mapping[str, Any]) -> Message:
                 else _NAMES[kind]
             )
             raise BadRow(
-                f"{name} is of a wrong type: {wanted} is wanted, not {type(value).__name__}"
+                f"{name} is of a wrong type: expected {wanted}, not {type(value).__name__}"
             )
     properties = given.get("properties")
     if properties and not all(isinstance(v, str) for kv in properties.items() for v in kv):
         raise BadRow("properties: names and values are text")
     if not all(isinstance(key, str) for key in given.get("keys", ())):
-        raise BadRow("keys: text or a list of texts is wanted")
+        raise BadRow("keys: expected text or a list of texts")
     return Message(body=body, **given)
 
 
@@ -253,7 +253,7 @@ def _columns(writer: CommitLogWriter, batch: pa.RecordBatch) -> Columns:
         joined = pc.binary_join(keys, " ")
         if joined.null_count > keys.null_count:  # a list with a null in it becomes null
             lost = pc.and_(joined.is_null(), keys.is_valid())
-            raise _bad_row(lost, "keys: text or a list of texts is wanted")
+            raise _bad_row(lost, "keys: expected text or a list of texts")
         keys = joined
     tags = batch["tags"] if "tags" in names else None
     return Columns(

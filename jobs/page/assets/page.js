@@ -25,6 +25,20 @@
     return typeof value === "number" ? value.toLocaleString("en-US") : value;
   }
 
+  // A button that copies the text of an element; a page that was opened from a file selects it.
+  function copies(element) {
+    const button = make("button", "copied", "Copy");
+    button.addEventListener("click", function () {
+      getSelection().selectAllChildren(element);
+      const copied = navigator.clipboard
+        ? navigator.clipboard.writeText(element.textContent) : Promise.reject(new Error());
+      copied.then(() => true, () => document.execCommand("copy")).then(function (done) {
+        button.textContent = done ? "Copied" : "Selected: press Ctrl+C";
+      });
+    });
+    return button;
+  }
+
   // --- tables: some rows at a time, sorted by a heading's button, filtered by a field -------------
 
   function order(column, down) {
@@ -238,7 +252,10 @@
     const made = make("div", `verdict ${verdict.kind}`, undefined, [
       make("p", "", undefined, [make("strong", "", verdict.text), ...links]),
     ]);
-    if (verdict.command) made.append(make("p", "", verdict.advice), make("code", "command", verdict.command));
+    if (verdict.command) {
+      const command = make("code", "command", verdict.command);
+      made.append(make("p", "", verdict.advice), command, copies(command));
+    }
     return made;
   }
 

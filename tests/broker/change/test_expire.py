@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from reput.broker.change.expire import AgedSegment, DeleteReason, delete_reason, expired_segments
+from reput.broker.change.expire import (
+    AgedSegment,
+    DeleteReason,
+    delete_reason,
+    expired_segments,
+    files_below,
+)
 from reput.broker.services.resolve import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
@@ -19,11 +25,12 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import ExpirySettings, SettingError
+from reput.store_format.release.settings import ExpirySettings, SettingError, settings_from
 from tests import golden_stores
 from tests.broker.change.expiring import HOUR, NOW, a_store, run
 from tests.broker.services.stores import T0, disk, half, writing
 from tests.broker.writer.stores import Clock
+from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
 from tests.store_format.fate.stores import IN_ROCKSDB, unpack
 
@@ -184,6 +191,18 @@ def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) 
     ]
     assert stays
     assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
+
+
+def test_a_queue_file_whose_last_message_is_the_logs_first_stays() -> None:
+    files = MemoryFiles()
+    files.make_folder("consumequeue/T/0")
+    for number, last in enumerate((900, 1000, 1100)):
+        path = f"consumequeue/T/0/{number * 40:020d}"
+        entry = last.to_bytes(8, "big") + (50).to_bytes(4, "big") + bytes(8)
+        files.create(path).write_at(0, bytes(20) + entry)
+    given = settings_from({"mappedFileSizeConsumeQueue": "40"}, release="5.3.3")
+    for log_start, going in ((899, 0), (900, 0), (901, 1), (1000, 1), (1001, 2), (1200, 2)):
+        assert len(list(files_below(files, given, log_start))) == going, log_start
 
 
 @pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])

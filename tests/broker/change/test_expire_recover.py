@@ -31,7 +31,16 @@ def a_store(stale: bytes = b"") -> tuple[MemoryFiles, LogRecovery]:
 
 
 def recover(files: MemoryFiles, log: LogRecovery, *placed: StagedFile, removed: str = "") -> None:
-    apply(files, log, log.find_end(), placed, [removed] if removed else [], b"new", b"4711")
+    apply(
+        files,
+        log,
+        log.find_end(),
+        placed,
+        [removed] if removed else [],
+        b"new",
+        b"4711",
+        lambda: None,
+    )
 
 
 def content(files: MemoryFiles, path: str) -> bytes:

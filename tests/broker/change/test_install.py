@@ -91,7 +91,7 @@ def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
-        ({KEPT: b""}, "is no folder"),
+        ({KEPT: b""}, "is not a folder"),
         ({f"{KEPT}/mine": b"", f"{KEPT}/{NOTE}": b"{}"}, "mine: is of no set"),
         ({f"{KEPT}/index/20260101000000001": b""}, f"has no {NOTE}"),
         ({f"{KEPT}/index/20260101000000001": b"", f"{KEPT}/{NOTE}": b"{}"}, None),

@@ -49,7 +49,7 @@ def test_queues_that_get_entries_are_named() -> None:
 def test_a_topic_that_is_no_folders_name_is_left_out_and_told_once() -> None:
     new = found(log_with([("a/", 0), ("..", -5), ("a/", 1), ("TA", 0)]))
     assert new.queues == {A}
-    said = ["topic '..' is no folder's name", "topic 'a/' holds a path separator"]
+    said = ["topic '..' is not a folder's name", "topic 'a/' holds a path separator"]
     assert sorted(new.left_out) == said
     assert {key.topic for key in new.unsafe} == {"a/", ".."}
     many = found(log_with([(f"/{n:c}", 0) for n in range(65, 90)]))

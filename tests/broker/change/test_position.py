@@ -56,6 +56,16 @@ def test_an_index_goes_on_behind_the_last_record_with_a_key() -> None:
     assert position_of(without, log)[2:5] == (0, False, True)
 
 
+@pytest.mark.parametrize(("most", "full"), [(7, False), (6, True)])
+def test_an_index_file_without_room_is_full(most: int, full: bool) -> None:
+    """One entry of maxIndexNum is never used: of 6, five keys leave no room."""
+    log = in_turns(9, keyed=5, maxIndexNum=most)
+    found = position_of(derived(in_turns(5, maxIndexNum=most)), log)
+    assert found.index_full is full
+    ahead = look_ahead(place_of(log), found, rules_of(log).scan, lambda _: None, 300)
+    assert (ahead.index_puts, ahead.opens_index) == (0, full)
+
+
 def test_an_index_that_is_not_built_does_not_hold_the_queues_back() -> None:
     log = in_turns(9, messageIndexEnable="false")
     found = position_of(derived(in_turns(5)), log)

@@ -384,8 +384,8 @@ def test_json_of_a_broker_is_not_written_over_where_it_is_none(tmp_path: Path) -
     Path(files.root, "config").mkdir()
     path = Path(files.root, "config/delayOffset.json")
     for wrong, reported in (
-        ("[1", "offset 0: is no JSON object"), ('{"offsetTable":7}', "is no JSON object"),
-        ('{"offsetTable":{"x":7}}', "a key is no delay level"),
+        ("[1", "offset 0: is not a JSON object"), ('{"offsetTable":7}', "is not a JSON object"),
+        ('{"offsetTable":{"x":7}}', "a key is not a delay level"),
     ):  # fmt: skip
         path.write_text(wrong)
         with pytest.raises(StoreError, match=reported):

@@ -96,7 +96,7 @@ def test_offsets_may_be_changed_in_what_was_read() -> None:
             read_offsets(files, PATH)
     no_folder = MemoryFiles()
     no_folder.create("config")
-    with pytest.raises(StoreError, match="is no folder"):
+    with pytest.raises(StoreError, match="is not a folder"):
         read_offsets(no_folder, PATH)
 
 

@@ -47,5 +47,5 @@ def test_what_is_no_brokers_file_is_refused(made: str) -> None:
         check_can_replace(files)
     file = MemoryFiles()
     file.create("timerlog")
-    with pytest.raises(StoreError, match="timerlog: is no folder"):
+    with pytest.raises(StoreError, match="timerlog: is not a folder"):
         check_can_replace(file)

@@ -23,7 +23,7 @@ def asked(store: Asked) -> Iterator[Asked]:
 def test_a_slave_is_told_where_the_log_and_the_configuration_are(
     asked: Asked, host: str, told: str
 ) -> None:
-    """An address for all is no address: the one by which the slave reached us is."""
+    """An address for all is not an address: the one by which the slave reached us is."""
     asked.broker.slaves_at = host, 10912
     answer = asked.ask(RequestCode.REGISTER_BROKER, 1, brokerId=1)
     assert answer.fields == {"haServerAddr": f"{told}:10912", "masterAddr": "127.0.0.1:9876"}

@@ -10,7 +10,7 @@ from reput.broker.serving.popped import InFlight, Orders
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.sockets.asked import Asked
-from tests.jobs.sockets.popping import Popped, ack, ack_of, pop
+from tests.jobs.sockets.popping import Popped, ack, ack_of, fields, pop
 
 NOW = 10_000_000
 THREE_DAYS = 3 * 24 * 3600 * 1000
@@ -147,4 +147,39 @@ def test_in_order_an_acknowledgement_moves_the_groups_offset(asked: Asked) -> No
     assert ack(asked, "g", some[2], "T", offset=9) == ResponseCode.MESSAGE_ILLEGAL
     asked.broker.offsets.reset("g", "T", 0, 1)
     assert ack(asked, "g", some[2], "T") == ResponseCode.SUCCESS
-    assert asked.broker.offsets.query("g", "T", 0) == 1  # the reset holds
+    assert asked.broker.offsets.take_reset("g", "T", 0) == 1  # it is the next pop's
+    assert asked.broker.offsets.query("g", "T", 0) == 1  # and nothing was committed under it
+
+
+def test_in_order_another_time_is_when_the_queue_is_free_again(asked: Asked) -> None:
+    first, second = pop(asked, "g", "T", order="true", maxMsgNums=2, invisibleTime=1000)
+    for each, time in ((first, 400), (second, 300)):
+        said = asked.ask(
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **ack_of("g", each, "T", invisibleTime=time)
+        )
+        assert said.fields["popTime"] == str(NOW)
+        assert (said.fields["invisibleTime"], said.fields["reviveQid"]) == (str(time), "999")
+    asked.now += 399
+    assert pop(asked, "g", "T", order="true") == []
+    asked.now += 1
+    assert [each.position for each in pop(asked, "g", "T", order="true", maxMsgNums=2)] == [0, 1]
+
+
+def test_in_order_a_message_is_counted_each_time_it_comes_again(asked: Asked) -> None:
+    counts = []
+    for attempt in "abcd":
+        said = asked.ask(
+            RequestCode.POP_MESSAGE,
+            **fields("g", "T", order="true", maxMsgNums=2, attemptId=attempt, invisibleTime=1000),
+        )
+        counts.append(said.fields["orderCountInfo"].split(";"))
+        asked.now += 1000
+    assert counts == [["0 0 0"]] + [[f"0 qo0%0 {n}", f"0 qo0%1 {n}", f"0 0 {n}"] for n in (1, 2, 3)]
+
+
+def test_a_refusal_in_a_batch_is_told_though_later_ones_are_done(asked: Asked) -> None:
+    some = pop(asked, "g", "T", order="true", maxMsgNums=3)
+    assert batch(asked, batch_of(some[0], b"\x21")) == ResponseCode.MESSAGE_ILLEGAL
+    wrong, right = batch_of(some[0], b"\x20"), batch_of(some[0], b"\x06")
+    assert batch(asked, wrong, right) == ResponseCode.MESSAGE_ILLEGAL
+    assert asked.broker.offsets.query("g", "T", 0) == 3

@@ -27,7 +27,7 @@ def test_offsets_begin_as_the_file_has_them_and_the_file_stays_as_it_was(
 
 def test_offsets_are_found_by_group_and_by_topic(offsets: GroupOffsets) -> None:
     offsets.commit("i", "T", 0, 1)
-    offsets.pulled("j", "T", 0, 1)  # what a group was given is no offset
+    offsets.pulled("j", "T", 0, 1)  # what a group was given is not an offset
     assert offsets.topics_of("g") == ["T", "U"]
     assert offsets.topics_of("j") == []
     assert offsets.groups_of("T") == ["g", "h", "i"]

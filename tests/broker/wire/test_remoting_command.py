@@ -34,7 +34,7 @@ def test_bit_0_is_an_answers_and_bit_1_of_what_nobody_answers(
         (1 << 31, False),
         (-(1 << 31), True),
         (-(1 << 31) - 1, False),
-        (True, False),  # JSON's true is no number
+        (True, False),  # JSON's true is not a number
         (1.0, False),
         ("1", False),
         (None, False),

@@ -75,6 +75,17 @@ def test_many_callers_share_one_sync_and_each_is_reported_after_it(tmp_path: Pat
     writer.close()
 
 
+@pytest.mark.parametrize("ends", [(50, 200), (200, 50), (50, 60)])
+def test_a_caller_whose_records_are_durable_does_not_answer_for_his_group(
+    ends: tuple[int, int],
+) -> None:
+    syncs: list[int] = []
+    group = GroupCommit(lambda: syncs.append(200) or 200, lambda error: None)  # type: ignore[func-returns-value]
+    group.flushed = 100
+    group._sync_all([Request(end=end) for end in ends])
+    assert (syncs, group.flushed) == (([200], 200) if max(ends) > 100 else ([], 100))
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_second_sync_tells_no_more_than_the_first(tmp_path: Path, fails: bool) -> None:
     """It finds nothing dirty while the first is still at work; it must wait for that one's end."""

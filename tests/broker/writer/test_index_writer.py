@@ -132,6 +132,17 @@ def test_a_store_that_was_closed_cleanly_is_marked_before_abort_is_there() -> No
     assert full.published() == [(NAMES[0], 5, 200), (NAMES[1], 0, 201)]
 
 
+def test_files_that_a_broker_deletes_are_gone_for_good_before_their_time_is_vouched_for() -> None:
+    """Behind indexMsgTimestamp it would keep them, beside what has their keys again."""
+    written = Written(holding(FULL, part(mark=True)))
+    index, seen = written.load(T0 + 8), list[tuple[list[str], str]]()
+    index._vouch = lambda _: seen.append((written.files.names("index"), written.files.ops[-1].path))
+    index.append_new(puts((300, T0 + 9, 5)))
+    index.publish()
+    assert seen == [(NAMES[:1], "index")]  # the last step was to sync it
+    assert [op.kind for op in written.files.ops if op.path == "index"][-1] == "sync folder"
+
+
 def test_what_recovery_need_not_index_again_is_what_is_published() -> None:
     written = Written(holding(FULL))
     index = written.load()

@@ -52,7 +52,8 @@ def writer(files: Files, release: str = "5.3.3", writes: bool = True) -> QueueWr
 
 def opened(files: MemoryFiles, cut: int, writes: bool = True) -> QueueWriter:
     found = writer(files, writes=writes)
-    found.load(cut)
+    found.load(cut, cut)
+    found.cut_off()
     return found
 
 

@@ -9,7 +9,8 @@ from reput.broker.writer.recovery import LogCutter, segment_path
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.names import COMMIT_LOG
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.failing import same_again
+from tests.faults.memory_files import MemoryFiles, crash_states
 
 SIZE = 64
 
@@ -52,6 +53,20 @@ def test_the_rest_is_zero_and_later_segments_go(keep: str) -> None:
         assert content(files, f"{keep}/{SIZE + 10:020d}") == b"b" * 20
         assert content(files, f"{keep}/{2 * SIZE:020d}")[:5] == b"\0c\0cc"
     assert at.to_cut(SIZE + 10) == 0
+
+
+def test_the_power_may_go_at_any_step_and_no_cut_byte_is_lost() -> None:
+    files, starts = log_of(b"a" * SIZE, b"b" * 30, b"c" * 8)
+    start = same_again(files)
+    files.ops.clear()
+    cutter(files, starts, "cut").cut(SIZE + 10, False)
+    for crash in crash_states(start, files.ops, 1, 4):
+        for byte, count in ((b"a", SIZE), (b"b", 30), (b"c", 8)):
+            there = sum(raw.count(byte) for raw in crash.files.tree().values())
+            assert there >= count, (crash.after, crash.how, byte)
+    moved = next(n for n, op in enumerate(files.ops) if op.kind == "rename")
+    synced = [op.path for op in files.ops[moved + 1 :] if op.kind == "sync folder"]
+    assert synced[:2] == ["cut", COMMIT_LOG]  # here first, or it could be nowhere
 
 
 def test_what_is_cut_twice_is_kept_twice() -> None:

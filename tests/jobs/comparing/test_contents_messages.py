@@ -1,4 +1,4 @@
-"""What only one store has, added up by queue: -1 is no number of a message."""
+"""What only one store has, added up by queue: -1 is not a number of a message."""
 
 import pytest
 

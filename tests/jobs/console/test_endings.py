@@ -134,7 +134,7 @@ def test_wrong_words_are_two_lines(
     assert (out, errors.count("\n")) == ("", 2)
     assert errors.startswith(says)
     where = f"reput help {asks}" if asks else "reput --help"
-    assert errors.endswith(f"\n{where} says what there is\n")
+    assert errors.endswith(f"\n{where} lists what there is\n")
 
 
 @pytest.mark.parametrize(
@@ -284,11 +284,11 @@ def test_topics_nested_deeply_and_a_name_that_is_no_long(
     words = ["rebuild", str(tmp_path / "store"), "--output", str(tmp_path / "out"),
              "--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096"]  # fmt: skip
     assert cli.main([*words, "--json"]) == 0
-    assert "is no JSON" in json.dumps(json.loads(capsys.readouterr().out))
+    assert "is not JSON" in json.dumps(json.loads(capsys.readouterr().out))
     (log / "99999999999999991808").write_bytes(bytes(4096))
     assert cli.main([*words, "--replace"]) == 0
     (said,) = [line for line in capsys.readouterr().out.splitlines() if f"{log}/9999" in line]
-    assert "99999999999999991808: is no file of RocketMQ's, which does not start with it" in said
+    assert "99999999999999991808: is not a file of RocketMQ's, which does not start with it" in said
 
 
 def test_what_rocketmq_does_not_know_in_a_brokers_file_is_said_at_once(

@@ -1,4 +1,4 @@
-"""A first word that is no command: the nearest one is named, if any is near."""
+"""A first word that is not a command: the nearest one is named, if any is near."""
 
 import pytest
 
@@ -22,7 +22,7 @@ COMMANDS = ("rebuild", "check", "queues", "query")
 )
 def test_the_nearest_command_is_named(word: str, hint: str) -> None:
     error = no_such_command(word, iter(COMMANDS))
-    assert str(error) == f"{word!r} is no command of reput; {hint}"
+    assert str(error) == f"{word!r} is not a command of reput; {hint}"
 
 
 def test_it_is_an_error_of_use_that_is_shown_like_all_others() -> None:

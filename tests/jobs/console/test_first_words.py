@@ -73,7 +73,7 @@ def test_a_wrong_release_is_named_before_spark_starts(
 
 
 def test_a_typo_in_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    text = "reput: error: 'rebuidl' is no command of reput; did you mean rebuild?\n"
+    text = "reput: error: 'rebuidl' is not a command of reput; did you mean rebuild?\n"
     assert said(capsys, "rebuidl", "x") == text
     assert "reput --help lists them" in said(capsys, "xyzzy")
 

@@ -23,7 +23,7 @@ def test_the_port_stands_behind_the_last_colon(text: str, address: tuple[str, in
     "text", ["", "broker", ":80", "broker:", "broker:65536", "broker:-1", "broker:٣", "broker: 80"]
 )
 def test_other_words_are_no_address(text: str) -> None:
-    with pytest.raises(SettingError, match=r"--bind .* is no address: HOST:PORT"):
+    with pytest.raises(SettingError, match=r"--bind .* is not an address: HOST:PORT"):
         host_port("--bind", text)
 
 

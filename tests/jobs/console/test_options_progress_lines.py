@@ -12,7 +12,7 @@ import pytest
 from reput.jobs.console import options as progress
 from reput.jobs.console.options import ShownProgress
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.pipeline.pipeline import Stages
+from reput.jobs.pipeline.stages import Stages
 from reput.store_format.files.protocol import FileState, Listed
 from reput.store_format.notes import Done, Progress
 

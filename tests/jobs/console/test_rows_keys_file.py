@@ -36,7 +36,7 @@ def test_keys_come_from_standard_input_too(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_line_that_is_no_utf_8_is_named_and_so_is_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"a\n\n\xff\n")
-    with pytest.raises(StoreError, match="line 3 is no UTF-8"):
+    with pytest.raises(StoreError, match="line 3 is not UTF-8"):
         read_keys(str(tmp_path / "keys"))
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(StoreError, match=f"--keys-file {path}: "):

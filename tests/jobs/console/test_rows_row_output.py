@@ -76,7 +76,7 @@ def test_without_rows_a_note_says_so_and_nothing_failed(
 ) -> None:
     assert listed(store, [], *words) == 0
     out, errors = capsys.readouterr()
-    assert (out, errors.splitlines()[-1]) == ("", "reput: none found")
+    assert (out, errors.splitlines()[-1]) == ("", "reput: nothing was found")
 
 
 def test_the_error_names_the_store_that_was_meant(store: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_time_without_a_zone_is_utc(text: str, wanted: int) -> None:
 
 @pytest.mark.parametrize("text", ["2026-02-30", "12:00", "1.5", "٢h ago", "2026-01-31T12:00:00X"])
 def test_other_words_are_no_time(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=f"^'{text}' is no time: "):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"^'{text}' is not a time: "):
         milliseconds(text)
 
 

@@ -31,5 +31,5 @@ def test_a_time_is_said_in_many_ways() -> None:
         assert 0 <= milliseconds(text) - (now - ago) < 5000, text
     assert before("10") == 9
     for wrong in ("soon", "h ago", "2y ago", "-2h ago", "2h", ""):
-        with pytest.raises(argparse.ArgumentTypeError, match="is no time: milliseconds"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a time: milliseconds"):
             milliseconds(wrong)

@@ -187,14 +187,14 @@ def test_a_terminal_is_shown_twenty_messages(store: str) -> None:
 
     many, last = shown()
     assert many == 20
-    assert last == "reput: 24 more: --all shows them, --count N shows N"
+    assert last == "reput: 24 more: --all shows them, --limit N shows N"
     assert shown("--all")[0] == 44
-    assert shown("--count", "3") == (3, "reput: 41 more: --all shows them, --count N shows N")
+    assert shown("--limit", "3") == (3, "reput: 41 more: --all shows them, --limit N shows N")
 
 
 def test_a_pipe_gets_all_messages(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "query", store, "--scan", "--json").count("\n") == 44
-    assert said(capsys, "query", store, "--scan", "--json", "--count", "2").count("\n") == 2
+    assert said(capsys, "query", store, "--scan", "--json", "--limit", "2").count("\n") == 2
 
 
 # --- errors and questions -------------------------------------------------------------------------

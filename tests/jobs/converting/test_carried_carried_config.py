@@ -15,9 +15,10 @@ from reput.jobs.converting.new_log import MeasuredLog
 from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of
@@ -33,7 +34,7 @@ def source(changes: Changes, **files: bytes) -> Source:
     storage = storage_of(plain([Message("T")]))
     storage.files |= {f"{STORE}/config/{name}.json": raw for name, raw in files.items()}
     at = store_at(STORE, "5.3.3", {}, storage)
-    plan = make_plan(at, discover(at))
+    plan = make_plan(at, discover(at, CONVERT), CONVERT)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     return Source(job, changes, MeasuredLog([], 0, 0, {}, []))
 
@@ -153,3 +154,41 @@ def test_a_file_that_is_no_json_is_named_and_left_out() -> None:
 def test_a_delay_level_is_a_queue_of_the_schedule_topic_less_one() -> None:
     one = source(Changes(), delayOffset=b'{"offsetTable":{1:5,"18":0,"x":3,"2":"9"}}')
     assert delivered_up_to(one.job.plan) == {0: 5, 17: 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "own", "stale"),
+    [
+        ("consumerOffset", "offsetTable", {"A@g": {"0": 2}},
+         {"New@g": {"0": 5}, "New@h": {"0": 1}}),
+        ("consumerOrderInfo", "table", {"A@g": {"0": {"o": [2], "cm": 0}}},
+         {"New@g": {"0": {"o": [5], "cm": 0}}}),
+        ("consumerFilter", "filterDataByTopic", {"A": {"topic": "A"}}, {"New": {"topic": "New"}}),
+        ("messageRequestMode", "messageRequestModeMap", {"A": {"g": {"topic": "A"}}}, {"New": {}}),
+        ("consumerOffset", "offsetTable", {"%RETRY%g+A@g": {"0": 2}}, {"%RETRY%g+New@g": {"0": 5}}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("stale_first", [False, True])
+def test_a_renamed_topic_keeps_its_own_entries(
+    name: str, table: str, own: dict[str, Any], stale: dict[str, Any], stale_first: bool
+) -> None:
+    retries = tuple((f"%RETRY%g+{topic}", topic) for topic in ("A", "New"))
+    changes = Changes(renames=(("A", "New"),), retries=retries)
+    both = {**stale, **own} if stale_first else {**own, **stale}
+    warnings: list[str] = []
+    raw = json.dumps({table: both}).encode()
+    found = carried_config(source(changes, **{name: raw}), warnings)
+    wanted = json.loads(json.dumps(own).replace("A", "New"))
+    assert json.loads(found[f"{name}.json"])[table] == wanted
+    assert warnings == [
+        f"{STORE}/config/{name}.json: {'2 entries' if len(stale) == 2 else '1 entry'} of topic "
+        "'New', which the store has no more, left out: 'A' gets this name, and keeps its own"
+    ]
+
+
+def test_two_topics_change_their_names_with_all_their_entries() -> None:
+    raw = b'{"offsetTable":{"A@g":{0:1},"B@g":{0:2}}}'
+    changes = Changes(renames=(("A", "B"), ("B", "A")))
+    assert carried("consumerOffset", changes, raw)["offsetTable"] == {
+        "B@g": {"0": 1}, "A@g": {"0": 2},
+    }  # fmt: skip

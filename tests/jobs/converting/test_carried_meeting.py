@@ -9,10 +9,12 @@ from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of
@@ -30,7 +32,7 @@ def source(
     table = {name: {"writeQueueNums": count} for name, count in (counts or {}).items()}
     storage.files[f"{STORE}/config/topics.json"] = json.dumps({"topicConfigTable": table}).encode()
     at = store_at(STORE, "5.3.3", {}, storage)
-    plan = make_plan(at, discover(at))
+    plan = make_plan(at, discover(at, CONVERT), CONVERT)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     known = {QueueKey(*key): each for key, each in queues.items()}
     return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))

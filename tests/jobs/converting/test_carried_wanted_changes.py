@@ -7,7 +7,7 @@ import pytest
 from reput.jobs.converting.carried import parse_renames, refuse_unknown_topics, wanted_changes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import SettingError
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 
 
 @pytest.mark.parametrize(

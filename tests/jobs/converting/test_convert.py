@@ -8,10 +8,11 @@ import pytest
 from reput.jobs.convert import convert
 from reput.jobs.converting.convert import wanted
 from reput.jobs.pipeline.job import find_store
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message
@@ -22,7 +23,7 @@ LOG = plain([Message("A", 0, n, b"%d" % n) for n in range(30)])
 def to(release: str, given: dict[str, str], **old: str) -> Any:
     settings = {**as_text(LOG.settings), **old}
     at = StoreAt(storage_of(LOG), STORE, "5.3.3", settings)
-    found = find_store(Session(), at, cut=None, progress=None)
+    found = find_store(Session(), at, CONVERT)
     return wanted(found, release, given, Changes())
 
 

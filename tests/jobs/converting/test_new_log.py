@@ -7,10 +7,11 @@ import pytest
 from reput.jobs.converting.new_log import MeasuredLog, measure, place_records, start_of, write_log
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from reput.udfs.staging import Staging
 from tests.converted import PLAIN, SEGMENT, records, written
 from tests.in_process import STORE, Session, as_text, storage_of
@@ -26,7 +27,7 @@ def measured(log: Log) -> tuple[Pipeline, MeasuredLog]:
     storage = storage_of(log)
     storage.make_folders("staging")
     at = StoreAt(storage, STORE, "5.3.3", as_text(log.settings))
-    plan = make_plan(at, discover(at), split_bytes=SEGMENT // 2)
+    plan = make_plan(at, discover(at, CONVERT), CONVERT, split_bytes=SEGMENT // 2)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     return job, measure(job, SAME)
 

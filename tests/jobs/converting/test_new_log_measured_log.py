@@ -5,10 +5,11 @@ import pytest
 from reput.jobs.converting.new_log import MeasuredLog, QueueKey, measure
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import DamageFound
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes
+from reput.store_format.rewrite.changes import Changes
 from reput.udfs.staging import Staging
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import STORE, Session, as_text, storage_of
@@ -21,7 +22,7 @@ def measured(log: Damaged, changes: Changes | None = None, splits: int = 1) -> M
     storage = storage_of(log.log)
     storage.make_folders("staging")
     at = StoreAt(storage, STORE, log.version, as_text(log.settings))
-    plan = make_plan(at, discover(at), split_bytes=4096 // splits)
+    plan = make_plan(at, discover(at, CONVERT), CONVERT, split_bytes=4096 // splits)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     return measure(job, changes or Changes())
 

@@ -6,9 +6,11 @@ from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source, renumbered
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of
@@ -27,7 +29,11 @@ def job() -> Pipeline:
     storage = storage_of(plain([Message("T")]))
     at = store_at(STORE, "5.3.3", {}, storage)
     return Pipeline(
-        Session(), make_plan(at, discover(at)), Staging(storage, "staging"), Cut(), Progress()
+        Session(),
+        make_plan(at, discover(at, CONVERT), CONVERT),
+        Staging(storage, "staging"),
+        Cut(),
+        Progress(),
     )
 
 

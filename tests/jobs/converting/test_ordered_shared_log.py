@@ -8,7 +8,8 @@ import pytest
 
 from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source, complete_groups
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from tests.in_process import STORE
 from tests.memory_storage import MemoryStorage
 

@@ -10,9 +10,11 @@ from reput.jobs.converting.report import ConvertSummary, TopicFate, topic_fates
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.outputs.report import OutputFile
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.notes import Progress
-from reput.store_format.rewrite.selection import Changes, Tally
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of
@@ -43,7 +45,7 @@ def test_a_topic_s_line_says_what_is_taken(changed: dict[str, Any], line: str) -
 def test_a_topic_is_the_sum_of_its_queues_by_its_new_name() -> None:
     storage = storage_of(plain([Message("T")]))
     at = store_at(STORE, "5.3.3", {}, storage)
-    plan = make_plan(at, discover(at))
+    plan = make_plan(at, discover(at, CONVERT), CONVERT)
     job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
     queues = {
         QueueKey("Z", 0): Tally(records=4, taken=3, bytes=30, positions=4, least=8, greatest=11),

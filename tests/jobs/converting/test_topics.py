@@ -82,6 +82,30 @@ def test_a_dropped_topic_takes_its_own_along_and_no_others() -> None:
     assert [record for _, record in records(log_of(made))] == encoded(wanted)
 
 
+@pytest.mark.parametrize("retry", ["%RETRY%g_A", "%RETRY%g+A"])
+@pytest.mark.parametrize("known", [False, True])
+def test_pop_s_retries_go_with_their_topic_and_its_name(retry: str, known: bool) -> None:
+    def all_of(a: str, retry: str) -> list[Message]:
+        popped = properties(("1ST_POP_TIME", "7"), ("DLQ_ORIGIN_TOPIC", "B"))
+        return [Message(a), *(Message(retry, 0, n, b"again", popped) for n in range(3))]
+
+    log = plain([*all_of("A", retry), Message("B")])
+    offsets = {f"{retry}@g": {"0": 1}, "A@g": {"0": 1}} if known else {}
+    storage = with_config(log, consumerOffset={"offsetTable": offsets})
+    copies = [MemoryStorage(storage.files) for _ in range(3)]
+    _, made = converted(log, copies[0], topics=["A"])
+    assert [r for _, r in records(log_of(made))] == encoded(all_of("A", retry))
+    assert config(made, "consumerOffset")["offsetTable"] == offsets
+    _, made = converted(log, copies[1], drop=["A"])
+    assert [r for _, r in records(log_of(made))] == encoded([Message("B")])
+    _, made = converted(log, copies[2], topics=["A"], rename={"A": "New"})
+    new = retry.replace("A", "New")
+    assert [r for _, r in records(log_of(made))] == encoded(all_of("New", new))
+    assert set(config(made, "consumerOffset")["offsetTable"]) == {
+        key.replace("A", "New") for key in offsets
+    }
+
+
 @pytest.mark.parametrize("splits", [1, 5])
 @pytest.mark.parametrize("crc", [False, True])
 @pytest.mark.parametrize("new", ["Z", "ANewNameThatIsLonger", LONG])

@@ -4,11 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
 import reput
-from reput.jobs.engines.spark import SparkEngine, collect
+from reput.jobs.engines.spark import SparkEngine, collect, described, doing_of
+from reput.udfs.staging import InTurn
+from tests.jobs.engines.tasks import as_they_are
 
 
 class Conf(dict[str, str]):
@@ -47,6 +50,13 @@ def test_the_share_of_tasks_that_are_done() -> None:
         ({"spark.master": "spark://host:7077"}, 16, 128, False),
         ({"spark.master": "yarn", "spark.executor.instances": "100", "spark.executor.cores": "4"},
          400, 400, False),
+        ({"spark.master": "local[2,4]"}, 2, 2, True),
+        ({"spark.master": "local-cluster[2,4,1024]"}, 8, 8, True),
+        ({"spark.master": "spark://host:7077", "spark.cores.max": "24"}, 24, 128, False),
+        ({"spark.master": "yarn", "spark.executor.cores": "4", "spark.executor.instances": "2",
+          "spark.dynamicAllocation.enabled": "true",
+          "spark.dynamicAllocation.maxExecutors": "2000"}, 8000, 8000, False),
+        ({"spark.master": "yarn", "spark.executor.instances": "many"}, 16, 128, False),
         ({"spark.default.parallelism": "5"}, 5, 128, False),  # Spark Connect
         ({}, 16, 128, False),
     ],
@@ -72,6 +82,35 @@ def test_another_attempt_may_give_other_rows(before: str | None) -> None:
     assert collect(frame) == []
     assert seen == ["false"]
     assert spark.conf.get(name) == before
+
+
+def test_jobs_have_a_name_while_they_run() -> None:
+    local, tags, seen = {"spark.job.description": "the user's"}, {"mine"}, []
+    context = SimpleNamespace(getLocalProperty=local.get, setLocalProperty=local.__setitem__)
+    spark: Any = SimpleNamespace(_sc=context, addTag=tags.add, removeTag=tags.discard)
+    tasks = InTurn(((12, BuildShares()), (3, as_they_are)))  # type: ignore[arg-type]
+    with described(spark, f"scan splits in 3 tasks, {doing_of(tasks)}"):
+        seen = [dict(local), set(tags)]
+    text = "reput: scan splits in 3 tasks, build shares (12), as they are (3)"
+    tag = "reput-scan-splits-in-3-tasks-build-shares-12-as-they-are-3"
+    assert seen == [{"spark.job.description": text}, {"mine", tag}]
+    assert (local, tags) == ({"spark.job.description": "the user's"}, {"mine"})
+    with described(SimpleNamespace(), "nothing that names can be given to"):
+        pass
+
+
+class BuildShares:
+    """Named as a task is; its name says what it does."""
+
+
+def test_spark_s_own_pages_show_them(spark: Any) -> None:
+    engine = SparkEngine(spark)
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    rows = engine.numbers(range(5), 2).run(as_they_are, columns).by_key(3, ["id"], [])
+    assert len(rows.run(as_they_are, columns).collect()) == 5
+    queries = spark._jsparkSession.sharedState().statusStore().executionsList()
+    last = queries.apply(queries.size() - 1).description()
+    assert last == "reput: as they are in 2 tasks, as they are in 3 tasks"
 
 
 class ClosedConf:

@@ -53,7 +53,7 @@ def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(
 
 
 def test_a_folder_that_is_no_export_or_has_no_bodies_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no export"):
+    with pytest.raises(StoreError, match="is not an export"):
         exported_rows(str(tmp_path), 0)
     with pytest.raises(SettingError, match="was exported with --no-bodies"):
         exported_rows(str(export(tmp_path, bodies=False)), 0)
@@ -64,7 +64,7 @@ def test_of_a_file_that_cannot_be_read_nothing_is_quoted(tmp_path: Path) -> None
     with pytest.raises(BadRow) as error:
         list(rows)
     assert str(error.value) == (
-        f"{tmp_path}/part-00000000.jsonl: behind message 0: cannot be read (JSONDecodeError)"
+        f"{tmp_path}/part-00000000.jsonl: after message 0: cannot be read (JSONDecodeError)"
     )
 
 

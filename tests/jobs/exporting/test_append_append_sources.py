@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_or_has_no_known_suffix_is_refused(tmp_path: Pa
 
 
 def test_a_folder_is_an_export(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no export: it has no manifest"):
+    with pytest.raises(StoreError, match="is not an export: it has no manifest"):
         source_of(str(tmp_path), 0)
 
 

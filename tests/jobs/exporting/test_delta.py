@@ -86,7 +86,9 @@ def test_a_row_that_no_run_knows_is_a_difference(tmp_path: Path) -> None:
 
 def test_a_folder_has_the_two_tables_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(StoreError, match=r"is no table that reput has exported|is no export"):
+    with pytest.raises(
+        StoreError, match=r"is not a table that reput has exported|is not an export"
+    ):
         compared(tmp_path)
     (tmp_path / "out" / "mine").mkdir()
     with pytest.raises(OutputInUse, match="holds 'mine'; give another folder"):

@@ -172,7 +172,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
         run(store, tmp_path / "mine")
     with pytest.raises(SettingError, match="only added to"):
         run(store, tmp_path / "out", replace=True)
-    with pytest.raises(SettingError, match="--engine spark: a session is wanted"):
+    with pytest.raises(SettingError, match="--engine spark: expected a session"):
         run(store, tmp_path / "out", delta_by="spark")
 
 

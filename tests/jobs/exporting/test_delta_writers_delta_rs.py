@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
-from reput.jobs.exporting.delta_writers import DeltaRs
+from reput.jobs.exporting.delta_writers import DeltaRs, DeltaSpark
 from reput.jobs.exporting.files import Chosen
 from reput.store_format.faults import DamageFound, StoreChanged
 from reput.store_format.release.settings import SettingError
@@ -102,3 +102,28 @@ def test_two_exports_at_once_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(StoreChanged, match="run it again, it adds what is new once"):
         second.add_row(path, row(1), Commit("app", 5))
     assert DeltaRs().rows(path) == [{"n": 1}]
+
+
+class Rows(list[tuple[int, ...]]):
+    """As much of a DataFrame, and of a session, as DeltaSpark asks for the last row by."""
+
+    read = property(lambda self: self)
+    format = load = where = select = lambda self, *_: self
+
+    def orderBy(self, name: str, ascending: bool = True) -> "Rows":
+        assert name == "physicalOffset"
+        return Rows(sorted(self, reverse=not ascending))
+
+    def limit(self, count: int) -> "Rows":
+        return Rows(self[:count])
+
+    def collect(self) -> "Rows":
+        return self
+
+
+def test_by_spark_too_the_last_message_is_the_last() -> None:
+    rows = [(1, 10, 5), (400, 12, 6), (300, 11, 7)]
+    writer = DeltaSpark.__new__(DeltaSpark)
+    for there, last in ((rows, LastMessage(400, 12, 6)), ([], None)):
+        writer.spark = Rows(there)  # type: ignore[assignment]
+        assert writer.last("t", 0, 500) == last

@@ -49,7 +49,7 @@ def exported(to: Path, kind: str) -> list[dict[str, Any]]:
         return made.to_pylist()
     import pyarrow.dataset as ds
 
-    paths = [str(path) for path in sorted(to.glob("part-*"))]
+    paths = [str(path) for path in sorted(to.glob("data/part-*"))]
     return ds.dataset(paths, format="json" if kind == "jsonl" else kind).to_table().to_pylist()
 
 

@@ -63,9 +63,9 @@ def test_without_bodies_their_column_is_left_out_and_their_crcs_stay() -> None:
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({}, "set: is no export: it has no manifest.json"),
-        ({"set": b""}, "set: is no export"),
-        ({"set/manifest.json": b'{"format": "reput-manifest-1"}'}, "is no manifest of a set"),
+        ({}, "set: is not an export: it has no manifest.json"),
+        ({"set": b""}, "set: is not an export"),
+        ({"set/manifest.json": b'{"format": "reput-manifest-1"}'}, "is not a manifest of a set"),
         ({"set/manifest.json": b'{"format": "reput-export-1", "files": ["index/1"]}'},
          "names a file outside the set"),
     ],

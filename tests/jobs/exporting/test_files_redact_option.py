@@ -8,7 +8,7 @@ from reput.jobs.exporting.files import looked_through, redaction
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.redaction import Redaction
 
-WORDS = "body, body:hash or property:NAME is wanted"
+WORDS = "expected body, body:hash or property:NAME"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
 from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import make_plan
+from reput.store_format.discover.purpose import CATCH_UP
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
@@ -41,7 +42,9 @@ def caught_up(
 ) -> CaughtUp:
     with held_store(str(store), dry_run) as held:
         at = held.at("5.3.3", as_text(WHOLE.settings))
-        return catch_up_in_place(held, make_plan(at, discover(at)), Progress(), confirm)
+        return catch_up_in_place(
+            held, make_plan(at, discover(at, CATCH_UP), CATCH_UP), Progress(), confirm
+        )
 
 
 def contents(store: Path) -> dict[str, bytes]:

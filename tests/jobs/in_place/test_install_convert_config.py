@@ -13,21 +13,16 @@ from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.config import config_table
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
+from reput.store_format.state_table import CONFIG_DBS
 from tests.faults.killing import contents, killed_at
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
 
-_TABLES = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-}
-
 
 def config(store: Path) -> dict[str, Any]:
     notes = Notes()
-    found = {f: config_table(LocalStorage(), str(store), f, t, notes) for f, t in _TABLES.items()}
+    found = {file: config_table(LocalStorage(), str(store), file, notes) for file in CONFIG_DBS}
     assert notes.lines == []
     return found
 

@@ -11,6 +11,7 @@ from reput.jobs.judging.report import CheckReport, next_step
 from reput.jobs.opening.held import held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.discover.purpose import RECOVER
 from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
 from tests.damaged import SEGMENT, START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
@@ -42,7 +43,7 @@ def recovered(
 ) -> tuple[Recovered, Checkpoint]:
     with held_store(str(store), dry_run=not changes) as held:
         at = held.at("5.3.3", as_text(damaged().settings))
-        found = find_store(Session(), at, cut=None, progress=None)
+        found = find_store(Session(), at, RECOVER)
         with staged_job(found, held) as job:
             assert job.staging.folder.startswith(f"{store}/") == changes
             recovery, about = examine(found, held, job, on_damage)

@@ -10,6 +10,7 @@ from reput.jobs.in_place.recover import Renewal, renewal, staged_job
 from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.held import HeldStore, held_store
 from reput.jobs.pipeline.job import find_store
+from reput.store_format.discover.purpose import RECOVER
 from reput.store_format.faults import StoreError
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
@@ -54,7 +55,7 @@ def store(tmp_path: Path) -> Path:
 def held(store: Path) -> Iterator[tuple[HeldStore, Renewal]]:
     with held_store(str(store), dry_run=False) as holding:
         at = holding.at("5.3.3", as_text(WHOLE.settings))
-        found = find_store(Session(), at, cut=None, progress=None)
+        found = find_store(Session(), at, RECOVER)
         with staged_job(found, holding) as job:
             verdict = judge(job, job.scan(), holding.storage, holding.path)
             yield holding, renewal(holding, job, verdict)

@@ -2,17 +2,24 @@
 
 import io
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs.judging.check import check_store_of
-from reput.jobs.judging.report import CheckReport
+from reput.jobs.judging.report import CheckReport, next_step
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.discover.purpose import CHECK
 from reput.store_format.discover.store import StoreAt
+from reput.store_format.message.message import Message
+from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text, storage_of
+from tests.jobs.checking import run_check
+from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import derived_of
 
@@ -24,9 +31,7 @@ def checked(
     storage = storage or storage_of(log.log)
     storage.files |= more
     at = StoreAt(storage, STORE, release, as_text(log.settings))
-    found = find_store(
-        Session(), at, cut=None, progress=None, tolerant=True, compares=True, even_rocksdb=True
-    )
+    found = find_store(Session(), at, CHECK)
     before = dict(storage.files)
     report = check_store_of(found, "tmp", storage, ranges)
     assert storage.files == before
@@ -129,3 +134,45 @@ def test_of_a_store_in_use_its_end_is_no_finding() -> None:
     assert any("may be missing" in each.reason for each in stopped.findings)
     used = checked(log, later, storage=InUse(storage_of(log.log).files))
     assert used.findings == []
+
+
+@pytest.fixture(scope="module")
+def with_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 300 messages, 37 ms apart, with index files of 45 messages each."""
+    root, clock = tmp_path_factory.mktemp("times") / "store", Clock()
+    with open_writer(root, clock=clock, **SIZES) as writer:
+        for number in range(300):
+            clock.now += 37
+            writer.append(Message("T", bytes(60), 0, keys=f"k{number}"))
+    return root
+
+
+@pytest.mark.parametrize("number", [0, 43, 44, 175, 298])  # 44 ends a file of the index, 45 begins
+@pytest.mark.parametrize("bit", [(0, 6), (4, 6), (5, 6)])
+def test_a_flipped_time_is_the_record_s_fault_and_not_the_index_s(
+    with_times: Path, number: int, bit: tuple[int, int], tmp_path: Path
+) -> None:
+    """It blamed a right index, and advised a rebuild that takes the wrong time over."""
+    store = Path(shutil.copytree(with_times, tmp_path / "store"))
+    place = list(stored_records(store / "commitlog"))[number].physical_offset
+    path = store / "commitlog" / f"{place // (1 << 16) * (1 << 16):020}"
+    raw = bytearray(path.read_bytes())
+    raw[place % (1 << 16) + 56 + bit[0]] ^= 1 << bit[1]
+    path.write_bytes(raw)
+    report = run_check(str(store), "5.3.3", SIZES)
+    assert report.differences == []
+    assert [f"physical {place}" in each.reason for each in report.findings] == [True]
+    assert next_step(report).startswith("leave the index as it is")
+
+
+@pytest.mark.parametrize("at", [15, 16])  # a whole second, and a bit of one
+def test_a_flipped_time_in_the_index_stays_the_index_s_fault(
+    with_times: Path, at: int, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(with_times, tmp_path / "store"))
+    path = sorted((store / "index").iterdir())[2]
+    raw = bytearray(path.read_bytes())
+    raw[40 + 4 * 7 + 20 * 30 + at] ^= 1
+    path.write_bytes(raw)
+    report = run_check(str(store), "5.3.3", SIZES)
+    assert ([each.path for each in report.differences], report.findings) == ([str(path)], [])

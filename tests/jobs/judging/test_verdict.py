@@ -5,9 +5,10 @@ import json
 import pytest
 
 from reput.jobs.judging.report import Report
-from reput.jobs.judging.verdict import Verdict, files_there
+from reput.jobs.judging.verdict import Verdict
 from reput.jobs.verify import verify
 from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.log.there import derived_files
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, properties
@@ -49,9 +50,9 @@ def paths(found: list[str]) -> list[str]:
 
 
 def test_the_files_of_a_store_are_its_queues_then_its_index(whole: Files) -> None:
-    assert list(files_there(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE)) == []
+    assert derived_files(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE).files == []
     storage = MemoryStorage({f"{STORE}/{path}": raw for path, raw in whole.items()})
-    found = list(files_there(storage, STORE))
+    found = derived_files(storage, STORE).files
     assert found == sorted(path for path in whole if path.startswith(("consume", "index")))
     assert [path for path in found if "Gone" in path] == [queue(0, "Gone")]
 

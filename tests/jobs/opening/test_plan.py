@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from reput.jobs.opening.plan import Plan, make_plan
+from reput.store_format.discover.purpose import LOOK, REPLICATE, Purpose
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import FileState
@@ -32,10 +32,12 @@ def storage(first: int = 0, kind: type[MemoryStorage] = MemoryStorage) -> Memory
     return kind({f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()})
 
 
-def planned(store: MemoryStorage, given: dict[str, str] | None = None, **more: Any) -> Plan:
+def planned(
+    store: MemoryStorage, given: dict[str, str] | None = None, purpose: Purpose = LOOK
+) -> Plan:
     settings = {"mappedFileSizeCommitLog": str(SEGMENT), **(given or {})}
     at = store_at(STORE, "5.3.3", settings, store)
-    return make_plan(at, discover(at), **more)
+    return make_plan(at, discover(at, purpose), purpose)
 
 
 def test_a_log_begins_and_ends_where_its_segments_do() -> None:
@@ -68,12 +70,12 @@ class Large(MemoryStorage):
 def test_a_core_has_two_splits_of_16_to_256_mb(size: int, cores: int, split_bytes: int) -> None:
     at = store_at(STORE, "5.3.3", {}, storage())
     sizes = {"mappedFileSizeCommitLog": str(size)}
-    found = replace(discover(at), settings=sizes)
+    found = replace(discover(at, LOOK), settings=sizes)
     large = Large({f"{STORE}/commitlog/{0:020d}": b""})
     large.size = size
-    plan = make_plan(at._replace(storage=large), found, cores)
+    plan = make_plan(at._replace(storage=large), found, LOOK, cores)
     assert (plan.log_bytes, plan.splits.split_bytes) == (size, split_bytes)
-    given = make_plan(at._replace(storage=large), found, cores, split_bytes=1000)
+    given = make_plan(at._replace(storage=large), found, LOOK, cores, split_bytes=1000)
     assert given.splits.split_bytes == 1000
 
 
@@ -82,7 +84,7 @@ def test_a_hole_is_refused_or_found() -> None:
     store.files[f"{STORE}/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
     with pytest.raises(StoreError, match="a hole before it"):
         planned(store)
-    plan = planned(store, tolerant=True)
+    plan = planned(store, purpose=REPLICATE)
     assert [each.reason for each in plan.findings] == ["a hole before it: 1 segment is missing"]
     assert plan.odd == frozenset()
 
@@ -92,7 +94,7 @@ def test_a_segment_of_a_wrong_size_is_odd() -> None:
     store.files[f"{STORE}/commitlog/{SEGMENT:020d}"] += b"\0"
     with pytest.raises(StoreError, match=f"has {SEGMENT + 1} bytes"):
         planned(store)
-    assert planned(store, tolerant=True).odd == {1}
+    assert planned(store, purpose=REPLICATE).odd == {1}
 
 
 def test_a_log_in_use_is_read_up_to_where_it_ended() -> None:
@@ -138,6 +140,6 @@ def test_queues_of_another_kind_are_refused(path: str, even_rocksdb: bool, refus
     store.files[f"{STORE}/{path}"] = b""
     if refused:
         with pytest.raises(StoreError, match="reput"):
-            planned(store, even_rocksdb=even_rocksdb)
+            planned(store, purpose=Purpose(rocksdb=even_rocksdb))
     else:
-        assert planned(store, even_rocksdb=even_rocksdb).segments
+        assert planned(store, purpose=Purpose(rocksdb=even_rocksdb)).segments

@@ -10,6 +10,7 @@ import pytest
 from reput.jobs.opening.plan import LiveEnd, log_end_now, make_plan
 from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline.pipeline import Cut
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreChanged
@@ -85,7 +86,7 @@ def test_what_is_full_by_the_time_of_the_end_stays_as_it_was_then(writing: Writi
         return found
 
     storage.list = grows  # type: ignore[method-assign]
-    plan = make_plan(StoreAt(storage, str(writing.store)), Discovered("5.3.3", SETTINGS), 2, None)
+    plan = make_plan(StoreAt(storage, str(writing.store)), Discovered("5.3.3", SETTINGS), LOOK, 2)
     assert plan.splits.limit is not None
     assert plan.splits.limit >= SEGMENT
     for segment in plan.segments:
@@ -137,7 +138,7 @@ def test_a_record_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
         for number in range(5):
             writer.append(Message("T", b"b" * 500, keys=f"k{number}"))
         end = writer.log.end
-    plan = make_plan(StoreAt(LocalStorage(), str(tmp_path)), Discovered("5.3.3", SETTINGS), 2, None)
+    plan = make_plan(StoreAt(LocalStorage(), str(tmp_path)), Discovered("5.3.3", SETTINGS), LOOK, 2)
     rules = scan_rules(plan.profile, plan.settings, ())
     storage = Unveiling(tmp_path / "commitlog" / f"{0:020d}", end - 400)
     segments = find_segments(storage, [str(tmp_path / "commitlog")], SEGMENT)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import may_grow
@@ -22,7 +23,7 @@ SEGMENT = 4096
 def plan(tmp_path: Path) -> Plan:
     store = write(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
     at = store_at(str(store), "5.3.3", {"mappedFileSizeCommitLog": str(SEGMENT)})
-    return make_plan(at, discover(at))
+    return make_plan(at, discover(at, LOOK), LOOK)
 
 
 def grown(path: Path) -> None:

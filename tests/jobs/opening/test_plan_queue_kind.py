@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.opening.plan import Plan, kind_of_index, kind_of_queues, make_plan, refuse_rocksdb
+from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -24,7 +25,7 @@ def plan(*there: str, **given: str) -> Plan:
     files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
     storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
     at = StoreAt(storage, STORE, "5.5.0", as_text({**SETTINGS, **given}))
-    return make_plan(at, discover(at), even_rocksdb=True)
+    return make_plan(at, discover(at, REBUILD), REBUILD)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ That a broker and a client answer the same, tests/rocketmq/test_query.py shows.
 """
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import reput
+from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Done, Progress
 from reput.store_format.query.reader import StoredMessage
@@ -366,3 +368,13 @@ def test_a_queue_file_cut_short_is_reported_and_the_log_is_read(small: Asked) ->
             assert answer.notes
             # an empty last file is as good as none
             assert length == 0 or any("the file was cut: others" in note for note in answer.notes)
+
+
+def test_a_closed_store_answers_no_more_and_a_message_equals_its_copy(small: Asked) -> None:
+    with small.open() as store:
+        first, *_ = store.messages()
+        assert pickle.loads(pickle.dumps(first.record)) == first.record
+        again, *_ = store.messages()
+        assert (first == again, len({first, again})) == (True, 1)
+    with pytest.raises(StoreError, match="was closed; open it again"):
+        store.topics()

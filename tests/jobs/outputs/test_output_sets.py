@@ -45,7 +45,9 @@ def a_set(**more: bytes | None) -> MemoryStorage:
         (REPAIRED, f"damaged/{0:020d}", True),
         (CONVERTED, "timerwheel.7", True),
         (CONVERTED, f"damaged/{0:020d}", False),
-        (EXPORTED, "part-00000000.parquet", True),
+        (EXPORTED, "data/part-00000000.parquet", True),
+        (EXPORTED, "part-00000000.parquet", True),  # as 0.1 wrote it
+        (EXPORTED, "data/data/part-00000000.parquet", False),
         (EXPORTED, "part-00000000.parquet\n", False),
         (EXPORTED, "part-٠٠٠٠٠٠٠٠.jsonl", False),
         (REBUILT, f"consumequeue/../0/{0:020d}", False),

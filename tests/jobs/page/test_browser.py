@@ -214,3 +214,22 @@ def test_ten_thousand_topics_do_not_freeze_it(shown: Open, tmp_path: Path) -> No
     page.locator("#topics button", has_text="Next").click()
     assert page.locator("#topics [role=status]").inner_text() == "Rows 51 to 100 of 10,000"
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_next_command_is_whole_and_can_be_copied(
+    shown: Open, tmp_path: Path, width: int
+) -> None:
+    store = stores.healthy(tmp_path)
+    shutil.rmtree(store / "index")
+    from tests.in_process import Session
+
+    reput.report(Session(), str(store), str(tmp_path / "page.html"), rocketmq="5.3.3", now=_NOW)
+    page = shown(tmp_path / "page.html", viewport={"width": width, "height": 844})
+    command = page.locator(".command")
+    assert command.evaluate("each => each.scrollWidth <= each.clientWidth")
+    page.locator("button.copied").click()
+    assert page.evaluate("getSelection().toString()") == command.text_content()
+    assert command.text_content().startswith("reput rebuild ")
+    page.wait_for_function("document.querySelector('.copied').textContent != 'Copy'")

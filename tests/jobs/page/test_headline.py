@@ -35,7 +35,7 @@ def facts(check: CheckReport | None = None, **more: Any) -> Facts:
          "reput rebuild "),
         (facts(checked(DAMAGE)), "bad",
          "Not sound: 2 damaged ranges of 521 bytes, 3 messages missing", "reput repair "),
-        (facts(checked(differences=DIFFERS)), "bad", "1 of 5 derived files not as the log",
+        (facts(checked(differences=DIFFERS)), "bad", "1 of 5 derived files do not match the log",
          "reput rebuild "),
         (facts(checked(DAMAGE, differences=DIFFERS)), "bad", "missing; 1 of 5", "reput repair "),
         (facts(checked(findings=[Finding("x", "y")])), "bad", "1 file of the log in doubt",

@@ -87,7 +87,7 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     assert whole["verdict"]["command"] == ""
     figures = {each["name"]: each["value"] for each in whole["figures"]}
     assert figures == {
-        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "14.3 kB", "Damage": "none",
+        "Messages": "44", "Topics": "7", "Time span": "16 s", "Log": "14.3 kB", "Damage": "none",
         "Derived files": "21", "Waiting": "6",
     }  # fmt: skip
     (each,) = [each["note"] for each in whole["figures"] if each["name"] == "Messages"]
@@ -230,8 +230,8 @@ def test_names_of_files_in_sentences_are_printable(tmp_path: Path) -> None:
     store = stores.healthy(tmp_path)
     (store / "index" / "\u202egnp").write_bytes(b"x")
     whole = written(store, tmp_path / "report.html", "--no-check")
-    (note,) = [each for each in section(whole, "index")["notes"] if "is no file" in each]
-    assert "\\u202egnp: is no file of RocketMQ's, which passes it over" in note
+    (note,) = [each for each in section(whole, "index")["notes"] if "is not a file" in each]
+    assert "\\u202egnp: is not a file of RocketMQ's, which passes it over" in note
     assert note.isprintable()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from reput.jobs.outputs.output import REBUILT, OutputInUse, OverlapsInput
 from reput.jobs.pipeline.job import FoundStore, find_store
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -104,4 +105,4 @@ def test_of_one_queues_log_no_store_is_derived(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}").write_bytes(bytes(100))
     at = store_at(f"compacted:{tmp_path}", "5.3.3")
     with pytest.raises(StoreError, match="is one queue's log, from which no store's files"):
-        find_store(Session(), at, cut=None, progress=None)
+        find_store(Session(), at, LOOK)

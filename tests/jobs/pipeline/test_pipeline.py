@@ -7,6 +7,7 @@ import pytest
 
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Cut, Pipeline, PutsBefore, index_file_count, index_files
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
@@ -91,7 +92,7 @@ def test_each_segment_is_walked_by_itself_but_those_of_a_wrong_size() -> None:
     log.flip(3, 1)  # a wrong totalSize
     storage = storage_of(log.log)
     storage.files[f"{STORE}/commitlog/{SEGMENT:020d}"] = bytes(SEGMENT - 1)
-    walks, scanned = job_of(found(log.log, storage, Cut(SPLIT), tolerant=True)).scan_segments()
+    walks, scanned = job_of(found(log.log, storage, Cut(SPLIT), purpose=REPLICATE)).scan_segments()
     assert sorted(walks) == [0, 2]
     assert (walks[0].end, walks[0].fault) == (log.places[3], Fault.SIZE_PAST_END)
     assert walks[2].end == log.places[-1] + log.size(99)

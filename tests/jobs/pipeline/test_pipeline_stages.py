@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pytest
 
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.pipeline.pipeline import Stages
+from reput.jobs.pipeline.stages import Stages
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import Listed
 from reput.store_format.notes import Done, Progress
 from reput.udfs.staging import Staging, past_name
 from tests.damaged import SEGMENT, damaged
 from tests.in_process import Session
 from tests.jobs.found import STAGING, found
-from tests.memory_storage import MemoryStorage
+from tests.memory_storage import MemoryStorage, WatchedStorage
 
 
 @dataclass
@@ -36,29 +37,56 @@ def stages(storage: MemoryStorage) -> tuple[Stages, Told]:
     return Stages(Session(), plan, Staging(storage, STAGING), told), told
 
 
-def runs(splits: int, records: int) -> bytes:
-    """A .runs file without rows: only the counts of its task."""
-    said = {"splits": str(splits), "records": str(records)}
-    output = pa.BufferOutputStream()
-    with pa.ipc.new_stream(output, pa.schema([], said)):
-        pass
-    raw: bytes = output.getvalue().to_pybytes()
-    return raw
-
-
-def test_a_scan_is_done_by_the_splits_of_its_lists_each_split_once() -> None:
-    storage = MemoryStorage()
+def test_a_scan_is_done_by_the_lists_of_splits_each_task_up_to_its_last() -> None:
+    storage = WatchedStorage({})
     shown, told = stages(storage)
-    with shown.scanned():
+    with shown.scanned(range(2), (0, 1)):
         assert told.done().share == 0  # no folder yet
-        storage.files = {
-            f"{STAGING}/scan-00000000-a.runs": runs(1, 20),
-            f"{STAGING}/scan-00000000-b.runs": runs(1, 20),  # an attempt whose rows do not count
-            f"{STAGING}/scan-00000002-c.runs": b"",  # still being written
-            f"{STAGING}/scan-00000002-c.entries": bytes(99),
-        }
-        assert told.done().text == "4,096 of 8,192 bytes, 20 messages"
-        assert (told.names, told.done().share) == (["scanned"], 0.5)
+        storage.files = dict.fromkeys((
+            f"{STAGING}/scan-00000000-a.runs",
+            f"{STAGING}/scan-00000000-b.runs",  # an attempt whose rows do not count
+            f"{STAGING}/scan-00000009-c.runs",  # of an earlier scan
+            f"{STAGING}/scan-00000001-c.entries",
+        ), b"")  # fmt: skip
+        assert told.done() == Done(0.5, "4,096 of 8,192 bytes")
+    # in one task the first split had no record, and staged nothing
+    storage.files = {f"{STAGING}/scan-00000001-c.runs": b""}
+    with shown.scanned(range(2), (0,)):
+        assert told.done() == Done(1.0, "8,192 of 8,192 bytes")
+    with shown.scanned((1,), (0,)):  # a split that is scanned again
+        assert told.done() == Done(1.0, "4,096 of 4,096 bytes")
+    assert (told.names, storage.opened) == (["scanned"] * 3, [])
+
+
+class Remote(ManifestLast, WatchedStorage):  # type: ignore[misc]
+    """Each look at a file of it is a request."""
+
+    def list(self, folder: str) -> list[Listed]:
+        self.opened.append(folder)
+        return super().list(folder)
+
+
+@pytest.mark.parametrize(
+    ("share", "scanned", "built"),
+    [
+        (None, Done(None, "8,192 bytes"), Done(None, "2,400 bytes, of 20 messages")),
+        (0.0, Done(0.0, "0 of 8,192 bytes"),
+         Done(0.0, "about 0 of 2,400 bytes, of 20 messages")),
+        (0.5, Done(0.5, "4,096 of 8,192 bytes"),
+         Done(0.5, "about 1,200 of 2,400 bytes, of 20 messages")),
+        (1.0, Done(1.0, "8,192 of 8,192 bytes"),
+         Done(1.0, "about 2,400 of 2,400 bytes, of 20 messages")),
+    ],
+)  # fmt: skip
+def test_far_away_no_file_is_looked_at(share: float | None, scanned: Done, built: Done) -> None:
+    storage = Remote({})
+    shown, told = stages(storage)
+    shown._engine.share_done = lambda: share  # type: ignore[method-assign]
+    with shown.scanned(range(2), (0, 1)):
+        assert told.done() == scanned
+    with shown.built(Linked([{"records": 20}]), 2000):
+        assert told.done() == built
+    assert storage.opened == []
 
 
 @pytest.mark.parametrize(

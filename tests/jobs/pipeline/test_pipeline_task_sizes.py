@@ -4,10 +4,16 @@ from itertools import pairwise
 
 import pytest
 
-from reput.jobs.pipeline.pipeline import Cut, guided
-from tests.in_process import Made, Session, rebuild_log
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.pipeline.stages import guided
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.udfs.staging import Staging
+from tests.in_process import Made, Session, rebuild_log, storage_of
+from tests.jobs.found import STAGING, found
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log
+from tests.memory_storage import MemoryStorage, WatchedStorage
 
 
 def sizes(pieces: int, cores: int) -> list[int]:
@@ -38,6 +44,36 @@ def test_no_task_is_very_long_unless_there_would_be_very_many() -> None:
     assert len(sizes(400_000, 1024)) < 16_000
 
 
+@pytest.mark.parametrize(
+    ("piece_bytes", "most"), [(1 << 20, 63), (1 << 28, 12), (1 << 30, 3), (1 << 40, 2)]
+)
+def test_a_task_of_large_pieces_has_few(piece_bytes: int, most: int) -> None:
+    starts = guided(4000, 32, piece_bytes)
+    assert max(end - start for start, end in pairwise(starts)) == most
+
+
+@pytest.mark.parametrize(
+    ("entries", "runs", "queues", "tasks"),
+    [
+        (1000, 10, 10, 2),  # a task for each core
+        (100_000_000, 10, 10, 10),  # 2 GB of entries
+        (10, 50_000_000, 10, 32),  # 6.4 GB of lists
+        (10, 10, 1000, 30),  # 6 GB of files, whose zeros are sent too
+        (105_000_000_000, 19_000_000_000, 100_000, 22_511),  # 50 TB
+    ],
+)
+def test_tasks_are_sized_by_what_they_hold_and_write(
+    entries: int, runs: int, queues: int, tasks: int
+) -> None:
+    class Remote(ManifestLast, MemoryStorage):  # type: ignore[misc]
+        pass
+
+    log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
+    job = found(log).job(Staging(Remote(), STAGING))
+    linked = Linked([{"records": entries, "runs": runs, "queues": queues}])
+    assert job._queue_tasks(linked) == tasks
+
+
 @pytest.mark.parametrize(("most_cores", "tasks"), [(2, 12), (128, 60)])
 def test_a_cluster_may_have_more_cores_than_it_tells(most_cores: int, tasks: int) -> None:
     """As on Spark Connect, where nothing tells: few tasks would leave most of them idle."""
@@ -53,3 +89,23 @@ def test_a_cluster_may_have_more_cores_than_it_tells(most_cores: int, tasks: int
     log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
     rebuild_log(log, Cut(split_bytes=1000), session)
     assert asked[0] == tasks
+
+
+@pytest.mark.parametrize("partitions", [4, None])  # shuffled, or in shares
+@pytest.mark.parametrize("seed", [2, 3])  # small queues, and none
+def test_what_is_read_does_not_grow_as_queues_times_splits(
+    partitions: int | None, seed: int
+) -> None:
+    queues, splits, segment = 40, 99, 1 << 16
+    messages = [Message(f"T{n % queues}", 0, n // queues) for n in range(queues * splits * 2)]
+    log = Log(build_log(messages, segment), {
+        "mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2000
+    }, "5.3.3", {})  # fmt: skip
+    storage = WatchedStorage(storage_of(log).files)
+    cut = Cut(len(log.segments) * segment // splits, partitions=partitions)
+    session = Session(seed)
+    assert not session.one_machine
+    rebuilt = rebuild_log(log, cut, session, storage=storage)
+    assert rebuilt.summary.messages == len(messages)
+    reads = sum(path.endswith(".entries") for path in storage.opened)
+    assert 99 <= reads <= 300  # 3,960 where each run was read by itself

@@ -9,6 +9,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.ranges import DamageKind
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of
@@ -22,7 +23,7 @@ def mapped(log: Damaged, without: int | None = None, **more: Any) -> DamageMap:
     storage = storage_of(log.log)
     if without is not None:
         del storage.files[f"{STORE}/commitlog/{without:020d}"]
-    return map_damage(job_of(found(log.log, storage, Cut(1500), tolerant=True)), **more)
+    return map_damage(job_of(found(log.log, storage, Cut(1500), purpose=REPLICATE)), **more)
 
 
 def of_three() -> Damaged:

@@ -6,6 +6,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.damage_search import index_contradictions, map_damage
 from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, storage_of
@@ -34,7 +35,7 @@ def index() -> dict[str, bytes]:
 def asked(log: Damaged, index: dict[str, bytes]) -> tuple[Pipeline, DamageMap]:
     storage = storage_of(log.log)
     storage.files |= index
-    job = job_of(found(log.log, storage, tolerant=True))
+    job = job_of(found(log.log, storage, purpose=REPLICATE))
     return job, map_damage(job)
 
 

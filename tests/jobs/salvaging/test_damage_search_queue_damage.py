@@ -8,6 +8,7 @@ import pytest
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.queue_findings import Gap
+from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from tests.damaged import Damaged, damaged, messages
 from tests.jobs.found import found, job_of
@@ -17,7 +18,7 @@ MAGIC, QUEUE_ID, QUEUE_OFFSET, SYS_FLAG = 5, 15, 20, 39  # bytes of a record
 
 
 def mapped(log: Damaged, **more: Any) -> DamageMap:
-    return map_damage(job_of(found(log.log, tolerant=True)), **more)
+    return map_damage(job_of(found(log.log, purpose=REPLICATE)), **more)
 
 
 def flipped(*changes: tuple[int, int, int], count: int = 60, queues: int = 3) -> Damaged:

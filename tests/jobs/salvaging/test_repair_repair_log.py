@@ -13,6 +13,7 @@ from reput.jobs.salvaging.repair import (
     repair_segments,
     uses_crc_property,
 )
+from reput.store_format.discover.purpose import REPLICATE
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of
@@ -30,7 +31,7 @@ def repaired(log: Damaged, without: int | None = None) -> tuple[Rows, MemoryStor
     storage = storage_of(log.log)
     if without is not None:
         del storage.files[f"{STORE}/commitlog/{without:020d}"]
-    job = job_of(found(log.log, storage, tolerant=True))
+    job = job_of(found(log.log, storage, purpose=REPLICATE))
     found_map = map_damage(job)
     return repair_segments(job, found_map, summary(found_map.linked.end)), storage
 
@@ -99,7 +100,7 @@ def test_fillers_have_a_checksum_where_settings_or_the_last_record_say_so(
     log = damaged(messages(20, crc_property=in_log))
     log.version = release
     log.settings |= setting
-    job = job_of(found(log.log, tolerant=True))
+    job = job_of(found(log.log, purpose=REPLICATE))
     assert uses_crc_property(job.plan, map_damage(job)) == uses
 
 

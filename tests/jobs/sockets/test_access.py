@@ -104,7 +104,7 @@ def test_access_keys_are_read_from_a_file_of_their_owner(tmp_path: Path) -> None
         with pytest.raises(StoreError, match="accessKey"):
             read_access_keys(keys_file(tmp_path, wrong))
     os.mkfifo(tmp_path / "fifo", 0o600)
-    with pytest.raises(StoreError, match="is no file"):
+    with pytest.raises(StoreError, match="is not a file"):
         read_access_keys(str(tmp_path / "fifo"))
 
 

@@ -60,7 +60,7 @@ def test_pairs_of_lines_are_read_and_all_else_is_not(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"accessKey: a\n\xff", "is no text in UTF-8"),
+        (b"accessKey: a\n\xff", "is not text in UTF-8"),
         (b"#" * ((1 << 20) + 1), "more than 1048576 bytes"),
         (b"secretKey: hidden\n", "line 1: .* do not alternate"),
         (b"accessKey: a\nsecretKey: hidden\nsecretKey: hidden\n", "line 3: .* do not alternate"),

@@ -85,8 +85,8 @@ def test_no_release_of_tls_before_1_2_is_spoken(mode: TlsMode) -> None:
         (stat.S_IFREG | 0o640, r"mode 640\): chmod 600"),
         (stat.S_IFREG | 0o602, "mode 602"),
         (stat.S_IFREG | 0o601, "mode 601"),
-        (stat.S_IFIFO | 0o600, "is no file"),
-        (stat.S_IFDIR | 0o700, "is no file"),
+        (stat.S_IFIFO | 0o600, "is not a file"),
+        (stat.S_IFDIR | 0o700, "is not a file"),
     ],
 )
 def test_secrets_are_in_a_file_that_is_its_owners_alone(mode_bits: int, said: str | None) -> None:

@@ -122,7 +122,7 @@ def test_many_short_subscriptions_are_bounded(asked: Asked) -> None:
 def test_a_heartbeat_with_numbers_that_are_none_is_refused(asked: Asked) -> None:
     for version in (float("inf"), float("nan"), 1 << 63, 10**30):
         refused = asked.heartbeat(1, "hostile", TOPIC, version=version)
-        assert (refused.code, refused.remark) == (1, "the body is no HeartbeatData")
+        assert (refused.code, refused.remark) == (1, "the body is not a HeartbeatData")
 
 
 def test_a_language_that_is_none_is_another_one() -> None:

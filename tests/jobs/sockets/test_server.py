@@ -59,7 +59,7 @@ def test_route_pull_and_what_is_refused(peer: Peer, serving: Serving) -> None:
     assert peer.ask(request(4711)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert peer.ask(request(11)).code == ResponseCode.SYSTEM_ERROR
     wrong = peer.ask(request(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId="1e9"))
-    assert (wrong.code, wrong.remark) == (1, "the custom field <queueId> is no number")
+    assert (wrong.code, wrong.remark) == (1, "the custom field <queueId> is not a number")
     assert peer.ask(request(RequestCode.GET_MAX_OFFSET, topic="../..", queueId=0)).fields == {
         "offset": "0"
     }

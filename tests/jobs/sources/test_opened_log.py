@@ -9,7 +9,6 @@ import pytest
 from reput.jobs.sources.opened_log import (
     checked_start,
     cut,
-    discover_for_reading,
     end_of_log,
     log_now,
     offset_after,
@@ -18,7 +17,8 @@ from reput.jobs.sources.opened_log import (
     plan_of,
 )
 from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
-from reput.store_format.discover.store import store_at
+from reput.store_format.discover.purpose import READ
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
@@ -159,9 +159,9 @@ def test_a_growing_log_is_listed_anew() -> None:
 def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> None:
     store = small.write(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
     at = store_at(str(store), None, small.SETTINGS)
-    assert discover_for_reading(at).release == RELEASES[-1]
+    assert discover(at, READ).release == RELEASES[-1]
     with pytest.raises(UnknownRelease):
-        discover_for_reading(at._replace(rocketmq="1.2.3"))
+        discover(at._replace(rocketmq="1.2.3"), READ)
     plan = plan_of(SourceOptions(str(store), settings=small.SETTINGS))
     assert plan.profile.release == RELEASES[-1]
     with pytest.raises(StoreError):

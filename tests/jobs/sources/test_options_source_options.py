@@ -16,7 +16,7 @@ from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import places, table, write
 
 BAD = (
-    ({"onDamage": "explode"}, "option onDamage='explode': one of fail, skip, salvage is wanted"),
+    ({"onDamage": "explode"}, "option onDamage='explode': expected one of fail, skip, salvage"),
     (
         {"columns": "topic,bodi"},
         "option columns='topic,bodi': names of columns .* of topic, queueId",

@@ -13,8 +13,10 @@ from reput.store_format.derived.index_header import (
     in_log_order,
     index_files,
     listed_index,
+    newest_first,
 )
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, names_in_order
+from reput.store_format.files.protocol import FileState, Reader
 from reput.store_format.names import index_name
 from tests.memory_storage import MemoryStorage
 
@@ -43,6 +45,39 @@ def test_headers_order_the_files_of_two_zones() -> None:
     names = [about.name for about in listed_index(storage, "s")]
     assert names == in_log_order(by_name(MOVED))
     assert {about.name: head for about, head in index_files(storage, "s")} == dict(by_name(MOVED))
+
+
+def days(many: int) -> list[Named]:
+    return [made(8, 24 * HOUR * n, 1000 * n, 1000 * n + 900) for n in range(many)]
+
+
+@pytest.mark.parametrize(
+    ("files", "read_for_one"),
+    [
+        (days(5), 1),  # none can be newer but the last
+        (sorted([*days(3), made(-5, 48 * HOUR + 60_000, 9000, 9900)]), 2),
+        (by_name(MOVED), 4),
+        ([*days(4), (index_name(T0 + 40 * 24 * HOUR), NO_HEADER)], 5),  # it says nothing
+        ([*days(1)], 0),
+    ],
+)
+def test_the_newest_file_is_found_by_few_headers(files: list[Named], read_for_one: int) -> None:
+    """Each header is a request to S3 before a query that the newest file answers."""
+    stored = {f"s/index/{name}": encode_header(head) for name, head in files}
+    storage = CountingStorage(stored)
+    names = newest_first(storage, "s", [name for name, _ in files])
+    order = in_log_order(files)[::-1]
+    assert (next(names), storage.opened) == (order[0], read_for_one)
+    assert list(names) == order[1:]
+    assert storage.opened <= len(files)
+
+
+class CountingStorage(MemoryStorage):
+    opened = 0
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        self.opened += 1
+        return super().open(path, state)
 
 
 @pytest.mark.parametrize("flipped", [1 << 40, -1, 1 << 17])

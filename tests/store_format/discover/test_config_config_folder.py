@@ -69,7 +69,7 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(
 
 def test_keys_may_be_numbers_without_quotes() -> None:
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
-    table = config_table(store(x_json=raw), "store", "x.json", "offsetTable", Notes())
+    table = config_table(store(x_json=raw), "store", "x.json", Notes(), "offsetTable")
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
 
 
@@ -146,7 +146,7 @@ def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
 
 def test_what_is_not_read_at_a_start_stops_none() -> None:
     files = {f"store/config/{name}": NULS for name in ("messageRequestMode.json", "timercheck",
-             "lmqConsumerOffset.json", "broadcastOffset.json", "transactionMetrics")}  # fmt: skip
+             "lmqConsumerOffset.json", "transactionMetrics")}  # fmt: skip
     assert config_faults(MemoryStorage(files), "store") == []
 
 

@@ -21,6 +21,7 @@ from reput.store_format.discover.config import (
     files_are_live,
     not_derived,
 )
+from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -151,5 +152,5 @@ def test_queues_that_reach_further_in_the_log_are_live_whatever_the_times(
     assert files_are_live(storage, str(store)) == bool(kept)
     there = config_in_rocksdb(storage, str(store), "consumerOffset.json")
     assert (there is None) == bool(kept)
-    plan = make_plan(store_at(str(store)), discover(store_at(str(store))), even_rocksdb=True)
+    plan = make_plan(store_at(str(store)), discover(store_at(str(store)), READ), READ)
     assert kind_of_queues(plan, None, str(tmp_path / "set")) == kind

@@ -9,40 +9,17 @@ import pytest
 from reput.jobs.cli import main
 from reput.jobs.opening.open_writer import open_writer
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, delay_text
+from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.release.settings import SettingError, Settings
-from tests.damaged import SETTINGS, START, damaged
-from tests.in_process import OUTPUT, STORE, as_text, run, storage_of
-from tests.logs.encoder import Message, properties
+from tests.in_process import STORE
 from tests.logs.small import write
 from tests.memory_storage import MemoryStorage
-
-USUAL = Settings().message_delay_level
-GIVEN = as_text(SETTINGS)
-DAY = f"{USUAL} 1d"
-
-
-def delayed(levels: str = DAY, level: int = 19, count: int = 9) -> MemoryStorage:
-    """A store with messages of a level, and the files that a broker with these levels derives."""
-    log = damaged([
-        Message(
-            SCHEDULE, level - 1, n, b"body", store_timestamp=START + n,
-            properties=properties(("DELAY", str(level)), ("KEYS", f"k{n}")),
-        )
-        for n in range(count)
-    ])  # fmt: skip
-    storage = storage_of(log.log)
-    run(
-        STORE, OUTPUT, rocketmq="5.3.3", storage=storage, settings={**GIVEN, SETTING: levels}
-    )  # fmt: skip
-    for path in [path for path in storage.files if path.startswith(f"{OUTPUT}/")]:
-        storage.files[path.replace(OUTPUT, STORE, 1)] = storage.files.pop(path)
-    del storage.files[f"{STORE}/manifest.json"]
-    return storage
+from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
 
 def found_in(storage: MemoryStorage, **settings: str) -> Discovered:
-    return discover(store_at(STORE, "5.3.3", GIVEN | settings, storage))
+    return discover(store_at(STORE, "5.3.3", GIVEN | settings, storage), REBUILD)
 
 
 @pytest.mark.parametrize("levels", [DAY, "1s 5s 3d", "90s", USUAL])
@@ -53,7 +30,6 @@ def test_a_level_is_as_its_queue_shows(levels: str) -> None:
     assert delays[level - 1] == Settings(message_delay_level=levels).delays[-1]
     assert (SETTING in found.found) == (levels != USUAL)
     assert found.delays_known
-    found.refuse_wrong_delays()
 
 
 def test_levels_before_a_shown_one_are_the_usual_ones() -> None:
@@ -64,13 +40,12 @@ def test_levels_before_a_shown_one_are_the_usual_ones() -> None:
 
 @pytest.mark.parametrize("given", [USUAL, f"{USUAL} 2d"])
 def test_a_setting_that_the_queue_contradicts_is_refused(given: str) -> None:
-    found = found_in(delayed(), messageDelayLevel=given)
     with pytest.raises(SettingError, match=f"level 19 is 1d by its queue, {SCHEDULE}/18; by the"):
-        found.refuse_wrong_delays()
+        found_in(delayed(), messageDelayLevel=given)
     conf = delayed()
     conf.files[f"{STORE}/broker.conf"] = f"{SETTING}={given}\n".encode()
     with pytest.raises(SettingError, match=r"by store/broker\.conf: "):
-        found_in(conf).refuse_wrong_delays()
+        found_in(conf)
 
 
 @pytest.mark.parametrize("conf", [DAY, f"{USUAL} 24h"])
@@ -78,7 +53,6 @@ def test_a_setting_that_says_the_same_counts(conf: str) -> None:
     storage = delayed()
     storage.files[f"{STORE}/broker.conf"] = f"{SETTING}={conf}\n".encode()
     found = found_in(storage)
-    found.refuse_wrong_delays()
     assert found.settings[SETTING] == conf
 
 
@@ -87,8 +61,8 @@ def test_a_level_that_was_changed_is_refused_unless_it_is_given() -> None:
     queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
     storage.files[queue] = storage.files[queue][:100] + other.files[queue][100:]
     with pytest.raises(SettingError, match=r"1d by the first entry .* 2d by the last"):
-        found_in(storage).refuse_wrong_delays()
-    found_in(storage, messageDelayLevel=f"{USUAL} 2d").refuse_wrong_delays()
+        found_in(storage)
+    found_in(storage, messageDelayLevel=f"{USUAL} 2d")
 
 
 def test_a_flipped_bit_shows_nothing() -> None:

@@ -18,6 +18,7 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
 from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
 from reput.store_format.faults import StoreError
@@ -41,7 +42,7 @@ SMALL = {SEGMENT: "8192", QUEUE: "100", "maxHashSlotNum": "7", "maxIndexNum": "2
 
 
 def discovered(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Discovered:
-    return discover(StoreAt(LOCAL, str(store), rocketmq, settings))
+    return discover(StoreAt(LOCAL, str(store), rocketmq, settings), LOOK)
 
 
 def run(command: Any, *words: Any, **named: Any) -> Any:
@@ -52,12 +53,12 @@ def run(command: Any, *words: Any, **named: Any) -> Any:
 def test_what_a_broker_left_tells_its_settings(name: str) -> None:
     golden = golden_stores.unpack(name)
     derived = (LOCAL, str(golden.expect))
-    found = discover(StoreAt(LOCAL, str(golden.input), golden.version, {}), derived=derived)
+    found = discover(StoreAt(LOCAL, str(golden.input), golden.version, {}), LOOK, derived=derived)
     wanted = {n: str(v).lower() for n, v in golden.settings.items() if n != "forceVerifyPropCRC"}
     assert {n: found.settings.get(n) for n in wanted} == wanted
     assert found.warnings == []
     try:
-        found = discover(StoreAt(LOCAL, str(golden.input)), derived=derived)
+        found = discover(StoreAt(LOCAL, str(golden.input)), LOOK, derived=derived)
     except UnknownRelease:
         assert not golden.version.startswith("5.") or name in (
             "lmq_batch_5.3.3", "small_expired_5.3.3"
@@ -106,13 +107,13 @@ def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
 def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) -> None:
     golden = golden_stores.unpack("small_all_5.3.3")
     with pytest.raises(UnknownRelease) as asked:
-        discover(StoreAt(LOCAL, str(golden.input)))
+        discover(StoreAt(LOCAL, str(golden.input)), LOOK)
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
         "any from 4.1.0-incubating to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says "
         "what differs)"
     )
-    found = discover(StoreAt(LOCAL, str(golden.input), "v5.3.3", {}))
+    found = discover(StoreAt(LOCAL, str(golden.input), "v5.3.3", {}), LOOK)
     assert found.release == "5.3.3"
     lines = discovered_lines(found.as_json())
     assert lines[0] == "segments of 8 KiB: by their size"
@@ -145,7 +146,7 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
         os.seteuid(NOBODY if as_user else os.getuid())
         try:
             with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
-                discover(StoreAt(LOCAL, str(store)))
+                discover(StoreAt(LOCAL, str(store)), LOOK)
         finally:
             os.seteuid(os.getuid())
     finally:

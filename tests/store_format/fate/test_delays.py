@@ -227,7 +227,7 @@ def test_who_cannot_be_delivered_is_named() -> None:
     assert states(log, read(l1=9)) == []
     said = [str(each) for each in gathered.skipped + unread(gathered, LEVELS)]
     assert not [text for text in said if "evil" in text]
-    assert said[0] == "physical 0: REAL_QID is no number: it cannot be delivered"
+    assert said[0] == "physical 0: REAL_QID is not a number: it cannot be delivered"
 
 
 def test_a_half_message_that_is_delayed_is_discarded_by_brokers() -> None:
@@ -264,7 +264,7 @@ def test_a_file_that_no_broker_wrote(text: bytes) -> None:
     notes = Notes()
     storage = MemoryStorage({"store/config/delayOffset.json": text})
     assert read_progress(storage, "store", notes).levels is None
-    assert "delayOffset.json: is no JSON with offsetTable" in notes.lines[0]
+    assert "delayOffset.json: is not JSON with offsetTable" in notes.lines[0]
 
 
 def test_offsets_that_are_none_are_left_out() -> None:

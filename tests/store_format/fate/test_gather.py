@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_named_without_its_value() -> None:
     assert [str(each) for each in found.skipped] == [
         f"physical {ops[0]}: body of an op message: 2 of its parts are no numbers",
         f"physical {ops[1]}: TAGS of an op message is not d",
-        f"physical {timer}: TIMER_OUT_MS is no number",
+        f"physical {timer}: TIMER_OUT_MS is not a number",
     ]
 
 

@@ -99,7 +99,7 @@ def test_what_is_wrong_is_reported_without_its_value() -> None:
     log.put(SCHEDULE, 98, ("REAL_TOPIC", "evil"), ("REAL_QID", "0"))
     heard = Notes()
     assert delayed_rows(opened(log), True, heard) == []
-    assert heard.lines[0] == "physical 0: TIMER_OUT_MS is no number; skipped"
+    assert heard.lines[0] == "physical 0: TIMER_OUT_MS is not a number; skipped"
     assert "10 more like that" in heard.lines
     assert heard.lines[-1].endswith(
         "queueId is none of the 3 levels of messageDelayLevel: brokers do not read it; skipped"

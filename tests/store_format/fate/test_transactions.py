@@ -221,7 +221,7 @@ def test_what_is_wrong_is_named_without_its_value() -> None:
     assert gathered.skips == 4
     text = " ".join(map(str, gathered.skipped))
     assert "evil" not in text
-    assert "TRANSACTION_CHECK_TIMES is no number" in text
+    assert "TRANSACTION_CHECK_TIMES is not a number" in text
     assert states(log) == ["pending"]
 
 
@@ -278,6 +278,6 @@ def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported() -> None:
     at = log.rocksdb_op("x", "a")
     gathered = log.gather(concerns)
     assert [str(each) for each in gathered.skipped] == [
-        f"physical {at}: TRANS_OFFSET of an op message is no number"
+        f"physical {at}: TRANS_OFFSET of an op message is not a number"
     ]
     assert states(log) == ["pending"]

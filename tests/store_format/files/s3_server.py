@@ -1,30 +1,93 @@
-"""moto's S3 server on a port of its own, and the environment by which clients find it."""
+"""moto's S3 server on a port of its own, the environment by which clients find it, and what it was
+asked for: requests and bytes by kind, whichever process asks.
+"""
 
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
 
 from reput.jobs.engines.folders import environment as variables
 from reput.store_format.files import s3
 
 BUCKET = "bucket"
 
+# ---
+# What a server in a thread was asked for.
+
+_asked: Counter[tuple[str, str]] = Counter()
+_guard = threading.Lock()
+_OF_SCANS = (".entries", ".runs", ".hashes", ".messages")
+
+
+def kind_of(path: str) -> str:
+    """What an object is: `log`, what a scan leaves (`entries`, ...), `queue` and `index` files
+    without their names yet, another file of staging (`staged`), or `other`.
+    """
+    folders, _, name = path.rpartition("/")
+    if folders.endswith("/commitlog"):
+        return "log"
+    if ".reput-" not in path:
+        return "other"
+    for ending in _OF_SCANS:
+        if name.endswith(ending):
+            return ending[1:]
+    return name.partition("-")[0] if name.startswith(("queue-", "index-")) else "staged"
+
+
+def _counted(app: Any, environ: dict[str, Any], answer: Any) -> Iterable[bytes]:
+    method, query = environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "")
+    path, sent = environ["PATH_INFO"], int(environ.get("CONTENT_LENGTH") or 0)
+    if "HTTP_X_AMZ_COPY_SOURCE" in environ:
+        method = "COPY"
+    elif method == "GET" and "list-type" in query:
+        method, path = "LIST", ""
+    whole = list(app(environ, answer))
+    with _guard:
+        _asked[method, kind_of(path)] += 1
+        _asked[f"{method} bytes", kind_of(path)] += sent + sum(map(len, whole))
+    return whole
+
+
+@contextmanager
+def counted() -> Iterator[Counter[tuple[str, str]]]:
+    """A counter of (method or "LIST" or "COPY", kind) that is filled with the requests of the
+    block when it ends; and of (method and " bytes", kind), with the bytes that went up and down.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    with _guard:
+        before = _asked.copy()
+    yield found
+    with _guard:
+        found.update(_asked - before)
+
 
 @contextmanager
 def _thread() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    app = DomainDispatcherApplication(create_backend_app)
+    server = make_server(
+        "127.0.0.1", 0, lambda *request: _counted(app, *request), True,
+        request_handler=MotoRequestHandler,
+    )  # fmt: skip
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield "http://{}:{}".format(*server.get_host_and_port())
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        server.stop()
+        server.shutdown()
 
 
 @contextmanager

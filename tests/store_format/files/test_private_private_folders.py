@@ -74,7 +74,11 @@ def test_a_circle_of_links_a_file_and_a_foreign_folder_are_refused(tmp_path: Pat
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     (tmp_path / "file").write_bytes(b"")
-    for name, reason in (("one", "too many links"), ("file", "is no folder"), ("file/x", "file")):
+    for name, reason in (
+        ("one", "too many links"),
+        ("file", "is not a folder"),
+        ("file/x", "file"),
+    ):
         with pytest.raises(NotPrivate, match=reason):
             private_folder(f"{tmp_path}/{name}")
 

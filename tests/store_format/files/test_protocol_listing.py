@@ -12,6 +12,7 @@ import pytest
 from reput.jobs.console.store_there import check_store
 from reput.jobs.sockets.opened import has_queues
 from reput.store_format.discover.config import found_conf
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -49,10 +50,10 @@ def store() -> Iterator[Path]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_what_a_store_tells_is_not_reported_without_a_folder_of_it(store: Path, part: str) -> None:
-    discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
+    discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}), LOOK)
     (store / part).chmod(0)
     with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/{part}'"):
-        discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}))
+        discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}), LOOK)
 
 
 def test_unreadable_queues_are_not_derived_anew(store: Path) -> None:

@@ -66,7 +66,7 @@ def test_both_are_asked_and_exported_as_stores(
     ):
         place, _, offset = entries[len(entries) // 2]
         asked = ("query", url, "--topic", topic, "--queue", "0", "--offset", str(offset))
-        row = json.loads(said(capsys, 0, *asked, "--count", "1", "--json"))
+        row = json.loads(said(capsys, 0, *asked, "--limit", "1", "--json"))
         assert (row["physicalOffset"], row["topic"]) == (place, topic)
         to = tmp_path / topic
         said(capsys, 0, "export", url, "--output", str(to), "--as", "jsonl")

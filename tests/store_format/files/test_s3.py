@@ -13,12 +13,15 @@ import pytest
 
 import reput
 from reput.jobs import cli
+from reput.jobs.sources.derived_source import ConsumeQueueSource
+from reput.jobs.sources.log_source import CommitLogSource
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import s3
 from reput.store_format.files.protocol import FileState, MayGo
 from reput.store_format.files.s3 import S3Storage
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.notes import Done, Progress
+from tests import golden_stores
 from tests.in_process import as_text
 from tests.store_format.files import battery, cutting_proxy, s3_server
 from tests.store_format.files.s3_server import BUCKET
@@ -132,6 +135,27 @@ def test_an_output_that_overlaps_the_store_is_refused(output: str) -> None:
     battery.check_overlaps(f"{URL}/store", spellings)
     battery.rebuild(f"{URL}/store", output)
     battery.check_replaces_only_its_own(f"{URL}/store", output)
+
+
+def test_sources_plan_without_a_request_a_segment_or_a_queue() -> None:
+    store = golden_stores.unpack("mixed_5.3.3")
+    for part, there in (("commitlog", store.input), ("consumequeue", store.expect)):
+        files = sorted(path for path in (there / part).rglob("*") if path.is_file())
+        for path in files[:20]:
+            to = f"{URL}/of_{part}/{path.relative_to(there)}"
+            battery.write(S3Storage(), to, path.read_bytes())
+    options = {"path": f"{URL}/of_commitlog", **as_text(store.settings)}
+    with s3_server.counted() as asked:
+        parts = CommitLogSource(options)
+        parts = parts.reader(parts.schema()).partitions()
+    assert len(parts) == 5  # segments
+    assert asked["GET", "log"] <= 3
+    options = {"path": f"{URL}/of_consumequeue"}
+    with s3_server.counted() as asked:
+        queues = ConsumeQueueSource(options)
+        queues = queues.reader(queues.schema()).partitions()
+    assert sum(len(part.value) for part in queues) > 1
+    assert sum(count for (method, _), count in asked.items() if "bytes" not in method) <= 6
 
 
 def test_a_folder_s_marker_is_no_file(output: str) -> None:

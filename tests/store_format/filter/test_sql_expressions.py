@@ -71,7 +71,7 @@ def test_a_test_for_the_empty_text_is_false_whatever_is_on_its_left(test: str) -
 @pytest.mark.parametrize(
     ("text", "a", "value"),
     [
-        ("a BETWEEN 1 AND b", "0", FALSE),  # 'x' is no number, but is not looked at any more
+        ("a BETWEEN 1 AND b", "0", FALSE),  # 'x' is not a number, but is not looked at any more
         ("a NOT BETWEEN 1 AND b", "0", Value(ValueKind.BOOLEAN, True)),
         ("a = 'y' AND b > 5", "x", FALSE),
         ("a = 'x' OR b > 5", "x", Value(ValueKind.BOOLEAN, True)),

@@ -9,6 +9,7 @@ import pytest
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.discover.committed import committed
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.local import LocalStorage
@@ -113,13 +114,13 @@ def test_a_configuration_in_the_store_says_which_member_is_meant(tmp_path: Path)
     (other / first.name).write_bytes(first.read_bytes())
     at = store_at(str(store))
     with pytest.raises(StoreError, match="--set dLegerSelfId="):
-        discover(at)
+        discover(at, LOOK)
     own = group.name.removeprefix("dledger-")
     (store / "broker.conf").write_text(f"dLegerSelfId={own}\n")
-    found = discover(at)
+    found = discover(at, LOOK)
     assert f"{group}/data" in found.log_folders
     assert f"{other}" not in found.log_folders
-    plan = make_plan(at, found)
+    plan = make_plan(at, found, LOOK)
     assert [each.path for each in plan.segments][-1].startswith(f"{group}/data/")
 
 

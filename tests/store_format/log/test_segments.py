@@ -87,8 +87,8 @@ def test_a_folder_has_to_be_one() -> None:
         ("150", SIZE)], [0], [], ["no multiple of mappedFileSizeCommitLog 100; left out"]),
         ([("0", SIZE),
         ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
-        ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # `strangers` names it
-        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["(a broker follows a link"]),
+        ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
+        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["nor a link to one"]),
     ],
 )  # fmt: skip
 def test_a_listing_reports_and_goes_on(

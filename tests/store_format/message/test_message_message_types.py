@@ -71,7 +71,7 @@ def test_keys_of_another_type_are_refused(keys: Any, kind: str) -> None:
 
 def test_an_error_names_the_type_and_keeps_the_value_to_itself() -> None:
     assert str(wrong_type("properties", "text", b"secret")) == (
-        "properties: text is wanted, not bytes"
+        "properties: expected text, not bytes"
     )
     with pytest.raises(FieldType) as raised:
         check_types(Message("T", b"", properties={"a": b"secret"}))  # type: ignore[dict-item]

@@ -261,7 +261,7 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "nothing is asked for"),
+        ([], "name what to look for"),
         (["--key", "k"], "--topic"),
         (["--queue", "1"], "--topic"),
         (["--topic", "T", "--key", "k", "--offset", "1", "--queue", "0"], "one of them"),

@@ -65,6 +65,15 @@ def test_times_of_all_queues_in_the_logs_order(
     assert timed(store, begin, end, tags="B") == of_tag
 
 
+@pytest.mark.parametrize("n", [0, 1, 8, 21, 39])
+def test_a_message_stored_exactly_then_is_within_both_ends(store: Derived, n: int) -> None:
+    for tags in ("*", "AB"[n // 2 % 2]):
+        assert timed(store, 10 * n, 10 * n, tags=tags) == [n]
+        assert timed(store, 10 * n, 10 * n, queue=n % 2, tags=tags) == [n]
+        assert n in timed(store, None, 10 * n, tags=tags)
+        assert n not in timed(store, None, 10 * n - 1, tags=tags)
+
+
 def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> None:
     for queue in (0, 1):
         del store.storage.files[store.paths(f"consumequeue/T/{queue}")[-1]]

@@ -194,7 +194,7 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     (small.path / "config" / "consumerOffset.json").write_text("{no json")
     code, rows, said = asked(capsys, "groups", str(small.path))
     assert (code, rows) == (0, [])
-    assert "consumerOffset.json: is no JSON" in said
+    assert "consumerOffset.json: is not JSON" in said
 
 
 def test_names_that_no_broker_gives_are_no_queues(small: Asked, capsys: Any) -> None:

@@ -41,6 +41,7 @@ CHANGES = {
     "checkpoint_confirm_offset": (False, "5.1.1", True),
     "checkpoint_logics_offset": (False, "5.5.0", True),
     "passes_folders_over": (False, "5.1.0", True),
+    "removes_empty_last": (False, "5.1.3", True),
     "abort_process_id": (False, "5.0.0", True),
     "property_map_capacity": (16, "5.1.0", 128),
     "timer_messages": (False, "5.0.0", True),
@@ -63,7 +64,8 @@ CHANGES = {
 TELLS_NOTHING = {
     "ipv6_hosts", "long_topics", "any_blank_size", "batch_queues", "property_crc",
     "zero_property_crc", "checkpoint_confirm_offset", "checkpoint_logics_offset",
-    "passes_folders_over", "abort_process_id", "property_map_capacity", "property_text_ends",
+    "passes_folders_over", "removes_empty_last", "abort_process_id", "property_map_capacity",
+    "property_text_ends",
     "timer_messages",
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",

@@ -11,23 +11,31 @@ SEGMENT = 100
 
 
 class Joined:
-    """Logs of (store time, size, queue) records, and the new log's places and numbers so far."""
+    """Logs of (store time, size, queue) records, and the new log's places and numbers so far.
+
+    puts: for each record its (queue, messages); by default that queue, if any, and one.
+    """
 
     def __init__(
-        self, *logs: list[tuple[int, int, int]], following: tuple[int, ...] = (0,)
-    ) -> None:
+        self, *logs: list[tuple[int, int, int]], following: tuple[int, ...] = (0,),
+        puts: list[list[tuple[int, int]]] | None = None,
+    ) -> None:  # fmt: skip
         records = np.array([each for log in logs for each in log], np.int64).reshape(-1, 3)
-        self.times, self.sizes, self.queues = (np.ascontiguousarray(column) for column in records.T)
+        self.times, self.sizes, queues = (np.ascontiguousarray(column) for column in records.T)
+        puts = puts or [[(queue, 1)] for queue in queues.tolist()]
+        self.stops = np.cumsum([len(each) for each in puts], dtype=np.int64)
+        flat = np.array([put for each in puts for put in each], np.int64).reshape(-1, 2)
+        self.queues, self.messages = (np.ascontiguousarray(column) for column in flat.T)
         self.ends = np.cumsum([len(log) for log in logs], dtype=np.int64)
         self.cursors = np.concatenate(([0], self.ends[:-1])).astype(np.int64)
         self.following = np.array(following, np.int64)
         self.places = np.full(len(records), -7, np.int64)
-        self.numbers = np.full(len(records), -7, np.int64)
+        self.numbers = np.full(len(flat), -7, np.int64)
 
     def run(self, at: int = 0, begun: bool = True) -> Any:
         return interleave(
-            self.times, self.sizes, self.queues, self.cursors, self.ends, self.following, at,
-            SEGMENT, begun, self.places, self.numbers,
+            self.times, self.sizes, self.stops, self.queues, self.messages, self.cursors,
+            self.ends, self.following, at, SEGMENT, begun, self.places, self.numbers,
         )  # fmt: skip
 
 
@@ -53,6 +61,15 @@ def test_queues_are_numbered_on_but_for_what_keeps_its_number() -> None:
     joined.run()
     assert joined.numbers.tolist() == [5, 70, -1, 6]
     assert joined.following.tolist() == [71, 7]
+
+
+def test_a_record_has_a_number_in_each_of_its_queues_and_a_batch_several() -> None:
+    puts = [[(0, 3), (2, 1)], [], [(1, 1), (2, 1), (-1, 1)]]
+    log = [(1, 9, 0), (2, 9, 0), (3, 9, 0)]
+    joined = Joined(log, log, following=(70, 5, 0), puts=[*puts, *puts])
+    joined.run()
+    assert joined.numbers.tolist() == [70, 0, 5, 2, -1, 73, 1, -7, -7, -7]
+    assert joined.following.tolist() == [76, 6, 3]
 
 
 @pytest.mark.parametrize(

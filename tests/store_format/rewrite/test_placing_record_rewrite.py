@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.log.records import RecordRules
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import (
     Alike,
     To,
@@ -18,10 +21,10 @@ from reput.store_format.rewrite.placing import (
     rewrite,
     stamp,
 )
-from reput.store_format.rewrite.selection import Changes, RecordSelector
+from reput.store_format.rewrite.selection import RecordSelector
 from tests.logs import Message, encode, properties
 
-RULES = RecordRules(ipv6_hosts=True, long_topics=True)
+RULES = scan_rules(profile("5.3.3"), settings_from({}), ())
 V6 = bytes(16) + b"\0\0\0\1"
 PLAIN = Message(
     "A", 2, 7, b"body", properties(("RETRY_TOPIC", "A"), ("KEYS", "k"), ("REAL_TOPIC", "A")),
@@ -35,7 +38,7 @@ def walked(message: Message, at: int = 0) -> tuple[Any, Any]:
     def read(place: int, buffer: Any) -> None:
         buffer[:] = raw[place - at : place - at + len(buffer)]
 
-    walk = Walk(read, at + len(raw), RULES, NO_CHECKS, np.empty(len(raw), np.uint8))
+    walk = Walk(read, at + len(raw), RULES.records, NO_CHECKS, np.empty(len(raw), np.uint8))
     (step,) = walk.steps(at, at + len(raw))
     return step.window, step.rows
 
@@ -60,7 +63,7 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(
 ) -> None:
     message = replace(PLAIN, crc_property=sealed)
     window, rows = walked(message)
-    selector = RecordSelector(changes, RULES, False)
+    selector = RecordSelector(changes, RULES)
     ((selection, _),) = selector.select(window, rows)
     name = fields.get("topic", "A")
     text = properties(("RETRY_TOPIC", name), ("KEYS", "k"), ("REAL_TOPIC", name))
@@ -71,8 +74,8 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(
     out = np.zeros(len(wanted) + 10, np.uint8)
     host = np.frombuffer(changes.store_host, np.uint8)
     rewrite(
-        window, rows, selection, To(numbers(5000), numbers(3), numbers(88)),
-        Alike(selector.decided, selector.names, host, True), out, 4990,
+        window, rows, selection, To(numbers(5000), numbers(3), numbers(88), numbers(), numbers()),
+        Alike(selector.decided, selector.names, host, True, 0), out, 4990,
     )  # fmt: skip
     assert out.tobytes() == bytes(10) + wanted
 

@@ -5,14 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
-from reput.store_format.log.records import RecordRules
 from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
-from reput.store_format.rewrite.selection import Changes, RecordSelector, Selection, Tally
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import RecordSelector, Selection, Tally
 from tests.logs import Message, encode, properties
 
-RULES = RecordRules(ipv6_hosts=True, long_topics=True)
+RULES = scan_rules(profile("5.3.3"), settings_from({}), ())
 V6 = bytes(16) + b"\0\0\0\1"
 
 
@@ -28,14 +31,14 @@ def walked(*messages: Message) -> tuple[Any, Any, list[int]]:
     def read(at: int, buffer: Any) -> None:
         buffer[:] = log[at : at + len(buffer)]
 
-    (step,) = Walk(read, len(log), RULES, NO_CHECKS, np.empty(len(log), np.uint8)).steps(
+    (step,) = Walk(read, len(log), RULES.records, NO_CHECKS, np.empty(len(log), np.uint8)).steps(
         0, len(log)
     )
     return step.window, step.rows, sizes
 
 
 def selected(changes: Changes, *messages: Message) -> tuple[RecordSelector, Selection, list[int]]:
-    selector = RecordSelector(changes, RULES, split_properties=False)
+    selector = RecordSelector(changes, RULES)
     window, rows, sizes = walked(*messages)
     ((found, some),) = selector.select(window, rows)
     selector.count(window, found, some, np.zeros(0, np.bool_))
@@ -70,6 +73,8 @@ def test_records_are_taken_by_their_queues_topic() -> None:
         (waiting("SCHEDULE_TOPIC_XXXX"), False),  # it names none
         (waiting("%RETRY%g", RETRY_TOPIC="A", REAL_TOPIC="B"), True),  # the last of them counts
         (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", REAL_TOPIC="A"), False),
+        (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", RETRY_TOPIC="A"), True),
+        (waiting("%DLQ%g", RETRY_TOPIC="B", DLQ_ORIGIN_TOPIC="A"), False),
         (waiting("A", REAL_TOPIC="B"), True),
         (waiting("RMQ_SYS_TRANS_OP_HALF_TOPIC", REAL_TOPIC="A"), False),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reput.store_format.rewrite.selection import Changes, Decision, Fate, is_shared
+from reput.store_format.rewrite.changes import Changes, Decision, Fate, is_shared
 
 HALF, OPS, TIMER = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"
 DELAYED, RETRY, DLQ = "SCHEDULE_TOPIC_XXXX", "%RETRY%group", "%DLQ%group"
@@ -79,4 +79,4 @@ def test_what_has_to_be_looked_at(changes: Changes, by_topic: bool, keeps: bool)
 
 def test_shared_topics_are_the_brokers_and_the_groups() -> None:
     shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
-    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ]
+    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]

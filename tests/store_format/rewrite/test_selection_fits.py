@@ -3,7 +3,7 @@
 import pytest
 
 from reput.store_format.release.profiles import profile
-from reput.store_format.rewrite.selection import Seen, misfits
+from reput.store_format.rewrite.changes import Seen, misfits
 
 V4, V6 = bytes(8), bytes(20)
 PLAIN = Seen("T", 0, False, False)

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.cli import main
+from reput.jobs.replicating.master import StoreLog
+from reput.jobs.sources.opened_log import plan_of
+from reput.jobs.sources.options import SourceOptions
+from reput.store_format.discover.store import store_at
 from tests.store_format.rocksdb.stores import unpack
 
 pytestmark = pytest.mark.usefixtures("commands_in_process")
@@ -23,3 +27,12 @@ def test_such_a_store_is_exported_and_reported(
     assert len(rows) == len(sent)
     assert main(["report", str(store), "--output", str(tmp_path / "page.html"), *asked]) == 0
     assert "Sound: 150 messages" in capsys.readouterr().out
+
+
+def test_such_a_log_is_a_table_of_spark_and_served_to_slaves(tmp_path: Path) -> None:
+    """Both read the log alone; `spark.read.format("commitlog")`, `serve --ha-listen`."""
+    store, _ = unpack("alone_5.2.0", tmp_path)
+    plan = plan_of(SourceOptions(str(store), rocketmq="5.2.0"))
+    served = StoreLog(store_at(str(store), "5.2.0")).now()
+    assert (served.start, plan.segments[0].start) == (0, 0)
+    assert served.end > 0

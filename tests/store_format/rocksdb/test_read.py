@@ -15,6 +15,7 @@ import pytest
 import reput
 from reput.broker.serving.store import ServedStore
 from reput.store_format.derived.queue_reader import Boundary
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
@@ -224,5 +225,5 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 def test_the_folder_shows_that_its_broker_is_of_5_4_or_later(tmp_path: Path) -> None:
     store, _ = unpack("index_5.5.1", tmp_path)
-    found = discover(store_at(str(store), None, {}))
+    found = discover(store_at(str(store), None, {}), LOOK)
     assert found.left == ("5.4.0", "5.5.0", "5.5.1")

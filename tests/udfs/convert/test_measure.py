@@ -2,19 +2,18 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from reput.store_format.log.segments import Splits
+from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import EarlierLog
-from reput.store_format.rewrite.selection import Changes
 from reput.udfs.convert.measure import (
     MEASURED,
     MeasureSplits,
     measured_order,
+    measured_puts,
     measured_records,
-    reaching_queues,
     split_queues,
 )
 from reput.udfs.staging import Staging
@@ -93,9 +92,11 @@ def test_what_orders_several_logs_is_written_if_it_is_asked_for() -> None:
     order = measured_order(staging, row["run"], row["taken"])
     number = {(q["topic"], q["queue_id"]): q["number"]
               for q in split_queues(staging, row["run"])}  # fmt: skip
-    assert order.tolist() == [
-        (50 - n, -1 if n == 4 else number[m.topic, m.queue_id], n) for n, m in enumerate(MESSAGES)
-    ]  # a prepared record has no position
+    # a prepared record has no position
+    assert order.tolist() == [(50 - n, int(n != 4)) for n in range(len(MESSAGES))]
+    assert measured_puts(staging, row["run"], order).tolist() == [
+        (number[m.topic, m.queue_id], n, 1) for n, m in enumerate(MESSAGES) if n != 4
+    ]
     files = measured(Changes())[0].storage.list("s")
     assert not any(file.name.endswith(".order") for file in files)
 
@@ -124,8 +125,3 @@ def test_of_half_messages_only_those_that_wait_are_taken_where_something_is_left
     staging, (row,) = measured(Changes(dropped=("X",)), messages=half, waiting=(places[1],))
     assert [at for at, _ in taken(staging, row)] == [places[1]]
     assert measured(Changes(), messages=half)[1][0]["taken"] == 3
-
-
-def test_prepared_and_rolled_back_records_have_no_position() -> None:
-    flags = np.array([0, 0x4, 0x8, 0xC, 0x3, 0x37, 0x18], np.int32)
-    assert reaching_queues(flags).tolist() == [True, False, True, False, True, False, True]

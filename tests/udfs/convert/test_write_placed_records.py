@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.files.protocol import FileState
-from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
-from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure import MEASURED_RECORD
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.rewrite.changes import Changes
+from reput.udfs.convert.measure import MEASURED_ORDER, MEASURED_RECORD
 from reput.udfs.convert.write import OldLog, Piece, PlacedRecords, placed
 from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
@@ -34,14 +36,17 @@ def old_log(ordered: bool) -> tuple[Staging, OldLog]:
         # As if the second split's record came first.
         places = np.array([[3600, 4000], [3000]][n], np.int64)
         files[f"staging/s{n}.places"] = places.tobytes()
-        files[f"staging/s{n}.numbers"] = (places - 3000).tobytes()
+        # each record is in two queues
+        files[f"staging/s{n}.numbers"] = np.repeat(places - 3000, 2).tobytes()
+        order = np.array([(0, 2)] * len(places), MEASURED_ORDER)
+        files[f"staging/s{n}.order"] = order.tobytes()
         segment = Segment(f"log/{start}", start, FileState(SEGMENT, 0, 0))
         pieces.append(
             Piece(start, start + records[0][0], f"s{n}", len(records), AT[n], segment, 601)
         )
     storage = MemoryStorage(files)
-    rules = RecordRules(True, True)
-    log = OldLog(storage, rules, True, Changes(), tuple(pieces), OLD_START, OLD_END, ordered)
+    rules = scan_rules(profile("5.3.3"), settings_from({}), ())
+    log = OldLog(storage, rules, Changes(), tuple(pieces), OLD_START, OLD_END, ordered)
     return Staging(storage, "staging"), log
 
 
@@ -71,10 +76,11 @@ def test_records_go_one_behind_the_other_or_where_they_were_ordered_to() -> None
     first, second = (records().of(n) for n in (0, 1))
     assert first.offsets.tolist() == [5000, 5400]
     assert (first.places.tolist(), second.places.tolist()) == ([3000, 3300], [4000])
-    assert first.numbers.tolist() == [-1, -1]
+    assert first.own.tolist() == [-1, -1]
     ordered = records(ordered=True)
     assert [ordered.of(n).places.tolist() for n in (0, 1)] == [[3600, 4000], [3000]]
-    assert ordered.of(0).numbers.tolist() == [600, 1000]
+    assert ordered.of(0).own.tolist() == [600, 1000]
+    assert ordered.of(0).between(1, 2).firsts.tolist() == [2]
     assert first.between(1, 2).sizes.tolist() == [92]
 
 
@@ -106,7 +112,7 @@ def test_a_link_leads_to_the_same_record_or_nowhere(old: int, new: int, size: in
 def test_in_a_log_that_begins_at_0_a_0_is_still_no_link() -> None:
     staging, log = old_log(False)
     piece = log.pieces[0]._replace(start=0, first=0)
-    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, True, Changes(), (piece,), 0,
+    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, Changes(), (piece,), 0,
                                           OLD_END), SEGMENT)  # fmt: skip
     assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
     places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it

@@ -11,8 +11,8 @@ import pytest
 from reput.store_format.faults import Fault, StoreChanged
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.rewrite.selection import Changes
-from reput.udfs.convert.measure import MEASURED_RECORD
+from reput.store_format.rewrite.changes import Changes
+from reput.udfs.convert.measure import MEASURED_ORDER, MEASURED_RECORD
 from reput.udfs.convert.write import SEGMENT_WRITTEN, NewSegment, OldLog, Part, Piece, WriteSegments
 from reput.udfs.staging import Staging
 from tests.logs.damage import record_places
@@ -38,7 +38,7 @@ def old_log(
     segment = Segment("old", 0, FileState(OLD, 0, 0))
     piece = Piece(0, PLACES[kept[0]], name, len(kept), at, segment, max(SIZE, *sizes))
     end = PLACES[-1] + SIZE
-    return OldLog(storage, RULES.records, True, changes, (piece,), 0, end)
+    return OldLog(storage, RULES, changes, (piece,), 0, end)
 
 
 def written(
@@ -97,7 +97,9 @@ def test_records_of_several_logs_come_by_their_new_places() -> None:
     files = {"s/a.places": np.array([0, 2 * SIZE], np.int64).tobytes(),
              "s/b.places": np.array([SIZE], np.int64).tobytes(),
              "s/a.numbers": np.array([7, 9], np.int64).tobytes(),
-             "s/b.numbers": np.array([8], np.int64).tobytes()}  # fmt: skip
+             "s/b.numbers": np.array([8], np.int64).tobytes(),
+             "s/a.order": np.array([(0, 1)] * 2, MEASURED_ORDER).tobytes(),
+             "s/b.order": np.array([(0, 1)], MEASURED_ORDER).tobytes()}  # fmt: skip
     ordered = Changes(merges=True)
     logs = [
         replace(old_log(files, kept, ordered, [SIZE] * len(kept), 0, name), ordered=True)

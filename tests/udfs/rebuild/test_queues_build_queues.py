@@ -63,3 +63,14 @@ def test_pre_blanks_may_fill_the_first_file_so_that_its_message_is_left_out(
     """Its own position is behind the queue's next one by then."""
     offsets = (WRAPS, *(WRAPS + each for each in more))
     assert files_of(*offsets) == {FIRST: [BLANK, BLANK]} | files
+
+
+@pytest.mark.parametrize("offsets", [(0, 1, 2, 1, 3), (0, 1, 1, 2, 3), (0, 1, 2, 3, 4, 1)])
+def test_a_message_left_out_of_a_run_in_several_files_is_said_once(
+    offsets: tuple[int, ...],
+) -> None:
+    log = build_log([Message(queue_offset=offset) for offset in offsets], SEGMENT)
+    settings = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": FILE}
+    left_out = rebuild_log(Log(log, settings, "5.3.3", {})).summary.manifest()["in_no_queue"]
+    assert len(left_out) == 1
+    assert "its queueOffset 1 is below the next position; the record at 92 is" in left_out[0]

@@ -59,12 +59,12 @@ def test_many_runs_are_shared_out_by_spark(monkeypatch: pytest.MonkeyPatch, limi
 
 @pytest.mark.parametrize(
     ("a_task", "together", "few"),
-    [(1 << 20, 1 << 20, True), (3, 1 << 20, False), (1 << 20, 3, False), (1 << 20, 15_000, False)],
+    [(1 << 20, 1 << 20, True), (3, 1 << 20, False), (1 << 20, 3, False), (1 << 20, 9_000, False)],
 )
 def test_lists_are_read_by_all_as_far_as_that_is_little(
     monkeypatch: pytest.MonkeyPatch, a_task: int, together: int, few: bool
 ) -> None:
-    """The lists of this log are 10,608 bytes; there are two cores."""
+    """The lists of this log count as 4,608 bytes; there are two cores."""
     monkeypatch.setattr(pipeline, "_LIST_BYTES_READ_BY_ALL", 3)
     monkeypatch.setattr(pipeline, "_MOST_LIST_BYTES_OF_A_TASK", a_task)
     monkeypatch.setattr(pipeline, "_LIST_BYTES_OF_ALL", together)

@@ -1,13 +1,19 @@
-"""Items of many runs, read from the splits' entries files with few reads."""
+"""Items of many runs, read from the splits' entries files with few reads; and runs that carry
+their bytes.
+"""
+
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild.runs import StagedRuns, read_runs
-from reput.udfs.staging import Staging
+from reput.udfs.rebuild import runs as module
+from reput.udfs.rebuild.runs import StagedRuns, carrying, joined, read_runs, run_entries
+from reput.udfs.staging import CARRIED, RUN, Staging
 from tests.memory_storage import MemoryReader, MemoryStorage
 
 FILE = bytes(range(256)) * 16
@@ -35,11 +41,14 @@ class Storage(MemoryStorage):
         return reader
 
 
+def staged_in(storage: Storage) -> StagedRuns:
+    staging, rules = Staging(storage, "staging"), place_rules(profile("5.3.3"))
+    return StagedRuns(staging, {0: "a", 3: "b"}, rules, 100, 46)
+
+
 def read(storage: Storage, runs: list[tuple[int, int, int]], size: int) -> list[bytes]:
     """runs: (split, offset, items)"""
-    files = StagedRuns(
-        Staging(storage, "staging"), {0: "a", 3: "b"}, place_rules(profile("5.3.3")), 100, 46
-    )
+    files = staged_in(storage)
     split, at, count = (np.array(column, np.int64) for column in zip(*runs, strict=True))
     return [row.tobytes() for row in read_runs(files, split, at, count, size)]
 
@@ -75,3 +84,74 @@ def test_runs_of_two_splits_are_never_one_read() -> None:
 
 def test_nothing_past_the_last_item_is_read() -> None:
     assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
+
+
+def row(at: int, count: int, first: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "topic": "T", "queue_id": 1, "batch": False, "split": 0, "part": 0, "entries_at": at,
+        "count": count, "offsets_at": -1, "first": first, "greatest": first + count - 1,
+        "times_at": -1, **more,
+    }  # fmt: skip
+
+
+def batch_of(*rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), RUN)
+
+
+@pytest.mark.parametrize(
+    ("gap", "reads"),
+    [
+        (1 << 18, [("a.entries", 0, 1074)]),
+        (10, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+        (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+    ],
+)
+def test_short_runs_carry_what_one_read_brings(
+    monkeypatch: pytest.MonkeyPatch, gap: int, reads: list[tuple[str, int, int]]
+) -> None:
+    monkeypatch.setattr(module, "_GAP_IN_CARRIED", gap)
+    monkeypatch.setattr(module, "CARRIED_BYTES", 60)
+    storage = Storage()
+    files = staged_in(storage)
+    rows = [row(0, 2), row(60, 4, queue_id=2), row(1000, 1, first=5), row(1020, 1, batch=True),
+            row(40, 1, offsets_at=2000)]  # fmt: skip
+    rows[4]["offsets_at"] = 1066
+    found = carrying(files, batch_of(*rows))
+    assert found.schema.equals(CARRIED)
+    assert storage.reads == reads
+    carried = found.to_pylist()
+    assert [each["carried"] is None for each in carried] == [False, True, False, False, False]
+    for plain, each in zip(rows, carried, strict=True):
+        for start, stop in ((0, plain["count"]), (0, 1)):
+            alike = files.entries(each, start, stop).tobytes() == files.entries(
+                plain, start, stop
+            ).tobytes()  # fmt: skip
+            assert alike
+        assert files.offsets(each).tolist() == files.offsets(plain).tolist()
+    assert (
+        run_entries(files, found.slice(0, 3)).tobytes()
+        == FILE[:40] + FILE[60:140] + FILE[1000:1020]
+    )
+
+
+def test_runs_that_follow_each_other_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CARRIED_BYTES", 60)
+    monkeypatch.setattr(module, "JOINED_BYTES", 160)
+    rows = [
+        row(0, 2, 5), row(40, 1, 7), row(60, 3, 8),
+        row(120, 1, 12),  # does not go on
+        row(140, 1, 13, queue_id=2),  # another queue
+        row(160, 2, 14, queue_id=2), row(200, 1, 16, queue_id=2),  # from byte 160 on another piece
+        row(220, 4, 17, queue_id=2), row(300, 1, 21, queue_id=2),  # the first carries nothing
+        row(320, 1, 22, queue_id=2, batch=True), row(366, 1, 23, queue_id=2, batch=True),
+        row(412, 1, 24, queue_id=2, offsets_at=440),
+    ]  # fmt: skip
+    files = staged_in(Storage())
+    (found,) = joined(iter([carrying(files, batch_of(*rows))]))
+    ones = [(each["first"], each["count"], each["greatest"]) for each in found.to_pylist()]
+    assert ones == [
+        (5, 6, 10), (12, 1, 12), (13, 1, 13), (14, 3, 16), (17, 4, 20), (21, 1, 21), (22, 1, 22),
+        (23, 1, 23), (24, 1, 24),
+    ]  # fmt: skip
+    there = b"".join(files.entries(each, 0, each["count"]).tobytes() for each in found.to_pylist())
+    assert there == FILE[:432]

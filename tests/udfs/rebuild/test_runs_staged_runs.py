@@ -107,7 +107,7 @@ def test_a_part_of_a_run_s_entries_and_the_size_of_a_file() -> None:
 def test_runs_are_listed_of_the_splits_that_have_some() -> None:
     row = {**dict.fromkeys(RUN.names, 0), "topic": "T", "batch": False}
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, RUN.with_metadata({"records": "2"})) as stream:
+    with pa.ipc.new_stream(sink, RUN) as stream:
         stream.write_batch(pa.RecordBatch.from_pylist([row, {**row, "part": 1}], RUN))
     storage = MemoryStorage({f"s/a{RUNS}": sink.getvalue().to_pybytes()})
     ids = pa.RecordBatch.from_pydict({"id": [1, 3]})

@@ -7,7 +7,9 @@ import pytest
 
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.link import Linked, link, runs_of
-from reput.jobs.pipeline.pipeline import Cut, Pipeline, Stages
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.pipeline.stages import Stages
+from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.notes import Progress
@@ -39,8 +41,8 @@ class Scan:
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        found = discover(StoreAt(self.storage, "store", "5.3.3", settings))
-        plan = make_plan(StoreAt(self.storage, "store"), found, 2, SPLIT_BYTES)
+        found = discover(StoreAt(self.storage, "store", "5.3.3", settings), LOOK)
+        plan = make_plan(StoreAt(self.storage, "store"), found, LOOK, 2, SPLIT_BYTES)
         staging = Staging(self.storage, "staging")
         job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)
@@ -50,7 +52,7 @@ class Scan:
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)
         self.linked = linked
-        self.progress = Stages(job.engine, plan, job.staging, Progress())._scanned()
+        self.progress = Stages(job.engine, plan, job.staging, Progress())._scanned(numbers, groups)
 
     @property
     def lists(self) -> list[int]:
@@ -81,4 +83,4 @@ def test_progress_counts_them(groups: tuple[int, ...]) -> None:
     done = Scan(groups).progress
     assert done.share == 1.0
     whole = SPLITS * SPLIT_BYTES
-    assert done.text == f"{whole:,} of {whole:,} bytes, {MESSAGES:,} messages"
+    assert done.text == f"{whole:,} of {whole:,} bytes"

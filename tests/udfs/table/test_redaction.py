@@ -85,6 +85,24 @@ def test_a_propertys_value_is_in_no_byte(kind: str, tmp_path: Path) -> None:
         assert [each.body for each in inner_messages(row["body"])] == [b"one", b"two"]
 
 
+def test_no_crc_of_what_was_there_is_left(tmp_path: Path) -> None:
+    """By one, a short value that was taken out could be found again."""
+    crc = ("__CRC32#", "123456789")
+    made = [*messages(), Message(topic="A", body=b"last", properties=properties(("a", "b"), crc))]
+    store = write(damaged(made).log, tmp_path / "store")
+    for what in ("property:card", "body:hash", "body"):
+        to = tmp_path / what.replace(":", "-")
+        run(store, to, "parquet", redact=[what])
+        [rows] = [pq.read_table(path).to_pylist() for path in to.glob("*.parquet")]
+        assert [row["bodyCRC"] for row in rows] == [
+            zlib.crc32(row["body"]) & 0x7FFFFFFF for row in rows
+        ]
+        assert not any("__CRC32#" in dict(row["properties"]) for row in rows)
+    run(store, tmp_path / "without", "parquet", redact=["body"], bodies=False)
+    [rows] = [pq.read_table(path).to_pylist() for path in (tmp_path / "without").glob("*.parquet")]
+    assert {row["bodyCRC"] for row in rows} == {0}
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_cannot_be_cleared_is_named_and_refused(kind: str, tmp_path: Path) -> None:
     packed = zlib.compress(f"my card is {CARD}".encode())

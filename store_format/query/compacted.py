@@ -1,0 +1,208 @@
+"""How far a compacted topic's own log goes, against the log that it comes from.
+
+A broker answers consumers of a topic with cleanup.policy=COMPACTION from `compaction/` alone
+(CompactionStore.getMessage), and writes to it only what it dispatches
+(CommitLogDispatcherCompaction). That begins where the ConsumeQueues end
+(DefaultMessageStore.recover): once they have a message, no start brings it into `compaction/`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.derived.queue_files import BadQueue, QueueEntry
+from reput.store_format.discover.config import topic_attributes
+from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record import Record
+from reput.store_format.names import (
+    COMPACTION,
+    COMPACTION_LOG,
+    COMPACTION_QUEUE,
+    UnsafeName,
+    check_queue_topic,
+    is_queue_id,
+    segment_name,
+    segments_among,
+)
+from reput.store_format.notes import Notes
+from reput.store_format.query.reader import KEYS, OpenedStore
+from reput.store_format.release.profiles import release_key
+from reput.store_format.release.settings import Settings
+
+_SINCE = "5.1.0"  # CompactionStore
+Entries = Any  # BATCH_QUEUE_ENTRY
+
+
+class CompactedQueue(NamedTuple):
+    """One queue in `compaction/`. Positions are queueOffsets.
+
+    starts: where its files of either kind begin in its own log; next: after its last message; 0 if
+    it has none. queue_end: the next position in the ConsumeQueue; None if the store has no such
+    queue, and nothing tells what it had.
+    """
+
+    topic: str
+    queue_id: int
+    starts: tuple[int, ...]
+    next: int
+    queue_end: int | None
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it has messages that are not in the log any more. A broker serves them, and puts
+        no message before them (CompactionLog.asyncPutMessage).
+        """
+        return self.queue_end is not None and self.next > self.queue_end
+
+    def folder(self, kind: str) -> str:
+        """Its folder below the store, of a kind COMPACTION_LOG or COMPACTION_QUEUE."""
+        return f"{COMPACTION}/{kind}/{self.topic}/{self.queue_id}"
+
+
+class Lacking(NamedTuple):
+    """A message that dispatch would have put into `compaction/`."""
+
+    entry: QueueEntry
+    record: Record
+
+
+def compacted_topics(
+    storage: InputStorage, store: str, settings: Settings, release: str
+) -> list[str]:
+    """The topics that a broker of this release compacts."""
+    if release_key(release) < release_key(_SINCE) or not settings.enable_compaction:
+        return []
+    return [
+        topic
+        for topic, about in topic_attributes(storage, store, Notes()).items()
+        if about.get("cleanup.policy") == "COMPACTION" and _is_safe(topic)
+    ]
+
+
+def _is_safe(topic: str) -> bool:
+    try:
+        check_queue_topic(topic)
+    except UnsafeName:
+        return False
+    return True
+
+
+def compacted_queues(opened: OpenedStore, topics: list[str]) -> Iterator[CompactedQueue]:
+    """Each queue of compacted topics that is in the log or in `compaction/`. Raises BadQueue."""
+    for topic in topics:
+        own = opened.queues.of(topic)
+        there = listed(opened.storage, f"{opened.path}/{COMPACTION}/{COMPACTION_LOG}/{topic}")
+        ids = {int(name) for name, state in there if state is None and is_queue_id(name)}
+        for queue_id in sorted(ids | {number for number, _ in own}):
+            yield compacted_queue(opened, topic, queue_id)
+
+
+def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue:
+    """One queue as it is now. Raises BadQueue."""
+    known = CompactedQueue(topic, queue_id, (), 0, _queue_end(opened, topic, queue_id))
+    folders = [f"{opened.path}/{known.folder(kind)}" for kind in (COMPACTION_LOG, COMPACTION_QUEUE)]
+    names = {name for folder in folders for name, _ in listed(opened.storage, folder)}
+    starts = tuple(map(int, segments_among(names)))
+    last = 0
+    for start in reversed(starts):
+        entries = _all_entries(opened.storage, opened.path, known, start)
+        used = np.flatnonzero(_is_used(entries))
+        if len(used):  # also behind a place that a killed cut has begun to clear
+            last = int(entries[used[-1]]["baseOffset"] + entries[used[-1]]["batchSize"])
+            break
+    return known._replace(starts=starts, next=last)
+
+
+def _queue_end(opened: OpenedStore, topic: str, queue_id: int) -> int | None:
+    for number, batch in opened.queues.of(topic):
+        if number == queue_id:
+            return opened.queue(topic, queue_id, batch).end_within(opened.log.end)
+    return None if opened.log.start else 0
+
+
+def entries_of(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
+    """The messages' entries in one queue file, up to the first of none (SparseConsumeQueue)."""
+    entries = _all_entries(storage, store, queue, start)
+    used = _is_used(entries)
+    return entries if used.all() else entries[: int(np.argmin(used))]
+
+
+def _all_entries(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
+    path = f"{store}/{queue.folder(COMPACTION_QUEUE)}/{segment_name(start)}"
+    try:
+        raw = storage.read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raw = b""
+    whole = len(raw) // BATCH_QUEUE_ENTRY_BYTES * BATCH_QUEUE_ENTRY_BYTES
+    return np.frombuffer(raw[:whole], BATCH_QUEUE_ENTRY)
+
+
+def _is_used(entries: Entries) -> Any:
+    found = (entries["size"] > 0) & (entries["batchSize"] > 0)
+    return found & (entries["physicalOffset"] >= 0) & (entries["baseOffset"] >= 0)
+
+
+def lacking(opened: OpenedStore, queue: CompactedQueue, notes: Notes) -> Iterator[Lacking]:
+    """The messages with KEYS that the log has after the last one in `compaction/`, in order."""
+    for number, batch in opened.queues.of(queue.topic):
+        if number != queue.queue_id:
+            continue
+        entries = opened.queue(queue.topic, number, batch)
+        first = max(queue.next, entries.minimum(opened.log.start, opened.profile))
+        for entry in entries.entries(first):
+            if entry.physical_offset < opened.log.start:
+                continue
+            try:
+                record = opened.log.record_at(entry.physical_offset)
+            except (NoRecord, NotInLog) as error:
+                notes.note(f"{entries.folder}: {error}: it is not in {COMPACTION}/")
+                continue
+            if opened.message(record).properties.get(KEYS, "").strip():
+                yield Lacking(entry, record)
+
+
+class CompactionFault(NamedTuple):
+    """What is wrong with a queue in `compaction/`. why: says it, and what a broker does."""
+
+    queue: CompactedQueue
+    why: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.queue.folder(COMPACTION_LOG)}: {self.why}"
+
+
+def compaction_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFault]:
+    """Where `compaction/` is behind the log, or ahead of it. A queue that cannot be read is left
+    to those who read queues.
+    """
+    for topic in topics:
+        try:
+            for queue in compacted_queues(opened, [topic]):
+                why = _ahead(queue) if queue.ahead else _behind(opened, queue)
+                if why:
+                    yield CompactionFault(queue, why)
+        except BadQueue:
+            continue
+
+
+def _ahead(queue: CompactedQueue) -> str:
+    gone = queue.next - (queue.queue_end or 0)
+    return (
+        f"has messages up to queueOffset {queue.next - 1:,}, {gone:,} positions past the queue's "
+        "end: a broker serves these, and none that come in their place (reput recover)"
+    )
+
+
+def _behind(opened: OpenedStore, queue: CompactedQueue) -> str:
+    first = next(lacking(opened, queue, Notes()), None)
+    if first is None:
+        return ""
+    return (
+        f"lacks the messages from queueOffset {first.entry.position:,} on: a broker answers "
+        "consumers of this topic from here alone, and does not dispatch what its queues have "
+        "already (reput recover)"
+    )

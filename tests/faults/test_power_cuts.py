@@ -1,0 +1,179 @@
+"""The power is cut at any step of any command that writes: run again, it ends as if it never was.
+
+And what a command has done when it ends is durable: it stays though power goes at that moment.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs import cli
+from tests.attack.works import GIVEN, WORKS, make, run
+from tests.broker.services.stores import T0
+from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
+from tests.faults.power import Recorded, put, recorded, same_inodes
+from tests.jobs.sources.reading import table
+from tests.seeds import seeds
+
+# Commands that leave all files as they are, but for their own staging or a page for people.
+READ_ONLY = {
+    "check", "verify", "compare", "topics", "queues", "groups", "stats", "query", "trace",
+    "transactions", "delayed", "dump", "serve", "demo", "doctor", "warm", "completion",
+    "clean",  # removes what no command reads again
+}  # fmt: skip
+OUTPUTS = ("made", "page.html")  # are whole, or not there
+# Stores that are written to record by record, where clocks differ: their messages are compared.
+BY_MESSAGES = {"append": "store", "deliver-delayed": "store", "resolve-transactions": "store",
+               "export": "made"}  # fmt: skip
+# What tells the time of a run, or who held a store.
+_OF_A_RUN = ("checkpoint", "manifest.json", "reput-catch-up.json", "reput-replica.json",
+           "reput-install.json", "page.html")  # fmt: skip
+MOST = 30  # states of a quick test
+Row = tuple[str, int, bytes]
+
+
+def test_each_command_that_writes_is_here() -> None:
+    assert {words[0] for words in WORKS.values()} == cli._COMMANDS.keys() - READ_ONLY
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    make(folder)
+    return folder
+
+
+@pytest.fixture
+def top(
+    tmp_path: Path, commands_in_process: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The disk whose power is cut."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "disk").mkdir()
+    return tmp_path / "disk"
+
+
+def messages(store: Path) -> list[Row]:
+    """A store's messages, in the log's order."""
+    rows = table(store, rocketmq="5.3.3", columns="topic,queueId,body").to_pylist()
+    return [(r["topic"], r["queueId"], r["body"]) for r in rows]
+
+
+def state(top: Path) -> dict[str, Any]:
+    """What is there for good: each file by name, those of an index by their order, and of files
+    that tell of a run that they are there.
+    """
+    found: dict[str, Any] = {}
+    for path in sorted(top.rglob("*")):
+        name = str(path.relative_to(top))
+        if not path.is_file() or "/." in f"/{name}" or name.endswith(("/lock", ".part")):
+            continue
+        if path.name in _OF_A_RUN:
+            found[name] = None
+        elif path.parent.name == "index":
+            found.setdefault(str(path.parent), []).append(path.read_bytes())
+        else:
+            found[name] = path.read_bytes()
+    return found
+
+
+class Cut:
+    """A command whose work was recorded, and what must be after a cut."""
+
+    def __init__(self, name: str, stores: Path, top: Path) -> None:
+        self.name, self.stores, self.top = name, stores, top
+        for each in ("store", "behind"):
+            shutil.copytree(stores / each, top / each)
+        self.before = self.rows()
+        self.recorded: Recorded = recorded(top, lambda: self.run())
+        self.wanted, self.wanted_rows = state(top), self.rows()
+
+    def run(self, *more: str) -> None:
+        done = run([*WORKS[self.name], *more], self.stores, self.top)
+        assert done == (0, ""), done
+
+    def rows(self) -> list[Row]:
+        store = self.top / BY_MESSAGES.get(self.name, "-")
+        return messages(store) if store.is_dir() else []
+
+    def judge(self, crash: Crash) -> None:
+        put(crash.files, self.top)
+        for path in self.top.glob("*/commitlog/*"):
+            os.utime(path, (T0 / 1000, T0 / 1000))  # a disk keeps when they were written to
+        with same_inodes(crash.files, self.top):
+            if crash.after == len(self.recorded.ops) and crash.how == "lost":
+                self.check()
+            if any((self.top / name).exists() for name in OUTPUTS):
+                self.check()
+                return
+            self.again()
+        self.check()
+
+    def again(self) -> None:
+        if self.name != "append":
+            self.run()
+            return
+        assert run(["recover", "{store}", "--yes", *GIVEN], self.stores, self.top)[0] == 0
+        there = self.rows()
+        assert there == self.wanted_rows[: len(there)]
+        self.run("--skip", str(len(there) - len(self.before)))
+
+    def check(self) -> None:
+        if self.name in BY_MESSAGES:
+            assert Counter(self.rows()) == Counter(self.wanted_rows)
+            return
+        there = state(self.top)
+        differ = [
+            n for n in there.keys() | self.wanted.keys() if there.get(n) != self.wanted.get(n)
+        ]
+        assert not differ, differ
+
+
+def lost_states(start: MemoryFiles, ops: list[Op]) -> Iterator[Crash]:
+    """What is left of what was synced, after each sync, and at the end."""
+    for crash in crash_states(start, ops, 1, 0):
+        last = ops[crash.after - 1].kind if crash.after else ""
+        if crash.how == "lost" and (last.startswith("sync") or crash.after == len(ops)):
+            yield crash
+
+
+def judge_all(cut: Cut, states: Iterable[Crash]) -> int:
+    """Judge the states that a cut may leave, each once; how many."""
+    ops, seen = cut.recorded.ops, set[int]()
+    for crash in states:
+        at_end = crash.after == len(ops) and crash.how == "lost"
+        tree = sorted(crash.files.tree().items())
+        left = hash((tuple(tree), tuple(sorted(crash.files.folders)), at_end))
+        if left in seen:
+            continue
+        seen.add(left)
+        try:
+            cut.judge(crash)
+        except Exception as error:
+            op = ops[crash.after - 1] if crash.after else None
+            at = op and (op.kind, op.path, op.at, len(op.data))
+            raise AssertionError(f"after {crash.after} {at}, {crash.how}: {error!r}") from error
+    return len(seen)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_nothing_is_on_the_disk_that_was_not_synced(name: str, stores: Path, top: Path) -> None:
+    cut = Cut(name, stores, top)
+    states = list(lost_states(cut.recorded.start, cut.recorded.ops))
+    some = states[:: -(-len(states) // MOST)]
+    assert judge_all(cut, [*some, states[-1]]) > 1
+
+
+@pytest.mark.long
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds([3]))
+@pytest.mark.parametrize("name", WORKS)
+def test_anything_may_be_on_the_disk(name: str, seed: int, stores: Path, top: Path) -> None:
+    cut = Cut(name, stores, top)
+    assert judge_all(cut, crash_states(cut.recorded.start, cut.recorded.ops, seed, 2)) > 8

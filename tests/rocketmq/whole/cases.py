@@ -1,0 +1,356 @@
+"""Each command that makes or changes a store, how it is run here, and what then is to come."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.rocketmq.whole.ledger import Expected
+from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
+
+ROOT = Path(__file__).parents[3]
+_DAYS = 10 * 24 * 3600
+_TOPICS = (
+    "Plain",
+    "Timers",
+    "Delayed",
+    "Half",
+    "Failed",
+    "Popped",
+    "PoppedInOrder",
+    "Batch",
+    "Compacted",
+)
+
+
+class CommandFailed(AssertionError):
+    """A command ended otherwise than with 0; what it said."""
+
+
+class Refused(CommandFailed):
+    """A command ended with 1 or 2 before it did anything: it does not do what is not right yet."""
+
+
+@dataclass
+class Served:
+    """A store that a command has made, for a broker to start on."""
+
+    store: Path
+    expected: Expected
+    settings: dict[str, Any]
+    version: str
+    # Which readers may get messages again, as nothing else can be: groups part way in merged queues
+    may_repeat: set[str] = field(default_factory=set)
+    said: str = ""
+    ended_with: int = 0  # a command's exit code
+
+
+@dataclass
+class Ways:
+    """A life's stores, and a folder for what a command makes of one of them."""
+
+    made: Made
+    folder: Path
+    other: Callable[[], Made]  # a second store, of the same topics and groups
+    kill_after: float | None = None  # seconds: the command is killed then, and run once more
+    said: str = ""
+    ended_with: int = 0
+
+    def copy(self, name: str = "store") -> Path:
+        return copied(Path(getattr(self.made, name)), self.folder / "copy")
+
+    def reput(
+        self, *words: object, told: list[str] | None = None, leaves: Path | None = None
+    ) -> None:
+        """Runs a command. Raises CommandFailed where it ends with anything but 0, unless that is 1
+        and what it `leaves` is there: then consumers say what is wrong with it, too.
+        """
+        told = self.made.words if told is None else told
+        command = [sys.executable, "-m", "reput", *map(str, words), *told]
+        if self.kill_after is not None:
+            _killed(command, self.kill_after)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        self.said += f"$ reput {' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
+        if done.returncode == 1 and leaves is not None and leaves.exists():
+            self.ended_with = 1
+        elif done.returncode:
+            kind = Refused if done.returncode in (1, 2) else CommandFailed
+            raise kind(f"exit code {done.returncode}\n{self.said[-3000:]}")
+
+    def served(self, store: Path, expected: Expected | None = None, **settings: Any) -> Served:
+        expected = Expected.of(self.made) if expected is None else expected
+        given = {**self.made.settings, **settings}
+        told = {"said": self.said, "ended_with": self.ended_with}
+        return Served(store, expected, given, self.made.version, **told)
+
+
+def _killed(command: list[str], seconds: float) -> None:
+    """kill -9 of a command and of the processes that it started, after so many seconds."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as going:  # fmt: skip
+        try:
+            going.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(going.pid, 9)
+
+
+# --- the commands: each takes a life and gives the store that a broker is to start on
+
+
+def untouched(ways: Ways) -> Served:
+    return ways.served(ways.copy())
+
+
+def untouched_killed(ways: Ways) -> Served:
+    """RocketMQ's own recovery."""
+    return ways.served(ways.copy("killed"))
+
+
+def move(ways: Ways, *words: str) -> Served:
+    """docs/convert.md: commitlog and config are copied, the rest is derived and installed."""
+    store = ways.folder / "moved"
+    for name in ("commitlog", "config"):
+        shutil.copytree(Path(ways.made.store) / name, store / name)
+    ways.reput("rebuild", store, "--output", ways.folder / "set", *words)
+    ways.reput("install", ways.folder / "set", store, "--yes", told=[])
+    return ways.served(store)
+
+
+def move_other_engine(ways: Ways) -> Served:
+    """Queues in files become queues in RocksDB, which has no place for batch queues; and back."""
+    in_files = ways.made.queues == "files"
+    served = move(ways, "--queues", "rocksdb" if in_files else "files")
+    served.settings["storeType"] = "defaultRocksDB" if in_files else "default"
+    return served
+
+
+def repair(ways: Ways) -> Served:
+    ways.reput("repair", ways.copy(), "--output", ways.folder / "repaired")
+    return ways.served(ways.folder / "repaired")
+
+
+def recover(ways: Ways) -> Served:
+    store = ways.copy("killed")
+    ways.reput("recover", store, "--yes")
+    return ways.served(store)
+
+
+def catch_up(ways: Ways) -> Served:
+    """Queues and index are those of an earlier moment."""
+    store, early = ways.copy(), Path(ways.made.early)
+    for name in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
+        path = store / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        if (early / name).is_dir():
+            shutil.copytree(early / name, path)
+        elif (early / name).exists():
+            shutil.copy(early / name, path)
+    ways.reput("catch-up", store, "--yes")
+    return ways.served(store)
+
+
+def expire(ways: Ways) -> Served:
+    """Segments are ten days old; the groups of topic Plain, which comes first, do not count."""
+    store = ways.copy()
+    for path in store.rglob("*"):
+        if path.is_file():
+            os.utime(path, (time.time() - _DAYS,) * 2)
+    before, expected = len(list((store / "commitlog").iterdir())), Expected.of(ways.made)
+    ignored = [
+        word
+        for each in expected.readers
+        if each.topic == "Plain"
+        for word in ("--ignore-group", each.group)
+    ]
+    ways.reput("expire", store, "--any-hour", "--yes", *ignored)
+    assert len(list((store / "commitlog").iterdir())) < before, ways.said
+    expected.readers = [each for each in expected.readers if each.topic != "Plain"]
+    return ways.served(store, expected)
+
+
+def convert(ways: Ways) -> Served:
+    sizes = {"mappedFileSizeCommitLog": 40_000, "mappedFileSizeConsumeQueue": 1000}
+    given = [word for name, size in sizes.items() for word in ("--to-set", f"{name}={size}")]
+    ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *given)
+    return ways.served(ways.folder / "new", **sizes)
+
+
+def convert_topics(ways: Ways) -> Served:
+    """Timers, half messages, what is popped and retried go along; all else is left out."""
+    chosen = {"Timers", "Half", "Failed", "Popped"}
+    return _chosen(ways, chosen, *(word for each in sorted(chosen) for word in ("--topic", each)))
+
+
+def convert_lmq(ways: Ways) -> Served:
+    """The one topic whose messages are in an LMQ queue, too."""
+    return _chosen(ways, {"Behind"}, "--topic", "Behind")
+
+
+def convert_drop(ways: Ways) -> Served:
+    dropped = {"Plain", "PoppedInOrder", "Delayed"}
+    words = [word for each in sorted(dropped) for word in ("--drop", each)]
+    return _chosen(ways, {*_TOPICS, "Behind"} - dropped, *words)
+
+
+def _chosen(ways: Ways, topics: set[str], *words: str) -> Served:
+    ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
+    expected = Expected.of(ways.made)
+    of = {f"%RETRY%{READERS['retry'][0].group}": "Failed", LMQ: "Behind"}
+    of[READERS["retry"][1].topic] = "Failed"
+    for reader in expected.readers:
+        if of.get(reader.topic, reader.topic) not in topics:
+            expected.keys[str(reader)] = Counter()
+            if reader.topic == "Half":
+                expected.pending = 0
+    return ways.served(ways.folder / "new", expected)
+
+
+def convert_rename(ways: Ways) -> Served:
+    renamed = {name: f"{name}2" for name in _TOPICS}
+    has = {reader.topic for reader in Expected.of(ways.made).readers}
+    words = [
+        word for old, new in renamed.items() if old in has | {"Failed"}
+        for word in ("--rename", f"{old}={new}")
+    ]  # fmt: skip
+    ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
+    expected = Expected.of(ways.made)
+    keys = [expected.keys[str(each)] for each in expected.readers]
+    expected.readers = [
+        each._replace(topic=renamed.get(each.topic, each.topic)) for each in expected.readers
+    ]
+    expected.keys = dict(zip(map(str, expected.readers), keys, strict=True))
+    return ways.served(ways.folder / "new", expected)
+
+
+def merge_apart(ways: Ways) -> Served:
+    return _merged(ways, "apart", 2)
+
+
+def merge_renumber(ways: Ways) -> Served:
+    """A group part way in both goes on where it loses nothing."""
+    served = _merged(ways, "renumber", 1)
+    served.may_repeat = {
+        str(each) for each in served.expected.readers if each.kind.startswith("pu")
+    }
+    return served
+
+
+def _merged(ways: Ways, meet: str, times: int) -> Served:
+    mine, other = ways.made, ways.other()
+    new = ways.folder / "new"
+    merged = ("--merge", copied(Path(other.store), ways.folder / "second"), "--meet", meet)
+    ways.reput("convert", ways.copy(), "--output", new, *merged, leaves=new)
+    one, two = Expected.of(mine), Expected.of(other)
+    readers = [
+        each._replace(queues=each.queues * (1 if each.topic == LMQ else times))
+        for each in one.readers
+    ]
+    keys = {str(each): one.keys[str(each)] + two.keys[str(each)] for each in readers}
+    last_due = max(one.last_due, two.last_due)
+    expected = Expected(readers, keys, one.due | two.due, last_due, one.pending + two.pending)
+    return ways.served(ways.folder / "new", expected)
+
+
+def replicate(ways: Ways) -> Served:
+    ways.reput("replicate", ways.copy(), ways.folder / "replica", "--yes")
+    return ways.served(ways.folder / "replica")
+
+
+def export(ways: Ways) -> Served:
+    """Messages with a broker's own topics, as a store; batch queues it refuses, by the topic."""
+    store, expected = ways.copy(), Expected.of(ways.made)
+    words = ["--as", "rocketmq", "--system-topics"]
+    topics = json.loads((store / "config" / "topics.json").read_text())["topicConfigTable"]
+    words += [word for each in topics if each != "Batch" for word in ("--topic", each)]
+    expected.readers = [each for each in expected.readers if each.topic != "Batch"]
+    ways.reput("export", store, "--output", ways.folder / "exported", *words)
+    return ways.served(ways.folder / "exported", expected)
+
+
+def append(ways: Ways) -> Served:
+    """Three messages join topic Plain: its groups get them, too."""
+    store, lines, keys = ways.copy(), ways.folder / "more.jsonl", ["more0", "more1", "more2"]
+    rows = [{"topic": "Plain", "queue_id": 0, "body": "more", "keys": [key]} for key in keys]
+    lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    ways.reput("append", store, "--from", lines, "--yes")
+    expected = Expected.of(ways.made)
+    for reader in (each for each in expected.readers if each.topic == "Plain"):
+        expected.keys[str(reader)] = expected.keys[str(reader)] + Counter(keys)
+    return ways.served(store, expected)
+
+
+def deliver_delayed(ways: Ways) -> Served:
+    """All that is due in the life is delivered, before its time; a broker does not do so again."""
+    store, expected = ways.copy(), Expected.of(ways.made)
+    ways.reput("deliver-delayed", store, "--until", int(expected.last_due * 1000) + 1000, "--yes")
+    expected.due = {}
+    return ways.served(store, expected)
+
+
+def resolve_transactions(ways: Ways) -> Served:
+    """What is pending is committed; a broker asks about none of it again."""
+    store, expected = ways.copy(), Expected.of(ways.made)
+    ways.reput("resolve-transactions", store, "--decide", "commit", "--yes")
+    return ways.served(store, expected)
+
+
+@dataclass(frozen=True)
+class Case:
+    run: Callable[[Ways], Served]
+    needs: frozenset[str] = frozenset()
+    killed: bool = False  # whether it is run with a kill on its way, too
+    small: bool = False
+    refused: str = ""  # the engine of queues with which it must be refused, with a reason
+
+
+def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
+    return Case(run, frozenset(needs), **more)
+
+
+CASES: dict[str, Case] = {
+    "untouched": _case(untouched, small=True),
+    "untouched-killed": _case(untouched_killed),
+    "move": _case(move, killed=True, small=True),
+    "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
+    "repair": _case(repair, killed=True),
+    "recover": _case(recover, killed=True),
+    "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
+    "expire": _case(expire, killed=True),
+    "convert": _case(convert, killed=True),
+    "convert-topics": _case(convert_topics),
+    "convert-lmq": _case(convert_lmq, "lmq"),
+    "convert-drop": _case(convert_drop),
+    "convert-rename": _case(convert_rename),
+    "merge-apart": _case(merge_apart),
+    "merge-renumber": _case(merge_renumber),
+    "replicate": _case(replicate, killed=True),
+    "export": _case(export),
+    "append": _case(append, killed=True),
+    "deliver-delayed": _case(deliver_delayed, killed=True),
+    "resolve-transactions": _case(resolve_transactions, killed=True),
+}
+
+
+def wrong(served: Served, got: Any) -> dict[str, str]:
+    """What a broker's consumers then got otherwise than each once, by reader."""
+    said: dict[str, str] = got.wrong(served.expected)
+    for reader in served.may_repeat & said.keys():
+        if not served.expected.keys[reader] - Counter(got.got.get(reader, ())):
+            del said[reader]
+    return {**said, "exit code": str(served.ended_with)} if served.ended_with else said
+
+
+__all__ = ["CASES", "CommandFailed", "Refused", "Served", "Ways", "wrong"]

@@ -1,0 +1,117 @@
+"""Public reports on timers, pop and transactions after crashes, moves and failovers, as cases.
+
+Each does to a store what its report says a crash or failover did; then RocketMQ alone, or a command
+before it, goes on with that. Numbers are RocketMQ's issues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.rocketmq.whole.cases import Case, Served, Ways, replicate
+from tests.rocketmq.whole.ledger import Expected
+from tests.rocketmq.whole.life import Made
+
+_OFFSETS = ("consumerOffset.json", "lmqConsumerOffset.json")
+
+
+class Report(NamedTuple):
+    """What happened to a store, and what of it is lost with the log's own end."""
+
+    harm: Callable[[Path, Made], None]
+    needs: tuple[str, ...] = ()
+    cut: bool = False
+
+
+def cut(store: Path, made: Made) -> None:
+    """The log lost its end, which timerlog, timercheck, delayOffset and groups are past."""
+    for path in sorted((store / "commitlog").iterdir()):
+        keep = made.cut - int(path.name)
+        if keep <= 0:
+            path.unlink()
+        elif keep < (size := path.stat().st_size):
+            path.write_bytes(path.read_bytes()[:keep].ljust(size, b"\0"))
+
+
+def no_wheel(store: Path, _: Made) -> None:
+    """The slots of the timer wheel were in memory alone."""
+    for path in store.glob("timerwheel*"):
+        path.unlink()
+
+
+def no_delay_offsets(store: Path, _: Made) -> None:
+    """Written each ten seconds, and not when the broker stopped."""
+    for path in (store / "config").glob("delayOffset.json*"):
+        path.unlink()
+
+
+def delay_offsets_past_the_end(store: Path, _: Made) -> None:
+    for path in (store / "config").glob("delayOffset.json*"):
+        told = json.loads(path.read_text())
+        told["offsetTable"]["2"] = 50
+        path.write_text(json.dumps(told))
+
+
+def empty_metrics(store: Path, _: Made) -> None:
+    """They were written anew as the machine went down."""
+    for name in ("timermetrics", "transactionMetrics"):
+        for path in (store / "config").glob(f"{name}*"):
+            path.write_bytes(b"")
+
+
+def no_transaction_offsets(store: Path, _: Made) -> None:
+    """How far CID_RMQ_SYS_TRANS had read half messages and their ops was not written."""
+    for path, told in _offsets(store):
+        for table in told.values():
+            for name in [each for each in table if each.endswith("@CID_RMQ_SYS_TRANS")]:
+                del table[name]
+        path.write_text(json.dumps(told))
+
+
+def _offsets(store: Path) -> Iterator[tuple[Path, dict[str, dict[str, object]]]]:
+    for name in _OFFSETS:
+        for path in (store / "config").glob(f"{name}*"):
+            told = json.loads(path.read_text())
+            yield path, {each: table for each, table in told.items() if isinstance(table, dict)}
+
+
+REPORTS: dict[str, Report] = {
+    "10668": Report(cut, ("timers",), cut=True),  # timerlog names places behind the log's end
+    "7480": Report(cut, ("timers",), cut=True),  # so does timercheck
+    "8239": Report(cut, cut=True),  # and a group's offset
+    "9735": Report(no_wheel, ("timers",)),
+    "3473": Report(no_delay_offsets),
+    "7077": Report(delay_offsets_past_the_end),
+    "9412": Report(empty_metrics, ("timers",)),
+    "2117": Report(no_transaction_offsets, ("half",)),
+}
+
+
+def _harmed(report: Report, ways: Ways, recovered: bool) -> Served:
+    store, expected = ways.copy("killed"), Expected.of(ways.made)
+    report.harm(store, ways.made)
+    if report.cut:
+        for reader, keys in ways.made.tail.items():
+            expected.keys[reader] = expected.keys[reader] - Counter(keys)
+    if recovered:
+        ways.reput("recover", store, "--yes")
+    return ways.served(store, expected)
+
+
+def _alone(report: Report) -> Case:
+    return Case(lambda ways: _harmed(report, ways, recovered=False), frozenset(report.needs))
+
+
+def _recovered(report: Report) -> Case:
+    return Case(lambda ways: _harmed(report, ways, recovered=True), frozenset(report.needs))
+
+
+# A report on a failover, where a slave goes on with what it had of the master's files: the store is
+# replicated. #2357: delayOffset.json was older; #9957: pop's rows in RocksDB are not sent.
+_FAILOVERS = {"2357": Case(replicate), "9957": Case(replicate, frozenset({"kv"}))}
+BY_REPUT = {number: _recovered(report) for number, report in REPORTS.items()} | _FAILOVERS
+ALONE = {number: _alone(report) for number, report in REPORTS.items()}

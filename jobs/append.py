@@ -31,6 +31,7 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.voice import add_output, complain, remark
+from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.exporting.append import (
     FromExport,
@@ -198,13 +199,15 @@ def run(arguments: argparse.Namespace) -> int:
         discovered=discovered,
     )
     start = writer.log.end
-    code, said, topics = DONE, "", list[str]()
+    code, said, topics, waits = DONE, "", list[str](), list[str]()
     progress = progress_of(arguments)
     # until the writer is closed, no signal may end the process
     counted: Counted | None = None
     try:
         with StopSignals() as stop, writer, ExitStack() as stack:
             wait: Callable[[], None] = _nothing
+            if writer.recovered is not None:  # before other records stand where the log was cut
+                waits = mend_written(writer, store, settings)
             if listen is not None:
                 wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)
@@ -247,7 +250,7 @@ def run(arguments: argparse.Namespace) -> int:
     discovered |= {
         n: {"value": v, "by": "by the store's files"} for n, v in writer.sizes_found.items()
     }
-    _report(arguments, done, writer, warnings, discovered, topics)
+    _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
@@ -399,7 +402,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
 
 def _report(
     arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str],
-    discovered: dict[str, Any], topics: list[str],
+    discovered: dict[str, Any], topics: list[str], waits: list[str],
 ) -> None:  # fmt: skip
     recovered = writer.recovered
     whole = {
@@ -410,6 +413,7 @@ def _report(
         "entries_cut": writer.entries_cut,
         "discovered": discovered,
         "topics": topics,
+        "waits": waits,
         "warnings": warnings,
     }
     many = plain_count(done.messages, "message")
@@ -429,5 +433,6 @@ def _report(
     if topics:
         lines.append(f"  topics    {', '.join(topics)}: added to {CONFIG}/{TOPICS}")
     lines += guessed_lines(discovered) if done.messages else []
+    lines += [f"  waits     {line}" for line in waits]
     lines += [f"  warning   {warning}" for warning in warnings]
     show(arguments, whole, "\n".join(lines), found_lines(discovered))

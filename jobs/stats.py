@@ -52,7 +52,7 @@ def _ways(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and show it: 0, or 1 where the log is damaged."""
+    """Count, and show it: 0, or 1 where something could not be counted."""
     file = new_file(arguments, "output", {})
     with asked_store(arguments) as store:
         rows = store.stats(arguments.by)
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip
         write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
-    return DAMAGE if rows.notes else DONE
+    return DAMAGE if store.lacking else DONE
 
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Notes:
         self.lines: list[str] = []
         self._skipped = 0
         self.cut = False  # there are more messages than were asked for
+        self.lacking = False  # the answer lacks what nobody asked to leave out
         self.scanned = self.to_scan = 0  # bytes of the log
         self._say, self._watch = say, watch
 
@@ -38,6 +39,11 @@ class Notes:
         if text not in self.lines:
             self.lines.append(text)
             self._say(text)
+
+    def lacks(self, text: str) -> None:
+        """Note what the answer lacks: damage, or a file that cannot be read."""
+        self.lacking = True
+        self.note(text)
 
     def skip(self, text: str) -> None:
         """Note one skipped place; after many, only that there are more."""

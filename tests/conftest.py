@@ -2,18 +2,34 @@
 
 import os
 import signal
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from tests.leftovers import left_since, open_now
+from tests.local_time import ZONES, time_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.jobs.engines.engine import Engine
 pytest_plugins = ["tests.ledger.plugin"]
+
+# Rooms whose files have a local time of their own, and those whose files leave nothing behind.
+# An engine's pool, a JVM or a server that a session shares would be what others leave.
+LOCAL = (
+    "broker/change/", "broker/serving/", "broker/services/", "jobs/replicating/",
+    "store_format/derived/", "store_format/fate/", "store_format/files/", "store_format/query/",
+)  # fmt: skip
+LEAVES_NOTHING = (
+    "broker/change/", "broker/services/", "broker/wire/", "jobs/replicating/",
+    "store_format/fate/", "store_format/query/",
+)  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # HYPOTHESIS_PROFILE=long draws more; on CI the same examples are drawn each time.
@@ -30,6 +46,37 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file of tests has one of three local times, by its name: each time the same.
+
+    Index files are named, and deleteWhen is looked at, by the local clock.
+    """
+    place = _place(request.path)
+    with time_zone(ZONES[zlib.crc32(place.encode()) % len(ZONES)] if _in(place, LOCAL) else "UTC"):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) -> Iterator[None]:
+    """A file of tests leaves no descriptor, thread or child: a test's own, and its fixtures'."""
+    if not _in(_place(request.path), LEAVES_NOTHING):
+        yield
+        return
+    before = open_now()
+    yield
+    left = left_since(before)
+    assert not left, f"left behind, by its name in its test's folder: {left}"
+
+
+def _place(path: Path) -> str:
+    return path.as_posix().rpartition("/tests/")[2]
+
+
+def _in(place: str, some: tuple[str, ...]) -> bool:
+    return place.startswith(some)
 
 
 @pytest.fixture(scope="session")
@@ -136,8 +183,7 @@ def _is_real(item: pytest.Item) -> bool:
     module = getattr(item, "module", None)
     has_s3 = any("s3_server" in str(getattr(each, "__module__", "")) or "s3_server" in name
                  for name, each in vars(module).items()) if module else False  # fmt: skip
-    path = item.path.as_posix().rpartition("/tests/")[2]
-    return marks or has_s3 or path in _REAL
+    return marks or has_s3 or _place(item.path) in _REAL
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -281,7 +281,7 @@ def _remove(entry: os.DirEntry[str]) -> None:
 
 
 def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-rf", *words]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", *words]
     compiled = {"PYTHONPYCACHEPREFIX": str(cache_folder() / "pyc")}  # as `make test` keeps it
     env = {**os.environ, "HYPOTHESIS_PROFILE": "planted", **compiled}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -285,6 +285,61 @@ BUILT = schema(
 
 
 # ---
+# What grows with the number of files, done by tasks: the driver gets a row for each task.
+
+KEPT = schema(name=pa.string())  # of a Parquet file in staging
+MOVE = schema(name=pa.string(), path=pa.string())  # in staging; in the set
+MOVED = schema(files=pa.int64())
+
+
+@dataclass(frozen=True)
+class KeepRows:
+    """Puts the rows that arrive into a Parquet file in staging, and yields its KEPT row: millions
+    of rows are more than an engine takes to the driver (spark.driver.maxResultSize).
+    """
+
+    staging: Staging
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        there = [batch for batch in batches if batch.num_rows]
+        if there:
+            sink, name = pa.BufferOutputStream(), attempt_name("rows")
+            pq.write_table(pa.Table.from_batches(there), sink, compression="zstd")
+            output = self.staging.storage.create(self.staging.path(name))
+            content = sink.getvalue()
+            output.write(content)
+            output.finish(content.size)
+            yield pa.RecordBatch.from_pylist([{"name": name}], KEPT)
+
+
+def kept_rows(staging: Staging, kept: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of KEPT files."""
+    import pyarrow.parquet as pq
+
+    read = staging.storage.read_bytes
+    files = (pa.BufferReader(read(staging.path(row["name"]))) for row in kept)
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+@dataclass(frozen=True)
+class MoveFiles:
+    """Gives the files of MOVE rows their paths below a folder; yields MOVED rows."""
+
+    staging: Staging
+    target: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            moves = ((row["name"], row["path"]) for row in batch.to_pylist())
+            self.staging.storage.move_all(
+                (self.staging.path(name), f"{self.target}/{path}") for name, path in moves
+            )
+            yield pa.RecordBatch.from_pylist([{"files": batch.num_rows}], MOVED)
+
+
+# ---
 # Several tasks as one, so that Spark plans one query of the plainest kind for all of them.
 
 

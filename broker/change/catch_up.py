@@ -103,7 +103,8 @@ class CatchUp:
         queues = index = int(note["queues"])
         full = False
         self.index.folder.remove_staged()
-        self.queues.load(queues, self.log.stop)
+        self.queues.load(queues, queues)
+        self.queues.cut_off()
         if self._indexes:
             self.index.load(self.checkpoint.index_msg_timestamp, self.log.stop)
             index, full = max(self.index.indexed_to, self.log.start), self.index.needs_file

@@ -36,7 +36,6 @@ from reput.store_format.filter.sql import WrongExpression
 # ---
 # Checks that POP and related requests make before they answer (PopMessageProcessor and others).
 
-ALL_QUEUES = -1  # a queue id below 0 asks for all queues of a topic
 FROM_FIRST = 0  # ConsumeInitMode.MIN
 _POLLING_MOST = 1024  # BrokerConfig.popPollingSize
 _WAIT_MOST = 300_000  # milliseconds

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reput.jobs.console.options import (
+    DAMAGE,
     DONE,
     ShownProgress,
     add_broker,
@@ -168,7 +169,9 @@ def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn],
 ) -> int:  # fmt: skip
-    """Show NamedTuples as rows; the exit code. Raises StoreError, SettingError, OSError."""
+    """Show NamedTuples as rows; the exit code, 1 where the answer lacks something (Store.lacking).
+    Raises StoreError, SettingError, OSError.
+    """
     topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
@@ -187,7 +190,7 @@ def run_listing(
             remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
         if not rows:
             remark(NOTHING)
-    return DONE
+        return DAMAGE if store.lacking else DONE
 
 
 # ---

@@ -77,7 +77,7 @@ def derive_set(  # noqa: PLR0913 (a user's options)
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         summary.seconds = found.seconds()
         checkpoint = new_checkpoint(job.plan, read.linked, named)
-        publish(job.staging, named + services, checkpoint, summary, target)
+        publish(job.staging, named + services, checkpoint, summary, target, job.engine)
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary

@@ -7,17 +7,27 @@ they are lost, or point past the log's end, they are derived from the log.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from reput.broker.services.files import check_can_replace, integer_key, pretty, replace_timer_files
+from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.outputs.publish import Built
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.delays import concerns
 from reput.store_format.fate.gather import Gathered, gather_on_all_cores
-from reput.store_format.fate.known import Places, read_progress, timers_in_rocksdb, write_times
+from reput.store_format.fate.known import (
+    Places,
+    furthest_unit,
+    gather_since,
+    read_progress,
+    timers_in_rocksdb,
+    waiting_units,
+    write_times,
+)
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, InputStorage, read_head, replace_small
 from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.message.message import TIMER_TOPIC
@@ -39,7 +49,7 @@ from reput.store_format.state.timers import (
     why_lost,
 )
 from reput.udfs.rebuild.scan import GATHERED, GatherMarks
-from reput.udfs.staging import attempt_name
+from reput.udfs.staging import Staging, attempt_name
 
 # ---
 # What is carried and what is derived.
@@ -66,42 +76,52 @@ class Waits(NamedTuple):
         return lines
 
 
-class _Asked(NamedTuple):
-    """A store's files of services, and the topics of its log."""
+class Asked(NamedTuple):
+    """A store's files of services, and its log."""
 
     storage: InputStorage
     store: str
     release: str
     settings: Mapping[str, str]
-    topics: Collection[str]
+    topics: Collection[str]  # of the log's queues
     log_end: int  # physical offset
+    gather: Callable[[], Gathered]  # the marks of the whole log
 
     def waits(
-        self, gather: Callable[[], Gathered], derive: bool, carry: bool, notes: list[str]
-    ) -> Waits:
-        """derive: even if the files look whole; carry: give those that are; gather: the log's
-        marks, asked for only where something is derived.
+        self, derive: bool, carry: bool, notes: list[str],
+        grown: Callable[[Places], Gathered] | None = None, levels: bool = False,
+    ) -> Waits:  # fmt: skip
+        """derive: even if the files look whole; carry: give those that are. notes: gets warnings.
+
+        grown: gives the marks of the timers at some places, and of all records after the last of
+        them: to go on from whole files. levels: derive delay levels even if there is a file.
         """
         storage, store, now = self.storage, self.store, time.time_ns() // 1_000_000
-        timers, marks, levels = None, None, dict[int, int]()
+        timers: Timers | None = None
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
+        gather = cache(self.gather)
         if TIMER_TOPIC in self.topics:
+            lost = why_lost(storage, store, self.log_end)
+            read, written = (
+                read_progress(storage, store, Notes()),
+                partial(write_times, storage, store),
+            )
             if timers_in_rocksdb(storage, store):
                 notes.append("timers are in RocksDB (timerRocksDBEnable): they stay there")
-            elif derive or why_lost(storage, store, self.log_end):
-                marks = gather()
-                read, written = (
-                    read_progress(storage, store, Notes()),
-                    partial(write_times, storage, store),
-                )
+            elif grown is not None and not lost:
+                marks = grown(waiting_units(storage, store, read.timer_read))
                 timers = derived_timers(marks, read, written, now, precision)
+            elif derive or lost:
+                timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
                 timers = carried_timers(storage, store, now, precision)
-        if SCHEDULE in self.topics and read_head(storage, f"{store}/{DELAYS_PATH}", 0) is None:
-            levels = derived_levels(gather() if marks is None else marks)
+        offsets: dict[int, int] = {}
+        there = read_head(storage, f"{store}/{DELAYS_PATH}", 0) is not None
+        if SCHEDULE in self.topics and (levels or not there):
+            offsets = derived_levels(gather())
         size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
-        return Waits(timers, size, levels)
+        return Waits(timers, size, offsets)
 
 
 def _files(waits: Waits, profile: Profile, old_check: bytes) -> Iterator[tuple[str, bytes, int]]:
@@ -137,22 +157,41 @@ def service_files(
     the store's files are of. notes: gets warnings. found: as for `Timers.moved`, where the set is
     of a log that is written anew.
     """
-    plan = job.plan
-    storage, store = plan.queues_at
-    running = read_head(storage, f"{store}/{ABORT}", 0) is not None
-    asked = _Asked(storage, store, plan.profile.release, plan.discovered.settings, topics, end)
-    waits = asked.waits(lambda: _gather(job, end), derive or running, True, notes)
+    asked = _of_job(job, end, topics)
+    running = read_head(asked.storage, f"{asked.store}/{ABORT}", 0) is not None
+    profile = job.plan.profile
+    return staged_services(asked, derive or running, job.staging, profile, notes, found)
+
+
+def staged_services(
+    asked: Asked, derive: bool, staging: Staging, profile: Profile, notes: list[str],
+    found: Callable[[Places], tuple[Places, Places]] | None = None,
+) -> tuple[list[Built], list[str]]:  # fmt: skip
+    """As `service_files`, of any store."""
+    waits = asked.waits(derive, True, notes)
     if waits.timers is not None and found is not None:
         waits = waits._replace(timers=waits.timers.moved(found))
-    old = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK_FILE_BYTES) or b""
+    path = f"{asked.store}/{TIMER_CHECK_PATH}"
+    old = read_head(asked.storage, path, TIMER_CHECK_FILE_BYTES) or b""
     rows: list[Built] = []
-    for path, content, length in _files(waits, plan.profile, old):
+    for path, content, length in _files(waits, profile, old):
         name = attempt_name("service")
-        output = job.staging.storage.create(job.staging.path(name), digest=True)
+        output = staging.storage.create(staging.path(name), digest=True)
         output.write(content)
         made = output.finish(length)
         rows.append({"path": path, "name": name, "entries": 0, **made._asdict()})
     return rows, waits.said()
+
+
+def lost_services(job: Pipeline, end: int, topics: Collection[str], notes: list[str]) -> Waits:
+    """What is lost of a store's own, or points past the log's end, for `write_services`."""
+    return _of_job(job, end, topics).waits(False, False, notes)
+
+
+def _of_job(job: Pipeline, end: int, topics: Collection[str]) -> Asked:
+    plan = job.plan
+    release, known = plan.profile.release, plan.discovered.settings
+    return Asked(*plan.queues_at, release, known, topics, end, lambda: _gather(job, end))
 
 
 def _gather(job: Pipeline, end: int) -> Gathered:
@@ -166,36 +205,61 @@ def _gather(job: Pipeline, end: int) -> Gathered:
 
 
 # ---
-# The files of a store that was changed in place.
+# The files of a store that is changed in place. Its log is read on all cores of this machine.
+
+
+def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Asked:
+    """An opened store. end: of its log."""
+    log, split = opened.log, opened.profile.split_properties
+    gather = partial(gather_on_all_cores, log, log.segments, concerns, split, end)
+    release, topics = opened.profile.release, opened.queues.topics()
+    return Asked(opened.storage, opened.path, release, settings, topics, end, gather)
 
 
 def mend_services(
-    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, derive: bool = False
+    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int
 ) -> list[str]:
-    """Write what is lost, in steps that can be killed and repeated; what is said of it.
+    """Write what an opened store has lost; what is said of it. files: as for `write_services`."""
+    notes: list[str] = []
+    waits = of_opened(opened, settings, end).waits(False, False, notes)
+    write_services(files, waits, opened.profile)
+    return [*waits.said(), *notes]
 
-    files: the store's, whose lock is held; opened: the same store. end, derive: as for
-    `service_files`. Raises StoreError, OSError.
+
+def mend_written(writer: CommitLogWriter, path: str, settings: Mapping[str, str]) -> list[str]:
+    """`mend_services` of the local store that a writer has open."""
+    release = writer.profile.release
+    with OpenedStore(LocalStorage(), path, release, settings, Notes()) as opened:
+        return mend_services(writer.store.files, opened, settings, writer.log.end)
+
+
+def follow_services(
+    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, levels: bool
+) -> tuple[list[str], bool]:
+    """As `mend_services`, of a replica, whose timers are delivered elsewhere: by its log, that has
+    grown since; and whether delay offsets were written. levels: they are not copied.
     """
-    waits, notes = lost_services(opened, settings, end, derive)
+
+    def grown(places: Places) -> Gathered:
+        since = furthest_unit(opened.storage, opened.path)
+        split = opened.profile.split_properties
+        return gather_since(opened.log, [*places.tolist(), since], since, concerns, split, end)
+
+    notes: list[str] = []
+    waits = of_opened(opened, settings, end).waits(False, False, notes, grown, levels)
+    write_services(files, waits, opened.profile)
+    return [*waits.said(), *notes], bool(waits.levels)
+
+
+def write_services(files: Files, waits: Waits, profile: Profile) -> None:
+    """Write them in steps of which each can be killed; files: the store's, whose lock is held.
+
+    Until it is done a further run finds them lost. Raises StoreError, OSError.
+    """
     if waits.timers is not None:
         check_can_replace(files)
         replace_timer_files(files, waits.timers, waits.file_bytes)
     if waits.levels:
         files.make_folder(CONFIG)
-        replace_small(files, DELAYS_PATH, delay_offsets(waits.levels, opened.profile))
+        replace_small(files, DELAYS_PATH, delay_offsets(waits.levels, profile))
         files.sync_folder(CONFIG)
-    return [*waits.said(), *notes]
-
-
-def lost_services(
-    opened: OpenedStore, settings: Mapping[str, str], end: int, derive: bool = False
-) -> tuple[Waits, list[str]]:
-    """What `mend_services` would write, and notes."""
-    topics = opened.queues.topics()
-    asked = _Asked(opened.storage, opened.path, opened.profile.release, settings, topics, end)
-    notes: list[str] = []
-    gather = partial(
-        gather_on_all_cores, opened.log, concerns, opened.profile.split_properties, end
-    )
-    return asked.waits(gather, derive, False, notes), notes

@@ -117,6 +117,7 @@ class Exported:
     system: int | None = 0  # messages of system topics left out; None: not counted
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     cleaned: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -161,6 +162,7 @@ class Exported:
         if self.left_out:
             lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]
+        lines += [f"  waits     {each}" for each in self.waits]
         return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
 
 

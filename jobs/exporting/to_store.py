@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from reput.jobs.deriving.timers import mend_written
 from reput.jobs.exporting.append import append_exported
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.files import Chosen, Exported
@@ -133,6 +134,8 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
                 except Refused as error:
                     raise SettingError(f"{error}{_INSTEAD}") from None
         writer.wait_durable(writer.log.end)
+        writer.dispatch()
+        done.waits = mend_written(writer, made, job.plan.discovered.settings)
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
     return made

@@ -15,6 +15,7 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
+from reput.jobs.deriving.timers import mend_services, of_opened, staged_services
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -55,6 +56,7 @@ from reput.store_format.names import (
     segments_among,
 )
 from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.query.reader import OpenedStore
 from reput.udfs.staging import Staging, queue_file_name
 
 # ---
@@ -82,6 +84,7 @@ class CaughtUp:
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues that lack older messages of the log
     warnings: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     discovered: dict[str, dict[str, Any]] = field(default_factory=dict)
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -108,6 +111,7 @@ class CaughtUp:
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
         lines += guessed_lines(self.discovered) if self.index_keys else []
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  lacks     {line}" for line in self.lacking]
         lines += [f"  left out  {line}" for line in self.left_out]
         lines += [f"  warning   {line}" for line in self.warnings]
@@ -194,6 +198,12 @@ def catch_up_in_place(
         about.warnings += notes.lines
         held.crashed = False
         about.done = True
+        if not growing:
+            settings = plan.discovered.settings
+            with OpenedStore(
+                held.storage, held.path, plan.profile.release, settings, Notes()
+            ) as opened:
+                about.waits = mend_services(files, opened, settings, about.log_end)
         return about
     finally:
         catching.close()
@@ -306,6 +316,17 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
                 built = [_stage(local, work, path, staging) for path in _derived(local, work)]
                 built = [row for row in built if row["path"] != CHECKPOINT]
                 summary = _summary(plan, target.path, new, built)
+                settings = plan.discovered.settings
+                with OpenedStore(
+                    plan.storage, plan.store, plan.profile.release, settings, Notes(),
+                    derived=(local, work),
+                ) as opened:  # fmt: skip
+                    asked = of_opened(opened, settings, new.ahead.end)
+                    rows, about.waits = staged_services(
+                        asked, False, staging, plan.profile, about.warnings
+                    )
+                built += rows
+                summary.waits = about.waits
                 publish(staging, built, local.read_bytes(f"{work}/{CHECKPOINT}"), summary, target)
             return about
         except StoreError as error:

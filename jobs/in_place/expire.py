@@ -58,7 +58,6 @@ from reput.store_format.release.settings import ExpirySettings, parse_settings
 # A broker deletes such messages without a warning when their segments expire.
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
-_NOT_KNOWN = "what is unread is not known; --even-unread"
 _OPEN_TRANSACTIONS = ("pending", "abandoned")
 
 

@@ -14,6 +14,7 @@ from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
+from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, judge
 from reput.jobs.opening.held import HeldStore
@@ -46,6 +47,7 @@ from reput.store_format.names import (
     index_name,
     next_index_time,
     parse_index_name,
+    parse_queue_path,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
@@ -203,6 +205,7 @@ class Recovered:
     removed: list[str] = field(default_factory=list)  # derived files that the log does not give
     checkpoint: bool = False  # whether the checkpoint is written anew
     compaction: list[str] = field(default_factory=list)  # what is wrong in it, against the log
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -220,6 +223,7 @@ class Recovered:
             or self.removed
             or self.checkpoint
             or self.compaction
+            or self.waits
         )
 
     def text(self) -> str:
@@ -236,6 +240,7 @@ class Recovered:
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
         lines += [f"  compacted {line}" for line in self.compaction]
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join(lines + said)
 
@@ -247,6 +252,7 @@ class Recovered:
             (self.removed, f"remove {counted(len(self.removed), 'derived file')}"),
             (self.compaction, f"bring {COMPACTION}/ to the log"),
             (self.checkpoint, "write checkpoint"),
+            (self.waits, "write what timers and delays wait for"),
             (self.crashed, "remove abort"),
         )
         return ", ".join(text for needed, text in steps if needed)
@@ -275,6 +281,7 @@ class Recovery:
     end: LogEnd
     renewal: Renewal
     checkpoint: bytes
+    waits: Waits
 
 
 @contextmanager
@@ -333,11 +340,15 @@ def examine(
             f"segment is missing, or the end of the last, put it back first"
         )
     about.compaction = _compaction(plan, held, linked.end)
+    topics = {parse_queue_path(row["folder"]).topic for row in verdict.named
+              if row["folder"] != INDEX}  # fmt: skip
+    waits = lost_services(job, linked.end, topics, about.warnings)
     about.checkpoint = old is None or about.needed or bool(claims)
+    about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
-    return Recovery(plan, log, end, renewed, checkpoint), about
+    return Recovery(plan, log, end, renewed, checkpoint, waits), about
 
 
 def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
@@ -380,6 +391,7 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled
     )
+    write_services(files, recovery.waits, plan.profile)
     about.compaction = [text for text in map(str, done) if text]
     about.warnings += notes.lines
 

@@ -286,7 +286,7 @@ def _check(
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
         report.notes += [
-            f"{plan.store}/{name}: is no file of a broker up to {LAST}; it is left as it is"
+            f"{plan.store}/{name}: is not a file of a broker up to {LAST}; it is left as it is"
             for name in unknown_files(plan.storage, plan.store)
         ]
         check_unchanged(plan)
@@ -315,8 +315,8 @@ def _entry_of(difference: Difference, plan: Plan) -> int:
     """The physicalOffset in the entry, or the half of the header, in which an index file differs;
     -1 for any other file.
     """
-    if not difference.path.startswith(f"{plan.store}/{INDEX}/"):
-        return -1
+    if difference.there is None or not difference.path.startswith(f"{plan.store}/{INDEX}/"):
+        return -1  # no file of the index, or one that is missing
     with closing(plan.storage.open(difference.path)) as file:
         head, first = (
             read_header(file),

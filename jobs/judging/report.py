@@ -410,7 +410,8 @@ def next_step(report: CheckReport, given: str = "") -> str:
         made += " --rocketmq VERSION"
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
-    if report.damage["range_count"]:
+    odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
+    if report.damage["range_count"] or odd:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:

@@ -107,11 +107,18 @@ class Store:
     Its files are listed once. To see what a broker appends later, open the store again.
     """
 
-    def __init__(
-        self, opened: OpenedStore, notes: list[str], new_notes: Callable[[], Notes]
-    ) -> None:
-        self._of_store, self.notes, self._new_notes = opened, notes, new_notes
-        self._closed = False
+    def __init__(self, opened: OpenedStore, notes: Notes, new_notes: Callable[[], Notes]) -> None:
+        self._of_store, self.notes, self._made = opened, notes.lines, [notes]
+        self._make_notes, self._closed = new_notes, False
+
+    def _new_notes(self) -> Notes:
+        self._made.append(self._make_notes())
+        return self._made[-1]
+
+    @property
+    def lacking(self) -> bool:
+        """Whether an answer so far lacks what nobody asked to leave out: its notes say what."""
+        return any(notes.lacking for notes in self._made)
 
     def __enter__(self) -> "Store":
         return self
@@ -357,8 +364,8 @@ class Store:
 
         with notes.watching():
             rows = count(
-                opened.log, by, opened.profile.split_properties, batch, watch, notes.note,
-                opened.behind,
+                opened.log, by, opened.profile.split_properties, batch, watch,
+                partial(opened.note_break, notes), opened.behind,
             )  # fmt: skip
         return Rows(rows, notes)
 
@@ -412,7 +419,7 @@ def open_store(
     notes = new_notes()
     opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
     opened.behind = partial(_live_behind, opened)
-    return Store(opened, notes.lines, new_notes)
+    return Store(opened, notes, new_notes)
 
 
 def _live_behind(opened: OpenedStore, place: int) -> "Iterable[Step]":

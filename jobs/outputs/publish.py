@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from reput.jobs.engines.engine import Engine
 from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
 from reput.jobs.outputs.report import OutputFile, Summary, counted
 from reput.store_format.derived.index_names import NameZone
@@ -27,12 +30,13 @@ from reput.store_format.names import (
     parse_index_name,
     segment_name,
 )
-from reput.udfs.staging import PLACED_TREE, Staging, attempt_name
+from reput.udfs.staging import MOVE, MOVED, PLACED_TREE, MoveFiles, Staging, attempt_name
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.staging
 
 _SET = "set"
 _UNNAMED_SHOWN = 20
+_MOVES_OF_A_TASK = 1000
 
 
 def name_files(
@@ -105,6 +109,13 @@ def of_queues(
                 "was deleted and made again: in no queue"
             )
         shift = told = 0
+        begun = {p for offset, p in zip(odd[::3], odd[1::3], strict=True) if not offset}
+        unnumbered = {p for p in begun if begun & {p - 1, p + 1}}
+        if unnumbered:
+            shifted.append(
+                f"{folder}: records have queueOffset 0 one after the other, as a broker with "
+                "duplicationEnable leaves it: their order numbers them"
+            )
         for offset, position, place in zip(odd[::3], odd[1::3], odd[2::3], strict=True):
             told += position < 0
             record = f"{folder}: the record at physical offset {place}"
@@ -116,6 +127,8 @@ def of_queues(
                     f"{record} is in no queue (so does RocketMQ): its queueOffset {offset} is "
                     f"below the next position{taken}"
                 )
+            elif position in unnumbered:
+                continue
             elif offset == 0 and f"/{LMQ_PREFIX}" not in folder:  # no LMQ is made
                 left_out.append(
                     f"{record} has queueOffset 0 and comes to position {position}: the topic was "
@@ -171,19 +184,23 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 
 
 def publish(
-    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
-) -> None:
-    """Move the accepted files into one folder, add the checkpoint, and publish it."""
+    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output,
+    engine: Engine | None = None,
+) -> None:  # fmt: skip
+    """Move the accepted files into one folder, add the checkpoint, and publish it. engine: whose
+    tasks move them, where there are many on S3.
+    """
     target = begin_set(staging, output)
-    summary.files = put_derived(staging, built, checkpoint, target)
+    summary.files = put_derived(staging, built, checkpoint, target, engine)
     end_set(staging, summary.manifest(), output)
 
 
 def put_derived(
-    staging: Staging, built: list[Built], checkpoint: bytes, target: str
-) -> list[OutputFile]:
+    staging: Staging, built: list[Built], checkpoint: bytes, target: str,
+    engine: Engine | None = None,
+) -> list[OutputFile]:  # fmt: skip
     """Move the accepted files into a set's folder, and add the checkpoint."""
-    move_in(staging, [(row["name"], row["path"]) for row in built], target)
+    move_in(staging, [(row["name"], row["path"]) for row in built], target, engine)
     files = [OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built]
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
 
@@ -193,7 +210,9 @@ def begin_set(staging: Staging, output: Output) -> str:
     return output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
 
 
-def move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None:
+def move_in(
+    staging: Staging, files: list[tuple[str, str]], target: str, engine: Engine | None = None
+) -> None:
     """Move files (name in staging, path in the set) into a set's folder.
 
     Files that were made at their paths (`StagingStorage.place`) move with their folders. If two
@@ -205,6 +224,13 @@ def move_in(staging: Staging, files: list[tuple[str, str]], target: str) -> None
     tops = dict.fromkeys(name.split("/")[1] for name in placed)
     storage.move_all((f"{tree}/{top}", f"{target}/{top}") for top in tops)
     moved = [(name, path) for name, path in files if name not in placed]
+    copies = getattr(storage, "moves_by_copies", False)
+    if engine is not None and copies and not engine.one_machine and len(moved) > _MOVES_OF_A_TASK:
+        names, paths = zip(*moved, strict=True)
+        table = pa.Table.from_arrays([pa.array(names), pa.array(paths)], schema=MOVE)
+        rows = engine.table(table, -(-len(moved) // _MOVES_OF_A_TASK))
+        rows.run(MoveFiles(staging, target), MOVED).collect()
+        return
     for below in dict.fromkeys(path.rpartition("/")[0] for _, path in moved):
         if below:
             storage.make_folders(f"{target}/{below}")

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
@@ -233,8 +234,8 @@ def _put(opened: OpenedStore, notes: Notes) -> PutTimes:
     with notes.watching():
         return put_times(
             opened.log, opened.profile.split_properties,
-            batch_topics(opened.storage, opened.path, notes), watch, notes.note,
-            opened.behind,
+            batch_topics(opened.storage, opened.path, notes), watch,
+            partial(opened.note_break, notes), opened.behind,
         )  # fmt: skip
 
 

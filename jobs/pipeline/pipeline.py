@@ -20,6 +20,7 @@ from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, is_batch, segment_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
+from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.log.segments import Segment
 from reput.store_format.notes import Progress
@@ -40,7 +41,20 @@ from reput.udfs.rebuild.runs import (
     StagedRuns,
 )
 from reput.udfs.rebuild.scan import ScanSplits
-from reput.udfs.staging import BUILT, CARRIED, CHAINED, PLACED, RUN, SCANNED, InTurn, Staging, Task
+from reput.udfs.staging import (
+    BUILT,
+    CARRIED,
+    CHAINED,
+    KEPT,
+    PLACED,
+    RUN,
+    SCANNED,
+    InTurn,
+    KeepRows,
+    Staging,
+    Task,
+    kept_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
 _RUN_BYTES = 1 << 7  # of a list, or of a row that travels
 _BYTES_OF_A_TASK = 192 << 20  # of output
+# So many zeros are sent without a question.
+_QUEUE_FILE, _ZEROS_SENT = "mappedFileSizeConsumeQueue", 64 << 30
 # With entries that travel, one task holds its share of them; the local engine holds all of them.
 _ENTRIES_OF_A_CARRYING_TASK, _ENTRIES_THROUGH_ONE_PROCESS = 1 << 23, 1 << 26
 # A task builds these entries in a seventh of a second; a larger share is cut further.
@@ -206,6 +222,8 @@ class Pipeline:
         before: puts of expired messages with which the first index file begins.
         queues, indexes: whether to build files of that kind.
         """
+        if queues:
+            self._refuse_padding(linked)
         settings, few = self.plan.settings, queues and self._has_few_runs(linked)
         index, files = self.index(linked, before)
         files = files if indexes else 0
@@ -222,7 +240,30 @@ class Pipeline:
         rows = reduce(lambda one, other: one.also(other), built)
         index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
-            return rows.collect()
+            if self.engine.one_machine:
+                return rows.collect()
+            kept = rows.run(KeepRows(self.staging), KEPT).collect()
+            return kept_rows(self.staging, kept)
+
+    def _refuse_padding(self, linked: Linked) -> None:
+        """Raise StoreError where files are sent with more zeros than the log has bytes, unless the
+        user has given the size of these files.
+        """
+        if not isinstance(self.staging.storage, ManifestLast):
+            return  # a disk keeps no zeros
+        settings, found = self.plan.discovered.settings, self.plan.discovered.found
+        size = self.plan.settings.mapped_file_size_consume_queue
+        queues = max((row["queues"] for row in linked.accepted), default=0)
+        zeros = queues * size - messages(linked) * entry_bytes(False)
+        asked = _QUEUE_FILE in settings and _QUEUE_FILE not in found
+        if zeros > max(_ZEROS_SENT, self.plan.log_bytes) and not asked:
+            raise StoreError(
+                f"{self.plan.store}: its {queues:,} queues or more would be files of {size:,} "
+                f"bytes each: {zeros / 1e9:,.0f} GB of zeros to send for "
+                f"{self.plan.log_bytes / 1e9:,.0f} GB of log. --queues rocksdb has no zeros, "
+                f"--set {_QUEUE_FILE}=BYTES makes files smaller (as the broker that will read them "
+                f"must have it), and --set {_QUEUE_FILE}={size} sends them all the same"
+            )
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
         """The tasks that need no shuffle: index files if each is built as a whole, and shares of

@@ -1,8 +1,8 @@
 """Copies files of config/ to a replica, each time before the log to which they refer.
 
 Copied are the files that a slave requests from its master (SlaveSynchronize.syncAll), and those
-beside them in every release. Not copied are timercheck and timermetrics (they refer to timerlog,
-which is not copied; a broker makes them anew), the broker's identity, and backups (.bak). If the
+beside them in every release. Not copied are timercheck (it is derived with timerlog), timermetrics
+(a broker makes it anew), the broker's identity, and backups (.bak). If the
 source has topics, groups and offsets in RocksDB, files are written from it: a replica's queues are
 in files, so its broker reads files.
 """

@@ -337,6 +337,7 @@ class Replication:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
             about.warnings += target.keep_expired(*self.store, about.start)
+            about.waits = target.follow_services(options.wanted == ALL_WANTED)
         if options.wanted != ALL_WANTED:
             notes = Notes()
             storage, store = self.store

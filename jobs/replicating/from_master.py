@@ -190,6 +190,7 @@ class WireReplication:
         if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
+            about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
         if self.options.wanted != ALL_WANTED and self.asking is not None:
             self._offsets(self.asking)
         about.behind = max(self.end - about.end, 0)

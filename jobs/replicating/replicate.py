@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from reput.broker.change.new_messages import Rules
@@ -73,8 +74,10 @@ def from_store(
             return about
         _agree(target, confirm)
         like = os.stat(store) if isinstance(storage, LocalStorage) else None
-        with held_target(target, inputs, like) as held:
-            there = ReplicaTarget(held, rules, discovered.settings, store)
+        with (
+            held_target(target, inputs, like) as held,
+            closing(ReplicaTarget(held, rules, discovered.settings, store)) as there,
+        ):
             Replication(log, (storage, store), there, options, live, about, progress).run()
             return about
     finally:
@@ -110,8 +113,11 @@ def from_master(
     parsed = settings_from(known, release=rules.release)
     scanned = scan_rules(rules, parsed, ())
     _agree(target, confirm)
-    with held_target(target, (), None) as held:
-        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), known, name)
+    of_master = Rules(rules, parsed, scanned, place_rules(rules))
+    with (
+        held_target(target, (), None) as held,
+        closing(ReplicaTarget(held, of_master, known, name)) as there,
+    ):
         WireReplication(master, says.end, asking, there, options, about, progress).run()
     return about
 

@@ -2,6 +2,7 @@
 report of a replication.
 """
 
+import hashlib
 import json
 import os
 import stat
@@ -26,6 +27,7 @@ from reput.broker.change.replica import (
 )
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.deriving.kept import expired_file, last_entries
+from reput.jobs.deriving.timers import follow_services
 from reput.jobs.in_place.catch_up import catch_up_in_place, clock_in
 from reput.jobs.in_place.follow import consented, growing_plan
 from reput.jobs.opening.held import (
@@ -45,7 +47,13 @@ from reput.store_format.discover.config import Offsets, offsets_as_of
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, add_folders, replace_small
+from reput.store_format.files.protocol import (
+    Files,
+    InputStorage,
+    add_folders,
+    read_small,
+    replace_small,
+)
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
@@ -56,6 +64,7 @@ from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
+    DELAY_OFFSETS,
     INDEX,
     LMQ_OFFSETS,
     LMQ_PREFIX,
@@ -63,7 +72,9 @@ from reput.store_format.names import (
     segment_name,
     segments_among,
 )
-from reput.store_format.notes import Progress
+from reput.store_format.notes import Notes, Progress
+from reput.store_format.query.reader import OpenedStore
+from reput.store_format.state.timers import DELAYS_PATH
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _NOTES = {NOTE, CATCH_UP_NOTE}
@@ -148,7 +159,7 @@ class ReplicaTarget:
         self.config = dict(self.standing.config) if self.standing else {}
         self.segments = self._segments()
         self.last = -1
-        self.log: ReplicaLog  # set by take_up or stand
+        self.log = ReplicaLog(self.files, self.segment_bytes, 0)  # its own by take_up or stand
         self._refuse_another_crash()
 
     def _segments(self) -> list[int]:
@@ -179,6 +190,10 @@ class ReplicaTarget:
                 f"{self.held.path}/{ABORT}: the target was not stopped cleanly; use "
                 f"`reput recover` first"
             )
+
+    def close(self) -> None:
+        """Let go of the log's files, whether the replication has come to its end or not."""
+        self.log.close()
 
     @property
     def name(self) -> str:
@@ -419,6 +434,22 @@ class ReplicaTarget:
         about.config = sorted(self.config)
         self.note(self.last)
 
+    def follow_services(self, positions: bool) -> list[str]:
+        """Have timers and delays wait as the log shows at its end; what is said of it. positions:
+        whether the source's delayOffset.json is copied.
+        """
+        release = self.rules.profile.release
+        with OpenedStore(self.held.storage, self.name, release, self.settings, Notes()) as opened:
+            end = self.log.end
+            said, offsets = follow_services(
+                self.files, opened, self.settings, end, levels=not positions
+            )
+        if offsets:  # else a later run would not replace them by the source's
+            raw = read_small(self.files, DELAYS_PATH, 1 << 20)
+            self.config[DELAY_OFFSETS] = hashlib.sha256(raw).hexdigest()
+            self.note(self.last)
+        return said
+
     def _segments_there(self) -> bool:
         self.segments = self._segments()
         return self._has_log()
@@ -447,6 +478,7 @@ class Replicated:
     dry_run: bool = False
     reconnects: int = 0
     warnings: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -471,6 +503,7 @@ class Replicated:
             lines.append(f"  behind    {self.behind:,} bytes")
         if self.reconnects:
             lines.append(f"  again     connected {counted(self.reconnects, 'time')}")
+        lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  warning   {line}" for line in self.warnings]
         return "\n".join(lines)
 

@@ -300,6 +300,7 @@ class QueueBatch(_Reader):
             for path, state in all_below(self.whole, f"{self.store}/{kind}"):
                 topic, _, below = path.partition("/")
                 queue, slash, name = below.partition("/")
+                name = name.removesuffix("/")  # which a folder has
                 if is_queue_id(queue) and slash and "/" not in name:
                     there = files.setdefault(topic, {}).setdefault(queue, [])
                     there += [Listed(name, state)] if name else []

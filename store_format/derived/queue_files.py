@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import FileState, InputStorage, Listed, Reader, listed
+from reput.store_format.files.protocol import (
+    FileState,
+    InputStorage,
+    Listed,
+    Reader,
+    is_folder,
+    listed,
+)
 from reput.store_format.layouts import (
     BATCH_QUEUE_ENTRY,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -154,8 +161,8 @@ class QueueFiles:
         for name, state in listed(storage, folder) if there is None else there:
             path = f"{folder}/{name}"
             start = segment_start(name)
-            if start is None:
-                continue  # `strangers` names it
+            if start is None or (state is None and is_folder(storage, path)):
+                continue  # log/there names it
             if state is None:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.all.append(QueueFile(path, start, state))

@@ -362,7 +362,7 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
     for name, queues in table.items():
         topic, separator, group = name.partition(_GROUP_SEPARATOR)
         if separator and not isinstance(queues, dict):
-            notes.note(
+            notes.lacks(
                 f"{CONFIG}/consumerOffset.json: offsets of a topic and group are no JSON object"
             )
         elif separator:
@@ -448,7 +448,8 @@ def config_table(
             with closing(open_database(storage, elsewhere)) as database:
                 return config_rows(database, file)
         except RocksDBError as error:
-            notes.note(f"{error}; a broker reads it in place of {file}")
+            notes.lacks(f"{error}; a broker reads it in place of {file}")
+    left_out: list[str] = []
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
             raw = storage.read_bytes(path)
@@ -457,9 +458,13 @@ def config_table(
         try:
             table = json.loads(quoted_keys(raw))[name]
         except (ValueError, KeyError, TypeError, RecursionError):
-            notes.note(f"{path}: is not JSON with {name}; it is left out")
+            left_out.append(f"{path}: is not JSON with {name}; it is left out")
             continue
         if isinstance(table, dict):
+            for line in left_out:
+                notes.note(line)
             return table
-        notes.note(f"{path}: {name} is not a JSON object; it is left out")
+        left_out.append(f"{path}: {name} is not a JSON object; it is left out")
+    for line in left_out:
+        notes.lacks(line)
     return None

@@ -4,7 +4,7 @@ and what op messages name.
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -369,12 +369,14 @@ def joined(parts: Sequence[Gathered]) -> Gathered:
     )
 
 
-def gather_on_all_cores(log: LogReader, keep: Keep, split: bool, end: int) -> Gathered:
-    """`gather`, a segment a thread: reads and kernels let others run."""
+def gather_on_all_cores(
+    log: LogReader, segments: Iterable[Segment], keep: Keep, split: bool, end: int
+) -> Gathered:
+    """`gather` of segments of a log, each in a thread: reads and kernels let others run."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         tasks = [
             pool.submit(gather_segment, log.storage, segment, log.rules, keep, split, end)
-            for segment in log.segments
+            for segment in segments
             if segment.start < end
         ]
         return joined([each.result() for each in tasks])

@@ -22,7 +22,9 @@ from reput.store_format.fate.gather import (
     ROCKSDB_OP,
     WHEEL,
     Gathered,
+    Keep,
     Marks,
+    gather_on_all_cores,
     mark_records,
     named_by_op,
 )
@@ -88,6 +90,22 @@ def gather_few(
     found = np.concatenate([np.zeros(0, MARK), *marks])
     found = found[np.argsort(found["physicalOffset"], kind="stable")]
     return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
+
+
+def gather_since(
+    log: LogReader, places: Iterable[int], since: int, keep: Keep, split: bool, end: int
+) -> Gathered:
+    """Gather the marks at known places, and of all records from `since` on, which is read on all
+    cores. Raises NoRecord, NotInLog.
+    """
+    segments = [segment for segment in log.segments if segment.end > since]
+    late = gather_on_all_cores(log, segments, keep, split, end)
+    known = [
+        _mark(log, place, split)
+        for place in sorted(places)
+        if log.start <= place < segments[0].start
+    ]
+    return late._replace(marks=np.concatenate([np.zeros(0, MARK), *known, late.marks]))
 
 
 def _ops_of_places(
@@ -188,7 +206,7 @@ def _read(
         with closing(open_database(store.storage, folder)) as database:
             return rows(database)
     except RocksDBError as error:
-        notes.note(f"{error}: {unread}")
+        notes.lacks(f"{error}: {unread}")
         return None
 
 

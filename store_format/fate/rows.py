@@ -233,11 +233,8 @@ def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = Fal
     with notes.watching():
         gathered = gather(log, keep, store.profile.split_properties, every, walked, store.behind)
         notes.scanned = before + log.end - log.start
-    then = "live records behind it are read" if store.behind else (
-        "what follows in this segment is not read: `reput check` shows it"
-    )  # fmt: skip
     for error in gathered.breaks:
-        notes.note(f"{error}; {then}")
+        store.note_break(notes, error)
     if gathered.unread_to > log.start and not log.is_zero_from(gathered.unread_to):
         notes.note(
             f"before physical {gathered.unread_to} the log has lost records: what began before "

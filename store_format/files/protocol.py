@@ -204,6 +204,17 @@ def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
     return (follow(path) if follow else None) or (path, None)
 
 
+def is_folder(storage: InputStorage, path: str) -> bool:
+    """Whether what is no regular file is a folder, and neither a link that leads nowhere, a device
+    nor a pipe.
+    """
+    try:
+        storage.list(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
     """`OutputStorage.walk` that lists folder after folder."""
     for name, state in storage.list(folder):

@@ -16,6 +16,7 @@ from reput.store_format.files.protocol import (
     Reader,
     followed,
     is_back_to_back,
+    is_folder,
 )
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.record import Read
@@ -204,6 +205,7 @@ def _in_folders(
             path, start = f"{folder}/{name}", segment_start(name)
             if state is None and start is not None and not is_dledger(path.split("/")):
                 path, state = followed(storage, path)
+                start = None if state is None and is_folder(storage, path) else start
             yield path, start, state
 
 

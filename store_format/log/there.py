@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from reput.store_format.files.protocol import Files, FileState, InputStorage, Listed, listed
+from reput.store_format.files.protocol import (
+    Files,
+    FileState,
+    InputStorage,
+    Listed,
+    is_folder,
+    listed,
+)
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -29,15 +36,15 @@ Lists = Callable[[str], Iterable[Listed]]
 
 class Stranger(NamedTuple):
     """What stands in the way among a broker's files: `lost+found`, `.nfs...`, `.DS_Store`,
-    somebody's copy, or a last file of 0 bytes.
+    somebody's copy, or a last file of 0 bytes, which may be a broker's own.
     """
 
     path: str
     folder: str  # the kind of folder that it lies in: COMMIT_LOG, INDEX, or that of queues
     state: FileState | None  # None for what is no regular file
     mapped: bool = True  # whether it lies among files that a MappedFileQueue loads
-    empty: bool = False  # a broker's own file, the last one, without a byte
-    behind: str = ""  # of an empty file: what sorts behind it, and so makes it not the last
+    empty: bool = False  # the last segment, or the last of all names, without a byte
+    behind: str = ""  # what sorts behind it, last of all
 
     def is_passed_over(self, profile: Profile) -> bool:
         """Whether a broker of that release starts as if it were not there.
@@ -47,10 +54,14 @@ class Stranger(NamedTuple):
         last of all names from 5.1.3 on, and ends at any other file of another length.
         """
         if self.folder == INDEX:
-            return not self.path.rpartition("/")[2].isdigit()
+            return not self._is_number
         if self.empty:
             return profile.removes_empty_last and not self.behind
         return not self.mapped or (self.state is None and profile.passes_folders_over)
+
+    @property
+    def _is_number(self) -> bool:
+        return self.path.rpartition("/")[2].isdigit()
 
     def text(self, profile: Profile) -> str:
         """For people: what it is, and what a broker does with it."""
@@ -65,8 +76,8 @@ class Stranger(NamedTuple):
         what = "is not a file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
         if passed:
             return f"{what}, which passes it over; it is left as it is"
-        if self.folder == INDEX:
-            return f"{what}, which takes it for an index file; it is left as it is"
+        if self._is_number and (self.state or self.folder == INDEX):
+            return f"{what}, which takes it for a file of its own; it is left as it is"
         if self.state is None:
             return f"{what}, which before 5.1.0 does not start with it; it is left as it is"
         return f"{what}, which does not start with it; it is left as it is"
@@ -157,7 +168,8 @@ def _mapped(folder: str, kind: str, there: Iterable[Listed]) -> Iterator[Found]:
     """What lies in a folder of files that a MappedFileQueue loads."""
     for name, state in there:
         path = f"{folder}/{name}"
-        yield path if segment_start(name) is not None else Stranger(path, kind, state)
+        is_file = state is not None and segment_start(name) is not None
+        yield path if is_file else Stranger(path, kind, state)
 
 
 class There(NamedTuple):
@@ -194,18 +206,20 @@ def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> 
     among = sorted(
         (name, folder, state) for folder in log_folders for name, state in listed(storage, folder)
     )
-    found = [
-        Stranger(f"{folder}/{name}", COMMIT_LOG, state)
-        for name, folder, state in among
-        if segment_start(name) is None
-    ]
-    named = [n for n, (name, _, _) in enumerate(among) if segment_start(name) is not None]
-    for last in named[-1:]:
-        name, folder, state = among[last]
-        if state is not None and state.size == 0:
-            behind = among[-1][0] if among[last + 1 :] else ""
-            empty = Stranger(f"{folder}/{name}", COMMIT_LOG, state, empty=True, behind=behind)
-            found.append(empty)
+    found = []
+    ended = False  # whether a segment's name was passed, from the last on
+    for number, (name, folder, state) in reversed(list(enumerate(among))):
+        is_segment = segment_start(name) is not None and not (
+            state is None and is_folder(storage, f"{folder}/{name}")
+        )
+        last = number == len(among) - 1
+        empty = state is not None and not state.size and (last or (is_segment and not ended))
+        if empty or not is_segment:
+            behind = "" if last else among[-1][0]
+            path = f"{folder}/{name}"
+            found.append(Stranger(path, COMMIT_LOG, state, empty=empty, behind=behind))
+        ended |= is_segment
+    found.reverse()
     index = index_there(of_storage(storage, store))
     return found + [_below(store, each) for each in index if isinstance(each, Stranger)]
 

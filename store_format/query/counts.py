@@ -251,24 +251,17 @@ class CountSums:
 
 def add_up(
     log: LogReader, sums: Sequence[CountSums], split: bool, batch: Sequence[str],
-    seen: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], found: Callable[[NoRecord], None],
     behind: LiveBehind | None = None,
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
     split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
     seen: called with the physical offset that the walk has reached.
-    note: called for each place where records break off.
+    found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
     reading = _Reading(split, batch)
-
-    def found(error: NoRecord) -> None:
-        then = "live records behind it are counted" if behind else (
-            "what follows in this segment is not counted: `reput check` shows it"
-        )  # fmt: skip
-        note(f"{error}; {then}")
-
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             counted = reading.counted(step)
@@ -279,12 +272,12 @@ def add_up(
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
-    seen: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], found: Callable[[NoRecord], None],
     behind: LiveBehind | None = None,
 ) -> list[Count]:  # fmt: skip
     """Counts by some of BY, in the order of their values; other arguments as for `add_up`."""
     sums = CountSums(by)
-    add_up(log, (sums,), split, batch, seen, note, behind)
+    add_up(log, (sums,), split, batch, seen, found, behind)
     return sums.counts()
 
 
@@ -352,11 +345,11 @@ class _Spans(CountSums):
 
 def put_times(
     log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
-    note: Callable[[str], None], behind: LiveBehind | None = None,
+    found: Callable[[NoRecord], None], behind: LiveBehind | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count messages by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), CountSums(("topic",)), CountSums(("size",))
-    add_up(log, (spans, topics, sizes), split, batch, seen, note, behind)
+    add_up(log, (spans, topics, sizes), split, batch, seen, found, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])
-    found = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
-    return PutTimes(spans.span, found, topics.counts(), sizes.counts())
+    put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
+    return PutTimes(spans.span, put, topics.counts(), sizes.counts())

@@ -53,7 +53,7 @@ def scan(
                     at = step.next
                 return
             except NoRecord as error:
-                notes.note(
+                notes.lacks(
                     f"{error}; what follows in this segment is not read: `reput check` shows it"
                 )
                 at = store.log.next_start(error.place)

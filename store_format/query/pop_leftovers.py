@@ -132,13 +132,13 @@ def _of_check_points(
                 if message.tags == _ACK:
                     known.add(int(about.get("ao", about.get("ackOffset"))))
         except _WRONG:
-            notes.note(f"physical offset {message.physical_offset}: is no check point of pop")
+            notes.lacks(f"physical offset {message.physical_offset}: is no check point of pop")
     for key, about in points.items():
         if key not in done:
             try:
                 yield _left(key[0], about, acknowledged.get(key[0], set()), revive[key])
             except _WRONG:
-                notes.note("a check point of pop has no messages")
+                notes.lacks("a check point of pop has no messages")
 
 
 def _revive_messages(
@@ -196,7 +196,7 @@ def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[In
                         since = int(info["popTime"])
                         yield _row(group, topic, int(queue_id), offset, since, until)
         except _WRONG:
-            notes.note(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
+            notes.lacks(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
 
 
 def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[Pop]:
@@ -215,6 +215,6 @@ def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[Pop]:
                         since, since + int(about["invisibleTime"]), (int(about["offset"]),), {}, "",
                     )  # fmt: skip
                 except _WRONG:
-                    notes.note(f"{folder}: a row is none of a popped message")
+                    notes.lacks(f"{folder}: a row is none of a popped message")
     except RocksDBError as error:
-        notes.note(f"{error}; what it has in flight is not shown")
+        notes.lacks(f"{error}; what it has in flight is not shown")

@@ -13,7 +13,7 @@ from reput.store_format.discover.sizes import FileSizes, settings_to_read
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.groups import heads_from, log_folders
-from reput.store_format.log.reader import LiveBehind, LogReader
+from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
 from reput.store_format.log.record import Record
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import list_segments
@@ -201,7 +201,8 @@ class OpenedStore:
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
-            notes.note(f"{finding.path}: {finding.reason}")
+            read = finding.todo and not finding.left_out  # all that it holds
+            (notes.note if read else notes.lacks)(f"{finding.path}: {finding.reason}")
         if not self.settings.read_uncommitted:
             there_now = self.derived_storage, self.derived_path
             agreed = committed(self.storage, path, listing.segments, there_now)
@@ -218,6 +219,18 @@ class OpenedStore:
         self._rocksdb_index: RocksDBIndex | None = None
         self._looked_for_it = False
         self.index_gaps: list[tuple[int, int]] | None = None  # once log_scan.py has looked for them
+
+    def note_break(self, notes: Notes, error: NoRecord) -> None:
+        """Note where records break off. An answer lacks nothing where none follow: that is what a
+        crash tore, and any recovery cuts.
+        """
+        then = "live records behind it are read" if self.behind else (
+            "what follows in this segment is not read: `reput check` shows it"
+        )  # fmt: skip
+        is_tail = self.behind is not None and self.log.is_zero_from(
+            self.log.next_start(error.place)
+        ) and not any(len(step.rows) for step in self.behind(error.place))  # fmt: skip
+        (notes.note if is_tail else notes.lacks)(f"{error}; {then}")
 
     def __enter__(self) -> "OpenedStore":
         return self

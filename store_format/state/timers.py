@@ -192,8 +192,8 @@ def derived_timers(
     does not show as delivered waits again if the delivery may be lost with a part of the log.
     written: when messages were put into the wheel. now: milliseconds.
 
-    A broker reads seven days of the wheel. Of a store that nobody served for longer the wheel is
-    read from a day ago on, so that it is not late; the day, so that two runs write the same.
+    A broker reads the last seven days of the wheel. Of a store that was stopped for longer it is
+    read from five whole days ago on, so that what was due before is not lost.
     """
     timers = timers_of(gathered)
     if not len(timers):
@@ -236,7 +236,7 @@ def carried_timers(storage: InputStorage, store: str, now: int, precision: int) 
 
 
 def _read_from(before: int, now: int) -> int:
-    return max(before, (now // _DAY_MS - 1) * _DAY_MS)
+    return max(before, (now // _DAY_MS - 5) * _DAY_MS)
 
 
 def _read_check(storage: InputStorage, store: str) -> np.void | None:

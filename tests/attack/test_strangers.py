@@ -286,3 +286,38 @@ def test_a_file_that_hides_a_segment_is_not_passed_over(store: Path, tmp_path: P
     report = _judged(store, check)
     assert any("give" in each.todo for each in report.findings)
     assert report.damage["left_out"] == [f"{second}.bak"]
+
+
+def test_an_empty_file_behind_all_segments_is_one_that_a_broker_removes(store: Path) -> None:
+    """#3257, as 5.3.3 did; before 5.1.3 no broker starts with it."""
+    (store / "commitlog/the-bad-empty-file").touch()
+    report = _judged(store, check)
+    assert (report.sound, report.findings) == (True, [])
+    assert any("a broker removes it" in line for line in report.warnings)
+    report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
+    assert [each.todo[:7] for each in report.findings] == ["remove "]
+
+
+def test_a_store_without_its_index_folder_is_judged(store: Path) -> None:
+    shutil.rmtree(store / "index")
+    report = _judged(store, check)
+    assert {each.field for each in report.differences} == {"the file is missing"}
+
+
+def test_folders_with_names_of_files_are_passed_over(store: Path, tmp_path: Path) -> None:
+    """As 5.3.3 passes them over: check said NOT sound of one, and failed of the other."""
+    for name in (f"commitlog/{5 << 16:020}", f"consumequeue/T/0/{4000:020}"):
+        (store / name).mkdir()
+    report = _judged(store, check)
+    assert (report.sound, report.findings, len(report.warnings)) == (True, [], 2)
+    done = run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    assert (done.messages, done.left_out) == (200, [])
+    report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
+    assert len(report.findings) == 2
+
+
+def test_a_number_of_another_length_is_a_file_to_a_broker(store: Path) -> None:
+    """Long.parseLong reads 19 digits as well: 5.3.3 starts, with one segment more."""
+    (store / "commitlog" / f"{5 << 16:019}").write_bytes(bytes(1 << 16))
+    (finding,) = _judged(store, check).findings
+    assert "takes it for a file of its own" in finding.reason

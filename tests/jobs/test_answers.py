@@ -64,6 +64,7 @@ def normalised(value: Any, folder: str) -> Any:
     if isinstance(value, str):
         value = value.replace(folder, "{tmp}")
         value = re.sub(r"reput-[0-9a-f]{32}", "reput-{id}", value)
+        value = re.sub(r"^it is \d\dh \(deleteWhen=\d\d\)$", "", value)  # at that hour alone
         value = re.sub(r"\b\d+(?:\.\d+)? (?:ms|s|KB/s|MB/s|GB/s)\b", "...", value)
         return re.sub(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?", "{time}", value)
     return value

@@ -32,6 +32,7 @@ from tests.broker.services.stores import T0, disk, half, writing
 from tests.broker.writer.stores import Clock
 from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
+from tests.local_time import time_zone
 from tests.store_format.fate.stores import IN_ROCKSDB, unpack
 
 TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
@@ -191,6 +192,18 @@ def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) 
     ]
     assert stays
     assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("UTC", -4), ("Asia/Shanghai", 12), ("America/New_York", 1)]
+)
+def test_deletewhen_is_an_hour_of_the_local_clock(zone: str, hours: int, tmp_path: Path) -> None:
+    """NOW is 08:00 in UTC; so many hours later it is 04:00 there."""
+    store = a_store(tmp_path / "store")
+    with time_zone(zone):
+        for each in (-4, 12, 1):
+            done = run(store, any_hour=False, now=NOW + each * HOUR, dry_run=True)
+            assert done.needed is (each == hours)
 
 
 def test_a_queue_file_whose_last_message_is_the_logs_first_stays() -> None:

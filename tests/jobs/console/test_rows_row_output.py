@@ -1,16 +1,21 @@
 """Rows of a store: a table for people, JSON lines or CSV for programs, and a note without any."""
 
 import argparse
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from reput.jobs.cli import main
 from reput.jobs.console import voice
 from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
+from tests.broker.writer.stores import open_writer, stored_records
 from tests.damaged import damaged, messages
+from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.jobs.sources.reading import write
 
 
@@ -82,3 +87,68 @@ def test_without_rows_a_note_says_so_and_nothing_failed(
 def test_the_error_names_the_store_that_was_meant(store: Path) -> None:
     with pytest.raises(StoreError, match=f"did you mean {store}?"):
         listed(store / "commitlog", ROWS)
+
+
+_LISTINGS = ["stats", "delayed", "transactions", "groups", "queues", "topics"]
+
+
+@pytest.fixture(scope="module")
+def listed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lacking") / "store"
+    with open_writer(root, **SIZES) as writer:
+        for number in range(700):
+            writer.append(Message("T", bytes(60), 0, keys=f"k{number}", delay_level=number % 2))
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_bytes(b'{"offsetTable":{"T@g":{0:1}}}')
+    return root
+
+
+def _as_it_is(store: Path) -> None: ...
+
+
+def _torn(store: Path) -> None:
+    """The log's last record, as a crash leaves it."""
+    last = list(stored_records(store / "commitlog"))[-1].physical_offset
+    path = store / "commitlog" / f"{last // (1 << 16) * (1 << 16):020}"
+    raw = bytearray(path.read_bytes())
+    raw[last % (1 << 16) + 4] ^= 1
+    path.write_bytes(raw)
+
+
+def _damaged(store: Path) -> None:
+    path = store / "commitlog" / ("0" * 20)
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(bytes.fromhex("daa320a7"), 100)] ^= 1
+    path.write_bytes(raw)
+
+
+def _hole(store: Path) -> None:
+    (store / "commitlog" / f"{1 << 16:020}").unlink()
+
+
+def _no_offsets(store: Path) -> None:
+    (store / "config/consumerOffset.json").write_bytes(bytes(30))
+
+
+def _offsets_in_bak(store: Path) -> None:
+    path = store / "config/consumerOffset.json"
+    path.rename(f"{path}.bak")
+    path.write_bytes(bytes(30))
+
+
+@pytest.mark.parametrize(
+    ("change", "lacking"),
+    [
+        (_as_it_is, []), (_torn, []), (_damaged, _LISTINGS[:3]), (_hole, _LISTINGS),
+        (_no_offsets, ["transactions", "groups"]), (_offsets_in_bak, []),
+    ],
+)  # fmt: skip
+def test_an_answer_that_lacks_something_ends_with_1(
+    listed_store: Path, change: Callable[[Path], None], lacking: list[str], tmp_path: Path
+) -> None:
+    """They ended with 0 and a note; what recovery cuts anyway is nothing that is lacking."""
+    store = Path(shutil.copytree(listed_store, tmp_path / "store"))
+    change(store)
+    codes = {name: main([name, str(store), "--quiet"]) for name in _LISTINGS}
+    assert [name for name, code in codes.items() if code] == lacking
+    assert set(codes.values()) <= {0, 1}

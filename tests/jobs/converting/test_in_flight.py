@@ -2,6 +2,7 @@
 
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
+from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from tests.converted import PLAIN, SEGMENT, at_place, derived_of, log_of, records
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.logs.encoder import Message, build_log, properties
@@ -169,3 +171,35 @@ def test_check_points_fill_segments_of_any_size() -> None:
     assert [at for at, _ in found] == list(range(40))
     assert [each["c"] for _, each in found] == [f"g{n}" for n in range(40)]
     assert len(log_of(made)) > 3
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_rows_of_kv_store_become_check_points(tmp_path: Path, named: bool) -> None:
+    """As of a broker that uses it no more (PopConsumerService.transferToFsStore)."""
+    store, made = tmp_path / "store", tmp_path / "made"
+    topics = {REVIVE: {"perm": 6}, "C": {"perm": 7, "readQueueNums": 1}, "Orders": {"perm": 6}}
+    own = {"b": {"perm": 7, "readQueueNums": 1}} if named else {}
+    for path, raw in (
+        (f"commitlog/{0:020d}", build_log(orders(), SEGMENT)[0]),
+        ("config/topics.json", json.dumps({"topicConfigTable": {**topics, **own}}).encode()),
+    ):
+        (store / path).parent.mkdir(parents=True)
+        (store / path).write_bytes(raw)
+    record = {"popTime": POPPED, "groupId": "g", "topicId": "Orders", "queueId": 1,
+              "retryFlag": 0, "invisibleTime": 60_000, "offset": 5}  # fmt: skip
+    table = TableWriter(f"{store}/t.sst", table_options(False, False))
+    table.put([b"key"], [json.dumps(record).encode()])
+    table.finish()
+    make_database(
+        f"{store}/kvStore", {"popState": (table_options(False, False), [f"{store}/t.sst"])}
+    )
+    words: Any = {"rocketmq": "5.3.3", "settings": as_text(PLAIN)}
+    if not named:
+        with pytest.raises(StoreError, match=r"1 message in flight .*popConsumerKVServiceEnable"):
+            convert(Session(), str(store), str(made), **words)
+        return
+    summary = convert(Session(), str(store), str(made), **words)
+    log = {0: (made / "commitlog" / f"{0:020d}").read_bytes()}
+    (found,) = (json.loads(body(r)) for _, r in records(log) if b"TAGS\x01ck" in r)
+    assert found == point(5, topic="Orders")
+    assert summary.in_flight == ["1 message of pop, by 1 new check point"]

@@ -1,12 +1,16 @@
 """Few tasks for many pieces, and small ones at last."""
 
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from reput.jobs.outputs import publish
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.pipeline.stages import guided
+from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.udfs.staging import Staging
 from tests.in_process import Made, Session, rebuild_log, storage_of
@@ -52,6 +56,10 @@ def test_a_task_of_large_pieces_has_few(piece_bytes: int, most: int) -> None:
     assert max(end - start for start, end in pairwise(starts)) == most
 
 
+class Remote(ManifestLast, MemoryStorage):  # type: ignore[misc]
+    """It is sent the zeros of files too."""
+
+
 @pytest.mark.parametrize(
     ("entries", "runs", "queues", "tasks"),
     [
@@ -65,9 +73,6 @@ def test_a_task_of_large_pieces_has_few(piece_bytes: int, most: int) -> None:
 def test_tasks_are_sized_by_what_they_hold_and_write(
     entries: int, runs: int, queues: int, tasks: int
 ) -> None:
-    class Remote(ManifestLast, MemoryStorage):  # type: ignore[misc]
-        pass
-
     log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
     job = found(log).job(Staging(Remote(), STAGING))
     linked = Linked([{"records": entries, "runs": runs, "queues": queues}])
@@ -109,3 +114,59 @@ def test_what_is_read_does_not_grow_as_queues_times_splits(
     assert rebuilt.summary.messages == len(messages)
     reads = sum(path.endswith(".entries") for path in storage.opened)
     assert 99 <= reads <= 300  # 3,960 where each run was read by itself
+
+
+@pytest.mark.parametrize(
+    ("queues", "storage", "settings", "refused"),
+    [
+        (20_000, Remote, {}, True),
+        (20_000, MemoryStorage, {}, False),
+        (10_000, Remote, {}, False),  # 60 GB
+        (20_000, Remote, {"mappedFileSizeConsumeQueue": 6_000_000}, False),  # asked for
+    ],
+)
+def test_more_zeros_than_log_are_refused_before_they_are_sent(
+    queues: int, storage: type[MemoryStorage], settings: dict[str, Any], refused: bool
+) -> None:
+    sizes = {"mappedFileSizeCommitLog": 60_000, **settings}
+    log = Log(build_log([Message()], 60_000), sizes, "5.3.3", {})
+    ready = found(log).job(Staging(storage(), STAGING))
+    linked = ready.scan()
+    linked.accepted[0]["queues"] = queues
+    if refused:
+        with pytest.raises(StoreError, match=r"120 GB of zeros .*--queues rocksdb"):
+            ready.build(linked)
+    else:
+        ready._refuse_padding(linked)
+
+
+def test_the_driver_gets_a_row_a_task_and_no_row_a_file() -> None:
+    messages = [Message(f"T{n}", 0, 0) for n in range(300)]
+    log = Log(build_log(messages, 1 << 16), {
+        "mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 100
+    }, "5.3.3", {})  # fmt: skip
+    session = Session(2)
+    assert not session.one_machine
+    rebuilt = rebuild_log(log, Cut(partitions=2), session)
+    assert sum(name.startswith("consumequeue/") for name in rebuilt.files) == 300
+    assert session.rows_collected < 20
+
+
+class Copying(MemoryStorage):
+    """As S3: a move is a copy, which a second attempt may repeat."""
+
+    moves_by_copies = True
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        self.files.update({to: self.files[path] for path, to in moves if path in self.files})
+
+
+@pytest.mark.parametrize("seed", [2, 0])  # on several machines, on one
+def test_many_files_are_copied_by_tasks(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(publish, "_MOVES_OF_A_TASK", 100)
+    names, session = [f"file{n}" for n in range(301)], Session(seed)
+    storage = Copying({f"{STAGING}/{name}": name.encode() for name in names})
+    moves = [(name, f"folder/{name}") for name in names]
+    publish.move_in(Staging(storage, STAGING), moves, "set", session)
+    assert [storage.files[f"set/folder/{name}"] for name in names] == [n.encode() for n in names]
+    assert (session.rows_collected > 0) == (not session.one_machine)

@@ -131,9 +131,14 @@ class Kills:
 
 @contextmanager
 def killing(kills: Kills) -> Iterator[Kills]:
-    """Let `kills` see each change that is made below a target."""
+    """Let `kills` see each change that is made below a target; a process that ends has no files."""
+    opened: set[DiskFile] = set()
 
     class File(DiskFile):
+        def close(self) -> None:
+            opened.discard(self)
+            super().close()
+
         def write_at(self, at: int, data: Any) -> None:
             kills.step(data, lambda part: super(File, self).write_at(at, part))
             super().write_at(at, data)
@@ -149,6 +154,7 @@ def killing(kills: Kills) -> Iterator[Kills]:
         def _open(self, *words: Any, **more: Any) -> DiskFile:
             file = super()._open(*words, **more)
             file.__class__ = File
+            opened.add(file)
             return file
 
         def create(self, path: str) -> DiskFile:
@@ -184,6 +190,8 @@ def killing(kills: Kills) -> Iterator[Kills]:
 
     with mock.patch.object(held, "DiskFiles", Killing):
         yield kills
+    for file in list(opened):
+        file.close()
 
 
 def derived(root: Path) -> dict[str, Any]:

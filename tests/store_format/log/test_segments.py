@@ -59,7 +59,7 @@ def test_segments_of_several_folders_are_one_log() -> None:
         ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
         ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
         ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
-        ([(f"{FOLDER}/0", SIZE)], f"{FOLDER}: is not a regular file"),
+        ([(f"{FOLDER}/0", SIZE)], "the log is empty"),  # a broker passes folders over
     ],
 )  # fmt: skip
 def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
@@ -88,7 +88,7 @@ def test_a_folder_has_to_be_one() -> None:
         ([("0", SIZE),
         ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
         ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
-        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], ["nor a link to one"]),
+        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
     ],
 )  # fmt: skip
 def test_a_listing_reports_and_goes_on(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ SEGMENT = 1 << 16
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> LogReader:
+def log(tmp_path: Path) -> Iterator[LogReader]:
     """Many windows: of 4 KiB, some records longer than that, and three segments."""
     draw = random.Random(3)
     lengths = [9000 if n % 40 == 7 else n % 300 for n in range(500)]
@@ -45,7 +47,8 @@ def log(tmp_path: Path) -> LogReader:
     folders = commit_log_folders(str(tmp_path), settings)
     segments = list_segments(storage, folders, SEGMENT).segments
     assert len(segments) > 2
-    return LogReader(storage, segments, record_rules(profile(RELEASES[-1])))
+    with closing(LogReader(storage, segments, record_rules(profile(RELEASES[-1])))) as reader:
+        yield reader
 
 
 def topics(step: Step) -> Any:

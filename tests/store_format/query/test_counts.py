@@ -127,7 +127,7 @@ def test_what_is_live_behind_damage_is_counted_and_damage_is_said(
     out, err = capsys.readouterr()
     assert sum(json.loads(line)["records"] for line in out.splitlines()) == whole - 1
     assert "magic" in err
-    assert "live records behind it are counted" in err
+    assert "live records behind it are read" in err
 
 
 def test_a_table_json_and_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,209 @@
+"""Timers and delayed messages in every store that a command makes or changes: what waits there, and
+what was delivered, is what was so before. A broker is asked in tests/rocketmq/test_services.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.jobs.cli import main
+from reput.jobs.install import install_set, undo_install
+from reput.jobs.recover import recover
+from reput.jobs.repair import repair
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.message.message import Message
+from reput.store_format.state.timers import why_lost
+from tests.broker.services.stores import LEVELS, Clock, delayed, disk, timer, writing
+from tests.broker.writer.stores import stored_records
+from tests.faults.killing import contents
+from tests.in_process import Session, run
+from tests.jobs.opening.writing import SETTINGS as SIZES
+
+NOW = time.time_ns() // 1_000_000
+T0 = NOW - NOW % 1000 - 60_000
+SETTINGS = {**{name: str(value) for name, value in SIZES.items()},
+            "messageDelayLevel": LEVELS, "mappedFileSizeTimerLog": "200"}  # fmt: skip
+GIVEN = {"rocketmq": "5.3.3", "settings": SETTINGS}
+WORDS = ["--rocketmq", "5.3.3", "--yes",
+         *(f"--set={name}={value}" for name, value in SETTINGS.items())]  # fmt: skip
+HOUR = 3_600_000
+WAITS = (1000, HOUR, HOUR, 71 * HOUR)  # of timers, in milliseconds
+Fates = dict[str | None, tuple[str, str]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Of four timers and three delayed messages one each was delivered, as by a broker."""
+    root, clock = tmp_path / "store", Clock(T0)
+    sent = [timer(body, wait) for body, wait in zip("abcd", WAITS, strict=True)]
+    sent += [delayed("e", 1), delayed("f", 3), delayed("g", 3)]
+    with writing(disk(root), clock, **SETTINGS) as writer:
+        for message in sent:
+            writer.append(message)
+            clock.now += 10
+    assert reput.deliver_delayed(str(root), until=T0 + 3000, **GIVEN).delivered == 2
+    return root
+
+
+def fates(store: Path) -> Fates:
+    """Each one's state and kind by its UNIQ_KEY. No file is lost."""
+    end = max(each.physical_offset + each.size for each in stored_records(store / "commitlog"))
+    assert why_lost(LocalStorage(), str(store), end) == ""
+    with reput.open_store(str(store), **GIVEN) as opened:
+        rows = opened.delayed(everything=True)
+    return {row.unique_key: (row.state.replace("late", "waiting"), row.by) for row in rows}
+
+
+def moved(store: Path, to: Path, *also: str) -> Path:
+    """A copy of the log and of `also`."""
+    for name in ("commitlog", *also):
+        shutil.copytree(store / name, to / name)
+    return to
+
+
+def rebuilt(store: Path) -> list[str]:
+    """Rebuild a store, and install the set; what is said of both."""
+    folder = Path(f"{store}-set")
+    summary = run(str(store), str(folder), **GIVEN)
+    assert install_set(str(store), str(folder)).waits == summary.waits
+    return summary.waits
+
+
+def recovered(store: Path) -> list[str]:
+    about = recover(Session(), str(store), **GIVEN)  # type: ignore[arg-type]
+    assert about.done
+    again = recover(Session(), str(store), **GIVEN)  # type: ignore[arg-type]
+    assert not again.needed
+    return about.waits
+
+
+THREE = "3 timers wait: timerlog and config/timercheck are written"
+LEVEL = "2 delay levels delivered as the log shows: config/delayOffset.json is written"
+
+
+@pytest.mark.parametrize(("also", "said"), [(["config"], [THREE]), ([], [THREE, LEVEL])])
+def test_a_moved_store_has_its_timers_once_a_set_is_installed(
+    store: Path, tmp_path: Path, also: list[str], said: list[str]
+) -> None:
+    copy = moved(store, tmp_path / "copy", *also)
+    before = contents(copy)
+    assert rebuilt(copy) == said
+    assert fates(copy) == fates(store)
+    undo_install(str(copy))
+    assert contents(copy) | {"lock": b""} == before | {"lock": b""}
+    undo_install(str(copy))
+    assert fates(copy) == fates(store)
+
+
+def test_a_set_of_a_whole_store_carries_its_units_which_the_store_itself_keeps(
+    store: Path, tmp_path: Path
+) -> None:
+    before = contents(store)
+    summary = run(str(store), str(tmp_path / "set"), **GIVEN)
+    assert summary.waits == [THREE]
+    assert install_set(str(store), str(tmp_path / "set")).waits == []
+    assert contents(store / "timerlog") == contents(tmp_path / "set/timerlog")
+    assert contents(store / "config") == {
+        path.removeprefix("config/"): raw
+        for path, raw in before.items()
+        if path.startswith("config/")
+    }
+
+
+def repaired(store: Path) -> list[str]:
+    to = Path(f"{store}-repaired")
+    summary = repair(Session(), str(store), str(to), **GIVEN)  # type: ignore[arg-type]
+    shutil.rmtree(store)
+    to.rename(store)
+    return summary.waits
+
+
+def replicated(store: Path) -> list[str]:
+    to = f"{store}-replica"
+    first = reput.replicate(str(store), to, **GIVEN)
+    assert reput.replicate(str(store), to, **GIVEN).waits == first.waits
+    shutil.rmtree(store)
+    Path(to).rename(store)
+    return first.waits
+
+
+def exported(store: Path) -> list[str]:
+    to = Path(f"{store}-exported")
+    words = ["--output", str(to), "--as", "rocketmq", "--system-topics"]
+    assert main(["export", str(store), *words, *WORDS[:2], *WORDS[3:]]) == 0
+    shutil.rmtree(store)
+    to.rename(store)
+    return [THREE]
+
+
+def caught_up(store: Path) -> list[str]:
+    to = f"{store}-set"
+    about = reput.catch_up(str(store), output=to, **GIVEN)
+    assert install_set(str(store), to).waits == about.waits
+    return about.waits
+
+
+def appended(store: Path) -> list[str]:
+    (store / "abort").touch()
+    lines = Path(f"{store}-lines.jsonl")
+    lines.touch()
+    assert main(["append", str(store), "--from", str(lines), *WORDS]) == 0
+    return [THREE]
+
+
+@pytest.mark.parametrize(
+    "change", [rebuilt, recovered, repaired, replicated, exported, caught_up, appended]
+)
+def test_every_command_derives_what_is_lost(
+    store: Path, change: Callable[[Path], list[str]]
+) -> None:
+    wanted = fates(store)
+    shutil.rmtree(store / "timerlog")
+    assert change(store) == [THREE]
+    assert fates(store) == wanted
+
+
+def test_a_replica_goes_on_from_its_last_timer(store: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "replica"
+    reput.replicate(str(store), str(copy), **GIVEN)
+    with writing(disk(store), Clock(NOW), **SETTINGS) as writer:
+        writer.append(timer("h", HOUR))
+    later = T0 + 2 * HOUR
+    assert reput.deliver_delayed(str(store), until=later, **GIVEN).delivered == 5
+    about = reput.replicate(str(store), str(copy), **GIVEN)
+    assert about.waits == ["1 timer waits: timerlog and config/timercheck are written"]
+    assert fates(copy) == fates(store)
+
+
+def test_units_past_a_log_that_was_cut_go(store: Path) -> None:
+    """The timers that the log still has wait as before."""
+    wanted = fates(store)
+    log = max((store / "commitlog").iterdir())
+    with reput.open_store(str(store), **GIVEN) as opened:
+        rows = {row.physical_offset: row for row in opened.delayed(everything=True)}
+        cut = max(place for place, row in rows.items() if row.by == "timer")
+    with log.open("r+b") as file:
+        file.seek(cut - int(log.name))
+        file.write(bytes(log.stat().st_size - file.tell()))
+    assert recovered(store)[:1] == ["3 timers wait: timerlog and config/timercheck are written"]
+    left = fates(store)
+    assert len(left) == sum(1 for place in rows if place < cut)
+    # the delivery of the first is cut too
+    again = {row.unique_key: ("waiting", "timer") for row in rows.values() if row.due < T0 + 2000}
+    assert left == {key: again.get(key, state) for key, state in wanted.items() if key in left}
+
+
+def test_a_store_without_timers_gets_no_file(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with writing(disk(root), Clock(T0), **SETTINGS) as writer:
+        writer.append(Message("Orders", b"e"))
+    assert rebuilt(root) == []
+    assert {path.split("/")[0] for path in contents(tmp_path / "store-set")} == {
+        "checkpoint", "consumequeue", "index", "manifest.json",
+    }  # fmt: skip

@@ -1,0 +1,66 @@
+"""What a test leaves behind in its process: open files and sockets, threads, children."""
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+# Those that live as long as the process: an engine's pool, a JVM, pytest's own, libraries' pools.
+_THREADS = ("MainThread", "pytest", "execnet", "Thread-", "QueueManager", "ExecutorManager")
+_PATIENCE_SECONDS = 2.0  # for a thread or a child that is about to end
+
+
+class Open(NamedTuple):
+    """What a process holds: files and sockets by descriptor, its own threads, its children."""
+
+    files: frozenset[tuple[int, str]]
+    threads: frozenset[str]
+    children: frozenset[int]
+
+
+def open_now() -> Open:
+    return Open(_files(), _threads(), _children())
+
+
+def left_since(before: Open) -> str:
+    """What is open that was not, in words; waits a moment for what is about to end."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while said := _more(before, open_now()):
+        if time.monotonic() > until:
+            return said
+        time.sleep(0.02)
+    return ""
+
+
+def _more(before: Open, now: Open) -> str:
+    names = ("open", "running", "child")
+    more = [(name, new - old) for name, old, new in zip(names, before, now, strict=True)]
+    return "; ".join(f"{name}: {sorted(each)}" for name, each in more if each)
+
+
+def _files() -> frozenset[tuple[int, str]]:
+    """Regular files, folders and sockets; pipes are an engine's or pytest's."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the one that lists
+            mode = os.fstat(int(name)).st_mode
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode):
+                target = os.readlink(f"/proc/self/fd/{name}")
+                if not target.startswith(("/proc/", "/dev/")):
+                    found.add((int(name), target))
+    return frozenset(found)
+
+
+def _threads() -> frozenset[str]:
+    names = {thread.name for thread in threading.enumerate()}
+    return frozenset(name for name in names if not name.startswith(_THREADS))
+
+
+def _children() -> frozenset[int]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    with contextlib.suppress(OSError):
+        return frozenset(map(int, path.read_text().split()))
+    return frozenset()

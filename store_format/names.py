@@ -46,7 +46,7 @@ MANIFEST = "manifest.json"
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"
-POP_RETRY_SIGNS = "_+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
+POP_RETRY_SIGNS = "_", "+"  # then group, sign, topic (KeyBuilder.buildPopRetryTopicV1 and V2)
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"  # PopAckConstants.REVIVE_TOPIC, then the cluster's name

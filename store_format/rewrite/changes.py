@@ -23,6 +23,7 @@ from reput.store_format.message.message import (
 from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
+    POP_RETRY_SIGNS,
     RETRY_PREFIX,
     REVIVE_TOPIC,
     SYSTEM_PREFIX,
@@ -173,7 +174,7 @@ def is_shared(topic: str) -> bool:
 # ---
 # Pop's retries of a topic and a group have a topic of their own (KeyBuilder.buildPopRetryTopic).
 
-_V1, _V2 = "_", "+"  # KeyBuilder.POP_RETRY_SEPARATOR_V1 and V2; no topic or group may have a plus
+_V1, _V2 = POP_RETRY_SIGNS  # no topic or group may have the second
 
 
 def retried_topics(

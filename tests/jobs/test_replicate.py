@@ -1,6 +1,7 @@
 """`reput replicate` from a folder: byte for byte, killed anywhere, refused where it must be."""
 
 import argparse
+import json
 import os
 import shutil
 import time
@@ -83,7 +84,8 @@ def test_as_far_as_is_wanted(source: Path, tmp_path: Path) -> None:
     about = run(source, tmp_path / "time", to_time=1_700_000_000_000 + 900 * 12)
     assert about.records == 13
     assert check_prefix(source, tmp_path / "time") == starts[13]
-    assert not (tmp_path / "time/config/consumerOffset.json").exists()
+    offsets = json.loads((tmp_path / "time/config/consumerOffset.json").read_text())
+    assert offsets == {"offsetTable": {"T0@g": {"0": 1}}}  # no further than its queues go
     assert run(source, tmp_path / "time").end == end
 
 

@@ -37,16 +37,18 @@ LOG, QUEUE = f"compaction/compactionLog/{TOPIC}/0", f"compaction/compactionCq/{T
 ATTRIBUTES = {TOPIC: {"cleanup.policy": "COMPACTION"}, "Plain": {}}
 
 
-def a_store(folder: Path, *parts: int) -> Path:
+def a_store(folder: Path, *parts: int, dispatched: int = 1 << 62) -> Path:
     """One that a writer appends to in parts. Every fifth message has no KEYS; between them are
-    those of another topic.
+    those of another topic. dispatched: parts that end later are in the log alone.
     """
     (folder / "config").mkdir(parents=True)
     topics = {name: {"topicName": name, "attributes": about} for name, about in ATTRIBUTES.items()}
     (folder / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
     first = 0
     for end in parts:
-        with reput.open_writer(str(folder), rocketmq="5.3.3", settings=GIVEN) as writer:
+        with reput.open_writer(
+            str(folder), rocketmq="5.3.3", settings=GIVEN, dispatches=end <= dispatched
+        ) as writer:
             for n in range(first, end):
                 keys, body = f"key{n % 7}" if n % 5 else " ", b"x" * (n % 90)
                 writer.append(reput.Message(TOPIC, body, queue_id=0, tags="A", keys=keys))
@@ -259,6 +261,13 @@ def test_recover_and_repair_bring_it_to_the_log(stores: Stores, tmp_path: Path) 
     told = compaction(in_memory(stores(30), stores(30)))
     assert compaction(in_memory(store, store)) == told
     assert compaction(in_memory(to, to)) == told
+
+
+def test_a_catch_up_brings_it_to_the_log(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store", 13, 30, dispatched=13)
+    assert offsets(in_memory(store, store)) == wanted(13)
+    assert cli.main(["catch-up", str(store), "--yes", "--rocketmq", "5.3.3", *SIZES]) == 0
+    assert offsets(in_memory(store, store)) == wanted(30)
 
 
 def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(

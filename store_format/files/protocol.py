@@ -196,7 +196,7 @@ def is_back_to_back(storage: InputStorage) -> bool:
 
 
 def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
-    """The regular file that a link leads to, and its state; for anything else the path, and None."""
+    """The regular file that a link leads to, and its state; else the path, and None."""
     follow = getattr(storage, "follow", None)
     return (follow(path) if follow else None) or (path, None)
 

@@ -64,8 +64,8 @@ CHANGES = {
 TELLS_NOTHING = {
     "ipv6_hosts", "long_topics", "any_blank_size", "batch_queues", "property_crc",
     "zero_property_crc", "checkpoint_confirm_offset", "checkpoint_logics_offset",
-    "passes_folders_over", "removes_empty_last", "abort_process_id", "property_map_capacity", "property_text_ends",
-    "timer_messages",
+    "passes_folders_over", "removes_empty_last", "abort_process_id", "property_map_capacity",
+    "property_text_ends", "timer_messages",
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
     "commit_keeps_place", "tells_pulled", "pull_sys_flags", "pull_illegal_queue",

@@ -48,7 +48,7 @@ def recovered(
             assert job.staging.folder.startswith(f"{store}/") == changes
             recovery, about = examine(found, held, job, on_damage)
             if changes:
-                change(held, recovery)
+                change(held, recovery, about)
     assert not [path for path in store.iterdir() if path.name.startswith(".reput")]
     return about, decode(recovery.checkpoint)
 

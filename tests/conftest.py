@@ -23,8 +23,9 @@ pytest_plugins = ["tests.ledger.plugin"]
 # Rooms whose files have a local time of their own, and those whose files leave nothing behind.
 # An engine's pool, a JVM or a server that a session shares would be what others leave.
 LOCAL = (
-    "broker/change/", "broker/serving/", "broker/services/", "jobs/replicating/",
-    "store_format/derived/", "store_format/fate/", "store_format/files/", "store_format/query/",
+    "broker/change/", "broker/serving/", "broker/services/", "jobs/exporting/", "jobs/opening/",
+    "jobs/replicating/", "jobs/sockets/", "store_format/derived/", "store_format/fate/",
+    "store_format/files/", "store_format/query/", "store_format/rocksdb/",
 )  # fmt: skip
 LEAVES_NOTHING = (
     "broker/change/", "broker/services/", "broker/wire/", "jobs/replicating/",
@@ -166,9 +167,10 @@ def pytest_runtest_makereport(
 # What starts many processes, beside the marks `rocketmq`, `hadoop`, `spark`, and S3's server.
 _REAL = {
     "attack/test_kills.py", "attack/test_rocksdb.py", "attack/test_session_ports.py",
-    "attack/test_signals.py", "jobs/console/test_endings_exit_lines.py",
-    "jobs/engines/test_local_local_engine.py", "jobs/in_place/test_expire_archive.py",
-    "jobs/test_demo.py", "ledger/test_ledger.py", "test_reliability.py",
+    "attack/test_signals.py", "broker/writer/test_killed_append.py",
+    "jobs/console/test_endings_exit_lines.py", "jobs/engines/test_local_local_engine.py",
+    "jobs/in_place/test_expire_archive.py", "jobs/sources/test_memory.py", "jobs/test_demo.py",
+    "ledger/test_ledger.py", "test_reliability.py", "test_without_spark.py",
 }  # fmt: skip
 # Of these a few stay in `make test`: each kind of thing once.
 _CORE = (

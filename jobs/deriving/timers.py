@@ -28,10 +28,10 @@ from reput.store_format.fate.known import (
     write_times,
 )
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, read_head, replace_small
+from reput.store_format.files.protocol import Files, InputStorage, listed, read_head, replace_small
 from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import ABORT, CONFIG, TIMER_LOG
+from reput.store_format.names import ABORT, CONFIG, TIMER_LOG, TOPICS
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import Profile
@@ -98,6 +98,9 @@ class Asked(NamedTuple):
         """
         storage, store, now = self.storage, self.store, time.time_ns() // 1_000_000
         timers: Timers | None = None
+        served = any(name != TOPICS for name, _ in listed(storage, f"{store}/{CONFIG}"))
+        if not (derive or carry or grown or served):
+            return Waits(None, 0, {})  # no broker ever was there
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
@@ -217,20 +220,24 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
 
 
 def mend_services(
-    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int
+    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, derive: bool = False
 ) -> list[str]:
-    """Write what an opened store has lost; what is said of it. files: as for `write_services`."""
+    """Write what an opened store has lost; what is said of it. files: as for `write_services`;
+    derive: it is a new one.
+    """
     notes: list[str] = []
-    waits = of_opened(opened, settings, end).waits(False, False, notes)
+    waits = of_opened(opened, settings, end).waits(derive, False, notes)
     write_services(files, waits, opened.profile)
     return [*waits.said(), *notes]
 
 
-def mend_written(writer: CommitLogWriter, path: str, settings: Mapping[str, str]) -> list[str]:
+def mend_written(
+    writer: CommitLogWriter, path: str, settings: Mapping[str, str], derive: bool = False
+) -> list[str]:
     """`mend_services` of the local store that a writer has open."""
     release = writer.profile.release
     with OpenedStore(LocalStorage(), path, release, settings, Notes()) as opened:
-        return mend_services(writer.store.files, opened, settings, writer.log.end)
+        return mend_services(writer.store.files, opened, settings, writer.log.end, derive)
 
 
 def follow_services(

@@ -1,7 +1,7 @@
 """The Spark engine: DataFrames of a session. A task's StoreError is raised again as it was.
 
 It uses the DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and
-on serverless. Only rows with places of bytes cross a shuffle, never the bytes.
+on serverless. Rows with places of bytes cross a shuffle, and of bytes only those of short runs.
 """
 
 import os

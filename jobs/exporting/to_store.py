@@ -135,7 +135,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
                     raise SettingError(f"{error}{_INSTEAD}") from None
         writer.wait_durable(writer.log.end)
         writer.dispatch()
-        done.waits = mend_written(writer, made, job.plan.discovered.settings)
+        done.waits = mend_written(writer, made, job.plan.discovered.settings, derive=True)
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
     return made

@@ -204,8 +204,8 @@ class Recovered:
     written: list[str] = field(default_factory=list)  # derived files that were incomplete or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log does not give
     checkpoint: bool = False  # whether the checkpoint is written anew
-    compaction: list[str] = field(default_factory=list)  # what is wrong in it, against the log
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
+    compaction: list[str] = field(default_factory=list)  # what is wrong in it, against the log
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -239,8 +239,8 @@ class Recovered:
         ]
         if self.cut_bytes:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
-        lines += [f"  compacted {line}" for line in self.compaction]
         lines += [f"  waits     {line}" for line in self.waits]
+        lines += [f"  compacted {line}" for line in self.compaction]
         lines += [f"  left out  {line}" for line in self.left_out]
         return "\n".join(lines + said)
 
@@ -339,10 +339,10 @@ def examine(
             f"queues name {past.text()} past the log's end: they are cut back to the log; if a "
             f"segment is missing, or the end of the last, put it back first"
         )
-    about.compaction = _compaction(plan, held, linked.end)
     topics = {parse_queue_path(row["folder"]).topic for row in verdict.named
               if row["folder"] != INDEX}  # fmt: skip
     waits = lost_services(job, linked.end, topics, about.warnings)
+    about.compaction = _compaction(plan, held, linked.end)
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
@@ -387,11 +387,11 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
     def settled() -> None:
         given, release = plan.discovered.settings, plan.profile.release
         done.append(settle(files, held.storage, held.path, release, given, notes))
+        write_services(files, recovery.waits, plan.profile)
 
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled
     )
-    write_services(files, recovery.waits, plan.profile)
     about.compaction = [text for text in map(str, done) if text]
     about.warnings += notes.lines
 

@@ -27,6 +27,7 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     LOCK,
+    ROCKSDB_QUEUES,
     STORE_DB,
     TOPICS,
 )
@@ -54,7 +55,8 @@ from reput.store_format.state_table import FILES, FIRST
 # A clue is a rule that only some releases follow. Most clues are in the index (index_eras). Nothing
 # here reads more than a few records.
 
-_NO_CLUE = (LOCK, CONFIG, CONSUME_QUEUE)  # reput makes a lock too
+# reput makes a lock too; queues in RocksDB are asked for by `refuse_foreign`
+_NO_CLUE = (LOCK, CONFIG, *ROCKSDB_QUEUES)
 # What is in a store's root, and the first release that makes it.
 _ROOT = {
     name: row.first for row in FILES

@@ -196,18 +196,13 @@ def is_back_to_back(storage: InputStorage) -> bool:
 
 
 def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
-    """The regular file that a link leads to, and its state; for anything else the path, and None.
-
-    Only who lists a log asks: a broker's segment may be a link to another disk.
-    """
+    """The regular file that a link leads to, and its state; else the path, and None."""
     follow = getattr(storage, "follow", None)
     return (follow(path) if follow else None) or (path, None)
 
 
 def is_folder(storage: InputStorage, path: str) -> bool:
-    """Whether what is no regular file is a folder, and neither a link that leads nowhere, a device
-    nor a pipe.
-    """
+    """Whether what is no regular file is a folder."""
     try:
         storage.list(path)
     except (FileNotFoundError, NotADirectoryError):

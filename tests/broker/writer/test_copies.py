@@ -79,6 +79,12 @@ def test_one_topics_messages_of_a_time_are_copied(
     assert [record.flag for record in records] == numbers
 
 
+def test_a_topic_whose_name_goes_on_is_another(tmp_path: Path) -> None:
+    made = [Message(topic, body=b"b", flag=n) for n, topic in enumerate(("T", "TU", "UT", "T"))]
+    _, records = copied(tmp_path, build_log(made, SEGMENT), CopyChoice("T"))
+    assert [record.flag for record in records] == [0, 3]
+
+
 def test_the_copy_ends_at_the_sources_first_fault(tmp_path: Path) -> None:
     segments = build_log(MADE, SEGMENT)
     size = len(encode(MADE[0], 0))

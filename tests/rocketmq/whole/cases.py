@@ -245,8 +245,8 @@ def merge_apart(ways: Ways) -> Served:
 def merge_renumber(ways: Ways) -> Served:
     """A group part way in both goes on where it loses nothing."""
     served = _merged(ways, "renumber", 1)
-    pulling = {str(each) for each in served.expected.readers if each.kind.startswith("pu")}
-    served.expected.may_repeat |= pulling
+    in_turn = {str(each) for each in served.expected.readers if each.kind != "pop"}
+    served.expected.may_repeat |= in_turn
     return served
 
 

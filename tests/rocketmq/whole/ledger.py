@@ -73,9 +73,11 @@ class Ledger:
 
 
 def _is_mixed(reader: str, keys: list[str]) -> bool:
-    """Whether a group that pops in order got its topic otherwise."""
-    numbers = [int(key.rpartition("inorder")[2]) for key in keys if "inorder" in key]
-    return reader.startswith("orderly") and numbers != sorted(numbers)
+    """Whether a group that pops in order got the messages of a store otherwise."""
+    numbers: dict[str, list[int]] = {}
+    for mark, _, number in (key.partition("inorder") for key in keys if "inorder" in key):
+        numbers.setdefault(mark, []).append(int(number))
+    return reader.startswith("orderly") and any(each != sorted(each) for each in numbers.values())
 
 
 def run(

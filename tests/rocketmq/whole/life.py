@@ -104,7 +104,7 @@ READERS = {
     ],
     "lmq": [Reader("%LMQ%reader", LMQ, queues=1)],
     "timers": [Reader("arrivals", "Timers")],
-    "pop": [Reader("popper", "Popped", "pop"), Reader("orderly", "PoppedInOrder", "ordered", 1)],
+    "pop": [Reader("popper", "Popped", "pop"), Reader("orderly", "PoppedInOrder", "ordered")],
     "batch": [Reader("part-batch", "Batch", queues=1)],
     "compaction": [Reader("part-compacted", "Compacted", queues=1)],
 }

@@ -28,8 +28,8 @@ LARGE = os.environ.get("REPUT_WHOLE", "short")
 KILL_AFTER = (0.7, 1.4, 2.1)  # seconds
 # What is not right yet, by case and engine of queues ("": both). Where a case comes right its row
 # goes: the marks are strict.
-WRONG = {
-    ("move", ""): "timers never, what is popped never: no timerlog and timerwheel (#58)",
+WRONG: dict[tuple[str, str], str] = {
+    ("#7077", ""): "recover leaves a delayOffset that is past its queue's end",
 }
 # Reports whose stores are of one release or engine; of all others RELEASE, and files.
 OF_REPORTS = {"7480": ("5.1.4", "files"), "9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
+from reput.store_format.derived.checkpoint import (
+    Checkpoint,
+    after_rebuild,
+    decode,
+    encode,
+    read_checkpoint,
+)
 from reput.store_format.release.profiles import profile
 from tests import golden_stores
+from tests.faults.memory_files import MemoryFiles
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -27,6 +34,14 @@ def test_six_longs_at_the_start_of_4096_bytes(values: tuple[int, ...]) -> None:
     assert struct.unpack(">6q", raw[:48]) == values
     assert not any(raw[48:])
     assert decode(raw) == Checkpoint(*values)
+
+
+@pytest.mark.parametrize(("length", "read"), [(0, 0), (47, 0), (48, 7), (4096, 7)])
+def test_a_stores_checkpoint_is_read_as_soon_as_it_has_its_fields(length: int, read: int) -> None:
+    files = MemoryFiles()
+    files.create("checkpoint").write_at(0, encode(Checkpoint(7))[:length])
+    assert read_checkpoint(files) == Checkpoint(read)
+    assert read_checkpoint(MemoryFiles()) == Checkpoint()
 
 
 @pytest.mark.parametrize("length", [0, 8, 47])

@@ -1,8 +1,11 @@
 """The files of a queue: which belong to it, where they stand, how far each is used."""
 
+from pathlib import Path
+
 import pytest
 
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import UnsafeName
 from tests.store_format.derived.made_files import (
     BATCHES,
@@ -60,12 +63,17 @@ def test_a_stranger_in_the_folder_is_left_out(name: str) -> None:
     assert [file.start for file in QueueFiles(storage, QUEUE).all] == [0]
 
 
-def test_a_folder_of_a_queue_files_name_is_none() -> None:
+def test_a_folder_of_a_queue_files_name_is_passed_over() -> None:
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{20:020d}/x"] = b""
+    assert [file.path for file in QueueFiles(storage, QUEUE).all] == [f"{QUEUE}/{0:020d}"]
+
+
+def test_a_link_of_a_queue_files_name_is_none(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}").symlink_to("nowhere")
     with pytest.raises(BadQueue) as raised:
-        QueueFiles(storage, QUEUE)
-    assert (raised.value.field, raised.value.path) == ("file", f"{QUEUE}/{20:020d}")
+        QueueFiles(LocalStorage(), str(tmp_path))
+    assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
 
 
 def test_positions_count_from_the_name_on() -> None:

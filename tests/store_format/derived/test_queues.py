@@ -72,7 +72,7 @@ def test_the_files_length_is_looked_for_once_for_each_kind() -> None:
 
 
 def test_files_that_are_no_queues_are_reported_when_it_is_opened() -> None:
-    made = queues(f"consumequeue/T/1/{0:020d}/x")
+    made = queues(f"consumequeue/T/1/{0:020d}", f"consumequeue/T/1/{400:020d}")
     assert made.of("T") == [(1, False)]
-    with pytest.raises(BadQueue, match="is not a regular file"):
+    with pytest.raises(BadQueue, match="a hole"):
         made.open("T", 1, False)

@@ -181,10 +181,6 @@ def test_files_that_are_no_queues() -> None:
             QueueReader(queue_of(*files), QUEUE)
         assert caught.value.path.startswith(QUEUE)
         assert caught.value.reason in str(caught.value)
-    storage = queue_of()
-    storage.files[f"{QUEUE}/{0:020d}/x"] = b""
-    with pytest.raises(BadQueue, match="is not a regular file"):
-        QueueReader(storage, QUEUE)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from tests.logs import Message, build_log
-from tests.logs.damage import record_places
-from tests.memory_storage import MemoryStorage
-from tests.reference import derive
+from tests.built import Built
+from tests.logs import Message
 
 SEGMENT = 2048
 SETTINGS: dict[str, int | str] = {
@@ -22,21 +20,12 @@ class Derived:
     """A store whose files a test may change before it opens it."""
 
     def __init__(self, messages: Sequence[Message], version: str = "5.3.3") -> None:
-        log = build_log(messages, SEGMENT)
-        self.version, self.notes = version, Notes()
-        self.places = record_places(log)
-        self.storage = MemoryStorage(
-            {f"s/commitlog/{start:020d}": raw for start, raw in log.items()}
-        )
-        for path, (raw, length) in derive(log, SETTINGS, version).files.items():
-            folder, _, name = path.rpartition("/")
-            if folder == "index":
-                path = f"index/{20260101000000000 + int(name)}"
-            self.storage.files[f"s/{path}"] = raw.ljust(length, b"\0")
+        built = Built(dict(SETTINGS), version).add(messages).derive()
+        self.version, self.notes, self._given = version, Notes(), built.given()
+        self.places, self.storage = built.places(), built.storage("s")
 
     def open(self) -> OpenedStore:
-        given = {name: str(value) for name, value in SETTINGS.items()}
-        return OpenedStore(self.storage, "s", self.version, given, self.notes)
+        return OpenedStore(self.storage, "s", self.version, self._given, self.notes)
 
     def paths(self, start: str) -> list[str]:
         """The files below a folder of the store, in order."""

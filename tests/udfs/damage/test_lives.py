@@ -18,17 +18,37 @@ from tests.memory_storage import MemoryStorage
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
 
 
-def judged(log: Damaged) -> list[dict[str, object]]:
-    """VERDICTS rows of a log of one segment."""
-    files = {"log/0": bytes(log.segments[0])}
+def judged(log: Damaged, last_first: bool = False) -> list[dict[str, object]]:
+    """VERDICTS rows of a log; last_first: its segments' pieces come in the other order."""
+    files = {f"log/{start}": bytes(raw) for start, raw in log.segments.items()}
     staging = Staging(MemoryStorage(files), "staging")
-    segment = Segment("log/0", 0, FileState(SEGMENT, 0, 0))
-    task = ListPieces(staging.storage, staging, ((0, segment),), SEGMENT, RULES)
-    ids = pa.RecordBatch.from_pylist([{"id": 0}])
-    (listed,) = [row for batch in task(iter([ids])) for row in batch.to_pylist()]
-    assert listed["segment"] == 0
-    judge = JudgeLives(staging, (listed["lines"],), ())
-    return [row for batch in judge(iter([ids])) for row in batch.to_pylist()]
+    segments = tuple(
+        (n, Segment(f"log/{start}", start, FileState(SEGMENT, 0, 0)))
+        for n, start in enumerate(log.segments)
+    )
+    task = ListPieces(staging.storage, staging, segments, SEGMENT, RULES)
+    ids = pa.RecordBatch.from_pylist([{"id": n} for n in range(len(segments))])
+    listed = [row for batch in task(iter([ids])) for row in batch.to_pylist()]
+    assert [row["segment"] for row in listed] == list(range(len(segments)))
+    lines = tuple(row["lines"] for row in listed)[:: -1 if last_first else 1]
+    judge = JudgeLives(staging, lines, ())
+    one = pa.RecordBatch.from_pylist([{"id": 0}])
+    return [row for batch in judge(iter([one])) for row in batch.to_pylist()]
+
+
+def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:
+    made = messages(60)
+    made[10:20] = [
+        replace(m, store_timestamp=m.store_timestamp - 3_600_000, queue_offset=m.queue_offset - 2)
+        for m in made[10:20]
+    ]
+    log = damaged(made)
+    assert len(log.segments) > 1
+    for number in (9, 19, 50):
+        log.flip(number, 4)
+    rows = judged(log)
+    assert [row["live"] for row in rows].count(False) == 1
+    assert judged(log, last_first=True) == rows
 
 
 def test_a_damaged_record_between_pieces_of_one_life_makes_nothing_stale() -> None:

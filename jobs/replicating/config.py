@@ -8,11 +8,12 @@ in files, so its broker reads files.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from reput.jobs.in_place.install import config_as_json
-from reput.store_format.discover.config import config_in_rocksdb
+from reput.store_format.discover.config import Offsets, config_in_rocksdb
 from reput.store_format.files.protocol import (
     Files,
     InputStorage,
@@ -21,7 +22,7 @@ from reput.store_format.files.protocol import (
     read_small,
     replace_small,
 )
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, LMQ_OFFSETS, LMQ_PREFIX, OFFSETS
 from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.state_table import config_to_carry
 
@@ -102,3 +103,25 @@ def put_config(
     files.sync_folder(CONFIG)
     copied[name] = digest
     return True
+
+
+def put_offsets(
+    files: Files, offsets: Offsets, of_lmq: bool, copied: dict[str, str], warnings: list[str]
+) -> None:
+    """Write groups' offsets as files of config/, as `put_config` does.
+
+    of_lmq: in the file of a broker with enableLmq too (LmqConsumerOffsetManager).
+    """
+    table: dict[str, dict[str, int]] = {}
+    light: dict[str, int] = {}
+    for (group, topic), queues in offsets.items():
+        name = f"{topic}@{group}"
+        if of_lmq and group.startswith(LMQ_PREFIX):
+            light[name] = queues.get(0, 0)
+        else:
+            table[name] = {str(queue): offset for queue, offset in queues.items()}
+    whole: dict[str, dict[str, Any]] = {OFFSETS: {"offsetTable": table}}
+    if of_lmq:
+        whole[LMQ_OFFSETS] = {"offsetTable": table, "lmqOffsetTable": light}
+    for file, content in whole.items():
+        put_config(files, file, json.dumps(content).encode(), copied, warnings)

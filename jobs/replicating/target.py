@@ -3,7 +3,6 @@ report of a replication.
 """
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -39,7 +38,7 @@ from reput.jobs.opening.held import (
 from reput.jobs.opening.plan import index_zone
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.report import counted, time_text
-from reput.jobs.replicating.config import put_config
+from reput.jobs.replicating.config import put_offsets
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.derived.queues import FileQueues
@@ -66,9 +65,6 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     DELAY_OFFSETS,
     INDEX,
-    LMQ_OFFSETS,
-    LMQ_PREFIX,
-    OFFSETS,
     segment_name,
     segments_among,
 )
@@ -417,20 +413,7 @@ class ReplicaTarget:
             return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
 
         found, about.offsets = offsets_as_of(offsets, end)
-        table: dict[str, dict[str, int]] = {}
-        light: dict[str, int] = {}
-        for (group, topic), of_group in found.items():
-            name = f"{topic}@{group}"
-            if of_lmq and group.startswith(LMQ_PREFIX):
-                light[name] = of_group.get(0, 0)
-            else:
-                table[name] = {str(queue): offset for queue, offset in of_group.items()}
-        whole: dict[str, dict[str, Any]] = {OFFSETS: {"offsetTable": table}}
-        if of_lmq:
-            whole[LMQ_OFFSETS] = {"offsetTable": table, "lmqOffsetTable": light}
-        for file, content in whole.items():
-            raw = json.dumps(content).encode()
-            put_config(self.files, file, raw, self.config, about.warnings)
+        put_offsets(self.files, found, of_lmq, self.config, about.warnings)
         about.config = sorted(self.config)
         self.note(self.last)
 

@@ -60,8 +60,8 @@ def a_store(folder: Path, *parts: int, dispatched: int = 1 << 62) -> Path:
 def in_memory(store: Path, compacted: Path | None = None) -> MemoryFiles:
     """The files of a store, with the `compaction/` of another one, or none."""
     files = MemoryFiles()
-    for folder, own in ((store, False), (compacted, True)):
-        for there in sorted(folder.rglob("*")) if folder else ():
+    for folder, own in ((store, False), *([(compacted, True)] if compacted else [])):
+        for there in sorted(folder.rglob("*")):
             path = there.relative_to(folder).as_posix()
             if there.is_file() and path.startswith("compaction/") == own:
                 files.make_folder(path.rpartition("/")[0])

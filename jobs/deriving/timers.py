@@ -34,7 +34,7 @@ from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import ABORT, CONFIG, TIMER_LOG, TOPICS
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.release.profiles import Profile
+from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.settings import writer_settings_from
 from reput.store_format.state.timers import (
     DELAYS_PATH,
@@ -104,7 +104,7 @@ class Asked(NamedTuple):
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
-        if TIMER_TOPIC in self.topics:
+        if TIMER_TOPIC in self.topics and profile(self.release).timer_messages:
             lost = why_lost(storage, store, self.log_end)
             read, written = (
                 read_progress(storage, store, Notes()),

@@ -421,6 +421,8 @@ class ReplicaTarget:
         """Have timers and delays wait as the log shows at its end; what is said of it. positions:
         whether the source's delayOffset.json is copied.
         """
+        if not self._segments_there():
+            return []
         release = self.rules.profile.release
         with OpenedStore(self.held.storage, self.name, release, self.settings, Notes()) as opened:
             end = self.log.end

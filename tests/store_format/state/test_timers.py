@@ -5,9 +5,16 @@ import struct
 import numpy as np
 import pytest
 
-from reput.store_format.fate.gather import MARK, WHEEL
+from reput.store_format.fate.delays import Read
+from reput.store_format.fate.gather import MARK, OTHER, SCHEDULE, WHEEL, Gathered
 from reput.store_format.layouts import TIMER_UNIT
-from reput.store_format.state.timers import Turned, timer_log_files, units_of
+from reput.store_format.state.timers import (
+    Turned,
+    derived_levels,
+    derived_timers,
+    timer_log_files,
+    units_of,
+)
 
 UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog.UNIT_SIZE: 52 bytes
 TICKS = 1_700_000_000_000  # now, at the beginning of its tick
@@ -83,3 +90,50 @@ def test_units_of_a_slot_name_the_one_before_and_a_full_file_ends_with_a_blank()
     longer = dict(timer_log_files(units[:3], file_bytes + 51, 1000))
     assert longer[f"{0:020d}"][104:] == struct.pack(">iqI", 67, 0, 0xCBD43194)
     assert list(timer_log_files(units[:0], file_bytes, 1000)) == []
+
+
+def of_log(marks: np.ndarray, last: int = TICKS) -> Gathered:
+    return Gathered(marks, marks[:0], [], 0, last, [], 0)
+
+
+def log_of(*each: tuple[int, int, int, int]) -> np.ndarray:
+    """(kind, home, TIMER_OUT_MS, whether it recalls) of marks at places 100, 200, ..."""
+    marks = np.zeros(len(each), MARK)
+    for number, (kind, home, out, recalls) in enumerate(each):
+        marks[number]["physicalOffset"], marks[number]["queueOffset"] = 100 * number + 100, number
+        marks[number]["kind"], marks[number]["home"], marks[number]["out"] = kind, home, out
+        marks[number]["sentOn"], marks[number]["key"] = 1, home
+        marks[number]["deletes"] = home if recalls else 0
+    return marks
+
+
+def test_what_waits_is_what_the_log_does_not_show_as_delivered() -> None:
+    """Without a timercheck the wheel was read up to the last record; a delivery may be lost."""
+    log = log_of(
+        (WHEEL, 1, TICKS - 5000, 0), (WHEEL, 2, TICKS - 5000, 0), (WHEEL, 3, TICKS + 9000, 0),
+        (WHEEL, 4, TICKS + 9000, 0), (WHEEL, 4, TICKS + 9000, 1), (OTHER, 1, 0, 0),
+    )  # fmt: skip
+    log["home"][4] = 9
+    never = Read(None, None, 0, True)
+    found = derived_timers(of_log(log), never, lambda _: {}, TICKS + 500, 1000)
+    assert found is not None
+    assert found.units["physicalOffset"].tolist() == [200, 300, 400, 500]
+    assert (found.units["writeTime"] + found.units["delay"]).tolist() == [
+        TICKS, TICKS + 9000, TICKS + 9000, TICKS + 9000,
+    ]  # fmt: skip
+    assert found.check == {
+        "lastReadTimeMs": TICKS, "lastTimerLogFlushPos": 0, "lastTimerQueueOffset": 5,
+        "masterTimerQueueOffset": 5,
+    }  # fmt: skip
+    passed = Read(None, 5, TICKS + 4000, True)  # an older log: the first two are gone past
+    late = derived_timers(of_log(log, TICKS + 60_000), passed, lambda _: {}, TICKS + 500, 1000)
+    assert late is not None
+    assert late.units["physicalOffset"].tolist() == [300, 400, 500]
+    assert derived_timers(of_log(log[5:]), never, lambda _: {}, TICKS, 1000) is None
+
+
+def test_a_level_goes_on_behind_its_last_delivered_message() -> None:
+    log = log_of(*((SCHEDULE, home, 0, 0) for home in (1, 2, 3)), (OTHER, 2, 0, 0))
+    log["queueId"] = [1, 1, 4, 0]
+    assert derived_levels(of_log(log)) == {2: 2, 5: 2}
+    assert derived_levels(of_log(log[3:])) == {}

@@ -323,6 +323,8 @@ def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
     return Case(run, frozenset(needs), **more)
 
 
+# Pop's rows in RocksDB do not tell the names that their check points in the log would have.
+_BY_NAME = "rocksdb"
 CASES: dict[str, Case] = {
     "untouched": _case(untouched, small=True),
     "untouched-killed": _case(untouched_killed),
@@ -332,13 +334,13 @@ CASES: dict[str, Case] = {
     "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
     "expire": _case(expire, killed=True),
-    "convert": _case(convert, killed=True),
-    "convert-topics": _case(convert_topics),
+    "convert": _case(convert, killed=True, refused=_BY_NAME),
+    "convert-topics": _case(convert_topics, refused=_BY_NAME),
     "convert-lmq": _case(convert_lmq, "lmq"),
-    "convert-drop": _case(convert_drop),
-    "convert-rename": _case(convert_rename),
-    "merge-apart": _case(merge_apart),
-    "merge-renumber": _case(merge_renumber),
+    "convert-drop": _case(convert_drop, refused=_BY_NAME),
+    "convert-rename": _case(convert_rename, refused=_BY_NAME),
+    "merge-apart": _case(merge_apart, refused=_BY_NAME),
+    "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
     "export": _case(export),
     "append": _case(append, killed=True, refused="rocksdb"),

@@ -98,6 +98,9 @@ def _recovered(report: Report) -> Case:
 
 # A report on a failover, where a slave goes on with what it had of the master's files: the store is
 # replicated. #2357: delayOffset.json was older; #9957: pop's rows in RocksDB are not sent.
-_FAILOVERS = {"2357": Case(replicate), "9957": Case(replicate, frozenset({"kv"}))}
+_FAILOVERS = {
+    "2357": Case(replicate),
+    "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb"),
+}
 BY_REPUT = {number: _recovered(report) for number, report in REPORTS.items()} | _FAILOVERS
 ALONE = {number: _alone(report) for number, report in REPORTS.items()}

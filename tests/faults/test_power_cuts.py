@@ -170,6 +170,17 @@ def test_nothing_is_on_the_disk_that_was_not_synced(name: str, stores: Path, top
     assert judge_all(cut, [*some, states[-1]]) > 1
 
 
+def test_a_replicas_note_comes_behind_the_log_that_it_vouches_for(stores: Path, top: Path) -> None:
+    dirty: set[int] = set()
+    for op in Cut("replicate", stores, top).recorded.ops:
+        if op.kind in ("write", "length") and "/commitlog/" in op.path:
+            dirty.add(op.inode)
+        elif op.kind == "sync":
+            dirty.discard(op.inode)
+        elif op.data == b"replica/reput-replica.json":
+            assert not dirty
+
+
 @pytest.mark.long
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds([3]))

@@ -393,7 +393,11 @@ def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Pa
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
     open_writer(store, **SETTINGS).close()
     expire(store, 1)
-    quiet(store)
+    before = tree(store)
+    for line in set(said(store, VERSION, SETTINGS)) - {"the reports contradict themselves"}:
+        assert "warning: " in line
+        assert "consumequeue/.DS_Store: is not a file of RocketMQ's, which passes it over" in line
+    assert tree(store) == before
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
     install_set(str(store), str(tmp_path / "set"))
 

@@ -1,5 +1,6 @@
 """A recovery examines first, and then makes of a store what a clean stop leaves."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def recovered(
 ) -> tuple[Recovered, Checkpoint]:
     with held_store(str(store), dry_run=not changes) as held:
         at = held.at("5.3.3", as_text(damaged().settings))
-        found = find_store(Session(), at, RECOVER)
+        found = find_store(Session(), at, replace(RECOVER, agrees=False))
         with staged_job(found, held) as job:
             assert job.staging.folder.startswith(f"{store}/") == changes
             recovery, about = examine(found, held, job, on_damage)

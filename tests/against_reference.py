@@ -24,6 +24,8 @@ def difference(rebuilt: Rebuilt, derivation: Derivation) -> str | None:
         return f"left out: {rebuilt.summary.left_out}"
     derivation = replace(derivation, files=wanted_files)
     for name in sorted(rebuilt.files.keys() | derivation.files.keys()):
+        if name.startswith(("config/", "timerlog/")):
+            continue  # what services keep: tests/jobs/deriving/test_timers.py
         if name not in rebuilt.files:
             return f"{name} is missing"
         if name not in derivation.files:

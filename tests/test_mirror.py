@@ -13,6 +13,7 @@ _DECIDES = (
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
 ELSEWHERE = {
+    "jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline_stages.py",
     "jobs/serve.py": "tests/jobs/sockets/test_server.py",
     "store_format/files/by_url.py": "tests/store_format/files/test_s3.py",
     "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",
@@ -20,6 +21,10 @@ ELSEWHERE = {
     "jobs/warm.py": "tests/test_installed.py",
     "store_format/faults.py": "tests/jobs/console/test_endings.py",
     "store_format/kernels/numba_alone.py": "tests/attack/test_caches.py",
+    "store_format/log/there.py": "tests/attack/test_strangers.py",
+    "store_format/query/compacted.py": "tests/broker/change/test_compaction.py",
+    "store_format/rewrite/changes.py": "tests/jobs/converting/test_carried_wanted_changes.py",
+    "store_format/rewrite/numbers.py": "tests/jobs/converting/test_new_log_measured_log.py",
     "store_format/layouts.py": "tests/test_format_docs.py",
     "udfs/warm.py": "tests/store_format/files/test_private_cache_folder.py",
 }

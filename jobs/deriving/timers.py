@@ -234,7 +234,9 @@ def mend_services(
 def mend_written(
     writer: CommitLogWriter, path: str, settings: Mapping[str, str], derive: bool = False
 ) -> list[str]:
-    """`mend_services` of the local store that a writer has open."""
+    """`mend_services` of the local store that a writer has open; a store without a record stays."""
+    if not writer.log.end:
+        return []
     release = writer.profile.release
     with OpenedStore(LocalStorage(), path, release, settings, Notes()) as opened:
         return mend_services(writer.store.files, opened, settings, writer.log.end, derive)

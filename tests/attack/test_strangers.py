@@ -272,7 +272,7 @@ def test_a_folder_with_nothing_of_a_broker_is_no_store(tmp_path: Path) -> None:
     for folder in ("commitlog", "index"):
         (tmp_path / "x" / folder).mkdir(parents=True)
         (tmp_path / "x" / folder / "mine").write_bytes(b"")
-        with pytest.raises(StoreError, match="no file of a broker's; the folder is taken for no"):
+        with pytest.raises(StoreError, match="not a file of a broker's; the folder is taken"):
             refuse_what_is_no_store(str(tmp_path / "x"))
         (tmp_path / "x" / folder / "mine").unlink()
 

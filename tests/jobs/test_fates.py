@@ -50,7 +50,7 @@ def test_nothing_found_is_said(tmp_path: Path, capsys: Any) -> None:
     for words in (["transactions"], ["trace", "--message-id", "none"]):
         assert main([words[0], str(store), *words[1:]]) == 0
         said = capsys.readouterr()
-        assert (said.out, "none found" in said.err) == ("", True)
+        assert (said.out, "nothing was found" in said.err) == ("", True)
 
 
 def test_a_trace_by_the_broker_s_id(tmp_path: Path, capsys: Any) -> None:

@@ -36,7 +36,7 @@ def test_all_groups_are_listed_unless_one_is_named(
     assert {row["group"] for row in rows(capsys, "groups", store, "--scan")} == {"g", "other"}
     code, out, err = asked(capsys, "groups", store, "--scan", "--group", "G")
     assert (code, out) == (0, [])
-    assert any("none found" in line for line in err)
+    assert any("nothing was found" in line for line in err)
 
 
 def test_clients_share_a_topics_queues_by_each_strategy(

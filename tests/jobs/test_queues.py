@@ -33,7 +33,7 @@ def test_one_topic_is_its_whole_name(store: str, capsys: pytest.CaptureFixture[s
     assert only(rows(capsys, "queues", store, "--scan", "--topic", "U"), "topic") == [("U",)]
     code, out, err = asked(capsys, "queues", store, "--scan", "--topic", "t")
     assert (code, out) == (0, [])
-    assert any("none found" in line for line in err)
+    assert any("nothing was found" in line for line in err)
 
 
 def test_a_table_has_numbers_to_the_right(store: str, capsys: pytest.CaptureFixture[str]) -> None:

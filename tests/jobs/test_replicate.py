@@ -321,7 +321,7 @@ def test_what_is_no_replica_stays(source: Path, tmp_path: Path) -> None:
     clear(target)
     (tmp_path / "elsewhere").mkdir()
     target.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="no folder"):
+    with pytest.raises(StoreError, match="not a folder"):
         run(source, target)
     target.unlink()
     shutil.copytree(source, target)

@@ -55,4 +55,4 @@ def test_a_messages_only_record_has_no_more_to_tell(
 def test_an_unknown_id_has_no_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = asked(capsys, "trace", lived(tmp_path), "--message-id", "nobody")
     assert (code, out) == (0, [])
-    assert any("none found" in line for line in err)
+    assert any("nothing was found" in line for line in err)

@@ -108,9 +108,9 @@ def test_a_topic_that_can_be_a_folder(topic: str) -> None:
 @pytest.mark.parametrize(
     ("topic", "reason"),
     [
-        ("", "no folder's name"),
-        (".", "no folder's name"),
-        ("..", "no folder's name"),
+        ("", "not a folder's name"),
+        (".", "not a folder's name"),
+        ("..", "not a folder's name"),
         ("../../../../evil", "path separator"),
         ("/etc", "path separator"),
         ("a/b", "path separator"),

@@ -26,6 +26,7 @@ from reput.store_format.release.settings import Settings, settings_from
 from tests.faults.failing import judge_all, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 
+pytestmark = pytest.mark.usefixtures("commands_in_process")
 TOPIC = "Comp"
 ENTRIES = 6  # of a queue file, the last one of no message
 GIVEN = {
@@ -238,7 +239,7 @@ SIZES = [word for name, text in GIVEN.items() for word in ("--set", f"{name}={te
 
 
 def copied(store: Path, to: Path, folders: tuple[str, ...] = ("commitlog", "config")) -> Path:
-    """A store that is copied in part; those of a move are what docs/howto.md tells."""
+    """A store that is copied in part; those of a move are what docs/convert.md tells."""
     for folder in folders:
         shutil.copytree(store / folder, to / folder)
     return to

@@ -445,7 +445,7 @@ def test_an_archive_without_a_name_is_none(tmp_path: Path, monkeypatch: pytest.M
     before = tree(store)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(SettingError, match="a folder or URL is wanted"):
+    with pytest.raises(SettingError, match="expected a folder or URL"):
         run(store, archive="")
     assert tree(store) == before
     assert list((tmp_path / "here").iterdir()) == []

@@ -76,7 +76,7 @@ def test_text_stays_as_it_is_in_names_and_values() -> None:
 @pytest.mark.parametrize("raw", [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"])
 def test_what_is_no_object_is_refused_and_left(raw: bytes) -> None:
     files = holding({PATH: raw})
-    with pytest.raises(StoreError, match="no JSON object"):
+    with pytest.raises(StoreError, match="not a JSON object"):
         read_json(files, PATH)
     assert files.tree()[PATH] == raw
     assert read_json(MemoryFiles(), PATH) == {}

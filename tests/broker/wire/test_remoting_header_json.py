@@ -55,10 +55,10 @@ def test_an_unknown_language_is_another(language: bytes) -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"", "no JSON"),
-        (b"\xff", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[]", "no JSON object"),
+        (b"", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "not a JSON object"),
         (b"{}", "no code"),
         (b'{"code":"11"}', "code is not an int"),
         (b'{"code":1.0}', "code is not an int"),

@@ -47,7 +47,7 @@ def test_the_summary_says_what_either_choice_loses() -> None:
         "  keep      master: 2 messages would be lost that only slave has (N\\ned 1, T 1)"
     )
     assert lines[6] == "  keep      slave: 9 messages would be lost that only master has (Pay 9)"
-    assert f"behind {at} where the logs part: it would keep bytes that differ" in lines[9]
+    assert f"after {at} where the logs part: it would keep bytes that differ" in lines[9]
     assert lines[-2].startswith("  next      reput convert ")
     assert lines[-2].endswith(" --meet renumber --output DIR keeps what either has")
     assert all(line.isprintable() for line in (*lines, *details(report)))

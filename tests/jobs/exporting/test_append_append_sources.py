@@ -85,7 +85,7 @@ def test_a_file_of_another_format_than_its_suffix_is_refused_at_once(
 
 def test_a_file_that_is_not_there_or_has_no_known_suffix_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("")
-    with pytest.raises(SettingError, match=r"\.jsonl, \.parquet or \.arrow is wanted"):
+    with pytest.raises(SettingError, match=r"expected \.jsonl, \.parquet or \.arrow"):
         source_of(str(tmp_path / "a.csv"), 0)
     with pytest.raises(SettingError, match="No such file or directory"):
         source_of(str(tmp_path / "b.csv"), 0)

@@ -99,7 +99,7 @@ def test_without_a_session_or_without_deltalake_there_is_no_writer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert isinstance(writer_of("local", Session()), DeltaRs)
-    with pytest.raises(SettingError, match="a session is wanted"):
+    with pytest.raises(SettingError, match="expected a session"):
         writer_of("spark", Session())
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(SettingError, match=r"pip install .reput\[delta\]"):

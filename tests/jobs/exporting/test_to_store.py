@@ -187,7 +187,7 @@ def test_only_an_export_of_a_store_is_replaced(tmp_path: Path) -> None:
 
 def test_words_that_do_not_go_together(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path / "store")
-    with pytest.raises(SettingError, match="--redact head: body, body:hash or property:NAME"):
+    with pytest.raises(SettingError, match="--redact head: expected body, body:hash or prop"):
         run(store, tmp_path / "made", redact=["head"])
     with pytest.raises(SettingError, match="not for a store"):
         run(store, tmp_path / "made", bodies=False)

@@ -70,7 +70,7 @@ def test_both_are_asked_and_exported_as_stores(
         assert (row["physicalOffset"], row["topic"]) == (place, topic)
         to = tmp_path / topic
         said(capsys, 0, "export", url, "--output", str(to), "--as", "jsonl")
-        lines = [json.loads(line) for path in sorted(to.glob("*.jsonl"))
+        lines = [json.loads(line) for path in sorted(to.glob("data/*.jsonl"))
                  for line in path.read_text().splitlines()]  # fmt: skip
         assert [line["physicalOffset"] for line in lines] == [at for at, _, _ in entries]
 

@@ -57,7 +57,7 @@ def test_a_wrong_type_is_named_by_its_field(tmp_path: Path, name: str, value: ob
     message = Message(**{"topic": "T", "body": b"", name: value})  # type: ignore[arg-type]
     with open_writer(tmp_path) as writer:
         for put in (writer.append, lambda one: writer.append_batch([one, one])):
-            with pytest.raises(errors.FieldType, match=rf"^{name}: .* wanted, not \w+$"):
+            with pytest.raises(errors.FieldType, match=rf"^{name}: expected .*, not \w+$"):
                 put(message)
         assert writer.log.end == 0
 

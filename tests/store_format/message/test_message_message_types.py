@@ -65,7 +65,7 @@ def test_keys_are_a_text_or_several(keys: Any) -> None:
     [(b"a", "bytes"), ({"a"}, "set"), (["a", None], "NoneType"), ([b"a"], "bytes")],
 )
 def test_keys_of_another_type_are_refused(keys: Any, kind: str) -> None:
-    with pytest.raises(FieldType, match=f"text or several texts is wanted, not {kind}$"):
+    with pytest.raises(FieldType, match=f"expected text or several texts, not {kind}$"):
         check_keys(keys)
 
 

@@ -193,7 +193,7 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     assert "group 'H' has offset -3" in said
     (small.path / "config" / "consumerOffset.json").write_text("{no json")
     code, rows, said = asked(capsys, "groups", str(small.path))
-    assert (code, rows) == (0, [])
+    assert (code, rows) == (1, [])
     assert "consumerOffset.json: is not JSON" in said
 
 

@@ -95,7 +95,7 @@ def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derive
 
 
 def test_a_queue_that_is_none_is_refused_when_it_is_opened(store: Derived) -> None:
-    store.storage.files[f"s/consumequeue/T/0/{99:020d}/x"] = b""
+    store.storage.files[f"s/consumequeue/T/0/{99:020d}"] = bytes(7)
     with store.open() as opened:
         assert opened.queues.of("T") == [(0, False), (1, False)]
         with pytest.raises(BadQueue):

@@ -140,24 +140,24 @@ def test_a_name_like_none_suggests_none() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("maxIndexNum", "many", "a whole number is wanted"),
-        ("maxIndexNum", "", "a whole number is wanted"),
-        ("maxIndexNum", "1.5", "a whole number is wanted"),
-        ("maxIndexNum", "4_00", "a whole number is wanted"),
-        ("maxIndexNum", "400 ", "a whole number is wanted"),  # NumberFormatException: ignored
-        ("maxIndexNum", "\u0664\u0660\u0660", "a whole number is wanted"),
+        ("maxIndexNum", "many", "expected a whole number"),
+        ("maxIndexNum", "", "expected a whole number"),
+        ("maxIndexNum", "1.5", "expected a whole number"),
+        ("maxIndexNum", "4_00", "expected a whole number"),
+        ("maxIndexNum", "400 ", "expected a whole number"),  # NumberFormatException: ignored
+        ("maxIndexNum", "\u0664\u0660\u0660", "expected a whole number"),
         ("maxIndexNum", "9" * 5000, "out of range"),
-        ("maxIndexNum", "64M", "a whole number is wanted"),
-        ("enableLmq", "true ", "true or false is wanted"),  # Boolean.parseBoolean: false
-        ("enableLmq", "1", "true or false is wanted"),
+        ("maxIndexNum", "64M", "expected a whole number"),
+        ("enableLmq", "true ", "expected true or false"),  # Boolean.parseBoolean: false
+        ("enableLmq", "1", "expected true or false"),
         ("flushDiskType", "sync_flush", "one of ASYNC_FLUSH, SYNC_FLUSH"),
         ("maxIndexNum", "1", "out of range 2"),  # one entry, number 0, that is never used
         ("maxHashSlotNum", "0", "out of range 1"),
         ("mappedFileSizeCommitLog", "0", "out of range"),
         ("mappedFileSizeConsumeQueue", "-20", "out of range"),
         ("mappedFileSizeCommitLog", "2147483648", "out of range"),
-        ("enableLmq", "yes", "true or false is wanted"),
-        ("enableLmq", "", "true or false is wanted"),
+        ("enableLmq", "yes", "expected true or false"),
+        ("enableLmq", "", "expected true or false"),
         ("messageDelayLevel", "1s 5x", "is not a number and s, m, h or d"),
         ("messageDelayLevel", "1s s", "is not a number and s, m, h or d"),
         ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
@@ -272,7 +272,7 @@ def test_a_slave_is_not_appended_to() -> None:
     with pytest.raises(SettingError, match="brokerRole=SLAVE"):
         setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "append")
     assert setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
-    with pytest.raises(SettingError, match="brokerRole=slave: one of ASYNC_MASTER"):
+    with pytest.raises(SettingError, match="brokerRole=slave: expected one of ASYNC_MASTER"):
         setting_warnings({"brokerRole": "slave"}, "5.3.3", "append")
 
 

@@ -38,14 +38,16 @@ def found(
     for at, log in enumerate(runs):
         hashes = [h if i else ~h for *_, keys in log for i, h in enumerate(keys)]
         staging.files[f"s/{at}{HASHES}"] = np.array(hashes, np.int32).tobytes()
-        places = [(place, BEGIN + 1000 * seconds + 999) for place, seconds, _ in log]
+        # an index file's first message was stored at its header's beginTimestamp
+        places = [(place, BEGIN if place == 100 else BEGIN + 1000 * seconds + 999)
+                  for place, seconds, _ in log]  # fmt: skip
         staging.files[f"s/{at}{MESSAGES}"] = np.array(places, INDEX_MESSAGE).tobytes()
         ends.append(len(hashes) + (ends[-1] if ends else 0))
         firsts.append(log[0][0])
     names = tuple(map(str, range(len(runs))))
     puts = IndexFiles(Staging(staging, "s"), names, tuple(ends), SLOTS, ROOM, 1, 0, 1)
     task: Any = CompareIndex(storage, "store", SETTINGS, puts, tuple(firsts))
-    return [tuple(row.values()) for row in rows_of(task, number)]
+    return [(row["place"], row["fault"]) for row in rows_of(task, number)]
 
 
 def with_entry(number: int, entry: Entry) -> list[Entry]:

@@ -258,11 +258,10 @@ class Pipeline:
         asked = _QUEUE_FILE in settings and _QUEUE_FILE not in found
         if zeros > max(_ZEROS_SENT, self.plan.log_bytes) and not asked:
             raise StoreError(
-                f"{self.plan.store}: its {queues:,} queues or more would be files of {size:,} "
-                f"bytes each: {zeros / 1e9:,.0f} GB of zeros to send for "
-                f"{self.plan.log_bytes / 1e9:,.0f} GB of log. --queues rocksdb has no zeros, "
-                f"--set {_QUEUE_FILE}=BYTES makes files smaller (as the broker that will read them "
-                f"must have it), and --set {_QUEUE_FILE}={size} sends them all the same"
+                f"{self.plan.store}: files of {size:,} bytes for {queues:,} queues or more are "
+                f"{zeros / 1e9:,.0f} GB of zeros to send, for {self.plan.log_bytes / 1e9:,.0f} GB "
+                f"of log: --queues rocksdb, --set {_QUEUE_FILE}=BYTES as the broker has it, or "
+                f"={size} to send them"
             )
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:

@@ -104,6 +104,9 @@ class Runs(NamedTuple):
     runs: QueueRuns
 
 
+_FALL_MOST = (1 << 63) - 1
+
+
 @dataclass
 class End:
     """How a stretch ended. Offsets are physical; -1 where there is none."""
@@ -121,7 +124,7 @@ class End:
     first_timestamp: int = 0  # milliseconds: storeTimestamp of the first record
     last_timestamp: int = 0  # of the last one
     fell_at: int = -1  # the record whose storeTimestamp is furthest below that of the record before
-    fell_by: int = 0  # milliseconds
+    fell_by: int = 0  # milliseconds, _FALL_MOST at most
     last_dispatched_timestamp: int = -1
     sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
     warnings: list[str] = field(default_factory=list)
@@ -138,7 +141,10 @@ class End:
         before = self.last_timestamp - int(times[0])
         for number, fall in ((0, before), (within + 1, int(falls[within]) if len(falls) else 0)):
             if fall > self.fell_by:
-                self.fell_at, self.fell_by = int(rows["physicalOffset"][number]), fall
+                self.fell_at, self.fell_by = (
+                    int(rows["physicalOffset"][number]),
+                    min(fall, _FALL_MOST),
+                )
         self.records += len(rows)
         self.last_record = int(rows["physicalOffset"][-1])
         self.last_timestamp = int(times[-1])

@@ -156,6 +156,6 @@ def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> 
     names["out"] = str(tmp_path / "export")
     for code in blocks(ROOT / "docs" / "export.md", "python"):
         exec(code, names)
-    exported = spark.read.parquet(f"{names['out']}/*.parquet")
+    exported = spark.read.parquet(f"{names['out']}/data")
     assert exported.where("topic != 'Topic1'").isEmpty()
     assert exported.count() == names["done"].messages > 0

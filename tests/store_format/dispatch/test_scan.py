@@ -13,6 +13,7 @@ from reput.store_format.dispatch.scan import (
     scan_rules,
 )
 from reput.store_format.faults import Fault
+from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.logs import Message, build_log
@@ -77,3 +78,12 @@ def test_a_chain_that_fills_the_segment_without_a_blank_is_the_logs_end() -> Non
     size = end_of(log_of(1)).next
     end = end_of(log_of(10)[: size * 10], end=size * 10)
     assert (end.fault, end.next) == (Fault.SHORT_TAIL, size * 10)
+
+
+def test_a_fall_of_time_is_no_more_than_a_row_can_say() -> None:
+    """Found by a drawn log: the rebuild ended with Python's OverflowError."""
+    rows, end = np.zeros(1, RECORD_ROW), End()
+    for time in ((1 << 63) - 1, -(1 << 63)):
+        rows["storeTimestamp"] = time
+        end.count(rows)
+    assert end.fell_by == (1 << 63) - 1

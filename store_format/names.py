@@ -226,6 +226,15 @@ def check_queue_topic(topic: str) -> str:
     return check_topic(topic)
 
 
+def is_queue_topic(topic: str) -> bool:
+    """Whether `check_queue_topic` takes the topic."""
+    try:
+        check_queue_topic(topic)
+    except UnsafeName:
+        return False
+    return True
+
+
 def check_topic(topic: str) -> str:
     """The topic, if it can be one folder's name; raises UnsafeName with the reason.
 

@@ -1,5 +1,6 @@
 """Conversions in this process and in memory, and a slow writer of logs to compare them with."""
 
+import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -105,6 +106,17 @@ def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
         if not name.startswith(("commitlog/", "config/", "manifest")):
             found[key] = storage.files[f"{OUTPUT}/{name}"]
     return found
+
+
+def stores_of(stores: list[list[Message]], config: Any = ()) -> MemoryStorage:
+    """Stores STORE0, STORE1, ... with these messages. config: of each store, file -> content."""
+    files = {}
+    for n, messages in enumerate(stores):
+        for base, content in build_log(messages, SEGMENT).items():
+            files[f"{STORE}{n}/commitlog/{base:020d}"] = content
+        for name, whole in (config[n] if config else {}).items():
+            files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()
+    return MemoryStorage(files)
 
 
 def plain(messages: list[Message]) -> Log:

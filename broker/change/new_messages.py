@@ -24,6 +24,7 @@ from reput.store_format.names import (
     QueuePath,
     UnsafeName,
     check_queue_topic,
+    is_queue_topic,
 )
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
@@ -174,15 +175,7 @@ def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> 
             if isinstance(out, Runs):
                 found.update(key for n, key in enumerate(out.queues) if out.runs.count[n])
         at = segment_end
-    return {key for key in found - set(position.ends) if _is_safe(key.topic)}
-
-
-def _is_safe(topic: str) -> bool:
-    try:
-        check_queue_topic(topic)
-    except UnsafeName:
-        return False
-    return True
+    return {key for key in found - set(position.ends) if is_queue_topic(key.topic)}
 
 
 def _find_lost(

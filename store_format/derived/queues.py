@@ -23,12 +23,7 @@ from reput.store_format.derived.queue_files import (
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.protocol import InputStorage, queue_folders, topic_folders
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
-    UnsafeName,
-    check_queue_topic,
-)
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_topic
 
 if TYPE_CHECKING:
     from reput.store_format.derived.queue_files import Entries, QueueEntry
@@ -212,9 +207,7 @@ class FileQueues:
 
     def of(self, topic: str) -> list[tuple[int, bool]]:
         if topic not in self._of:
-            try:
-                check_queue_topic(topic)
-            except UnsafeName:
+            if not is_queue_topic(topic):
                 return []
             self._of[topic] = sorted(
                 (path.queue_id, kind == BATCH_CONSUME_QUEUE)

@@ -21,9 +21,8 @@ from reput.store_format.names import (
     COMPACTION,
     COMPACTION_LOG,
     COMPACTION_QUEUE,
-    UnsafeName,
-    check_queue_topic,
     is_queue_id,
+    is_queue_topic,
     segment_name,
     segments_among,
 )
@@ -79,16 +78,8 @@ def compacted_topics(
     return [
         topic
         for topic, about in topic_attributes(storage, store, Notes()).items()
-        if about.get("cleanup.policy") == "COMPACTION" and _is_safe(topic)
+        if about.get("cleanup.policy") == "COMPACTION" and is_queue_topic(topic)
     ]
-
-
-def _is_safe(topic: str) -> bool:
-    try:
-        check_queue_topic(topic)
-    except UnsafeName:
-        return False
-    return True
 
 
 def compacted_queues(opened: OpenedStore, topics: list[str]) -> Iterator[CompactedQueue]:

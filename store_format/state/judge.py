@@ -1,7 +1,7 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +9,9 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.known import Places, timer_log_names, timer_units
+from reput.store_format.fate.known import Places, timer_log_names, timer_units, timers_in_rocksdb
 from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.log.groups import BadEpochs, read_epochs
@@ -33,7 +33,6 @@ from reput.store_format.names import (
     ORDER_INFO,
     QUEUE_EXT,
     REVIVE_TOPIC,
-    STORE_DB,
     TIMER_LOG,
     is_queue_id,
     is_wheel,
@@ -44,8 +43,7 @@ from reput.store_format.query.compacted import compacted_topics, compaction_faul
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError, open_database
-from reput.store_format.rocksdb.rows import read_timers
+from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.state.timers import TIMER_CHECK_PATH
 from reput.store_format.state_table import FILES, row_of
 
@@ -163,12 +161,8 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
 
 def _in_rocksdb(opened: OpenedStore) -> bool:
     """Whether a broker has kept timers in RocksDB (timerRocksDBEnable), or that is not known."""
-    folder = f"{opened.path}/{STORE_DB}"
-    if not has_rows(opened.storage, folder):
-        return False
     try:
-        with closing(open_database(opened.storage, folder)) as database:
-            return read_timers(database) is not None
+        return timers_in_rocksdb(opened.storage, opened.path)
     except RocksDBError:
         return True
 

@@ -21,7 +21,7 @@ from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_M
 from reput.store_format.log.records import RecordRules, Rows
 from reput.store_format.log.segments import FIND_FIRST, Segment, Splits, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Step, Walk
-from reput.store_format.names import UnsafeName, check_queue_topic
+from reput.store_format.names import is_queue_topic
 from reput.udfs.damage.segments import padded
 from reput.udfs.staging import ids_of, in_batches, schema
 
@@ -86,11 +86,7 @@ class SurveySplits:
 
 def _rows(part: Runs) -> Iterator[dict[str, object]]:
     for i, queue in enumerate(part.queues):
-        if part.runs.count[i] == 0:
-            continue
-        try:
-            check_queue_topic(queue.topic)
-        except UnsafeName:
+        if part.runs.count[i] == 0 or not is_queue_topic(queue.topic):
             continue
         at, size = int(part.runs.entries_at[i]), entry_bytes(queue.batch)
         first = decode_entries(part.runs.entries[at : at + size], queue.batch)

@@ -12,7 +12,7 @@ from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
-from tests.converted import PLAIN, SEGMENT, at_place, derived_of, log_of, records
+from tests.converted import PLAIN, SEGMENT, at_place, derived_of, log_of, records, stores_of
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
@@ -46,13 +46,7 @@ def popped(**more: Any) -> list[Message]:
 def made_of(
     stores: list[list[Message]], config: Any = (), **options: Any
 ) -> tuple[ConvertSummary, MemoryStorage]:
-    files = {}
-    for n, messages in enumerate(stores):
-        for base, content in build_log(messages, SEGMENT).items():
-            files[f"{STORE}{n}/commitlog/{base:020d}"] = content
-        for name, whole in (config[n] if config else {}).items():
-            files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()
-    storage = MemoryStorage(files)
+    storage = stores_of(stores, config)
     summary = convert(
         Session(), f"{STORE}0", OUTPUT, rocketmq="5.3.3", settings=as_text(PLAIN), storage=storage,
         merge=[f"{STORE}{n}" for n in range(1, len(stores))], cut=Cut(SEGMENT, 2, 2), **options,

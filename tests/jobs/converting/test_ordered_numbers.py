@@ -20,6 +20,7 @@ from tests.converted import (
     light,
     log_of,
     records,
+    stores_of,
 )
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.logs.encoder import Message, build_log, properties
@@ -33,13 +34,7 @@ def made_of(
     stores: Stores, splits: int, settings: Any = PLAIN, config: Any = (), **options: Any
 ) -> MemoryStorage:
     """The storage after a conversion of these stores. config: of each store, file -> content."""
-    files = {}
-    for n, messages in enumerate(stores):
-        for base, content in build_log(messages, SEGMENT).items():
-            files[f"{STORE}{n}/commitlog/{base:020d}"] = content
-        for name, whole in (config[n] if config else {}).items():
-            files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()
-    storage = MemoryStorage(files)
+    storage = stores_of(stores, config)
     convert(
         Session(), f"{STORE}0", OUTPUT, rocketmq="5.3.3", settings=as_text(settings),
         merge=[f"{STORE}{n}" for n in range(1, len(stores))], storage=storage,

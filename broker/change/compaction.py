@@ -88,8 +88,9 @@ def settle(
         return Settled()
     written = cut = 0
     with OpenedStore(storage, store, release, given, notes) as opened:
-        sizes = _sizes(opened, topics)
-        for queue in list(compacted_queues(opened, topics)):
+        queues = list(compacted_queues(opened, topics))
+        sizes = _sizes(opened, queues)
+        for queue in queues:
             own = _OwnLog(files, opened, queue, sizes)
             if queue.ahead:
                 cut += own.cut()
@@ -105,14 +106,13 @@ def settle(
     return Settled(written, cut)
 
 
-def _sizes(opened: OpenedStore, topics: list[str]) -> tuple[int, int]:
+def _sizes(opened: OpenedStore, queues: list[CompactedQueue]) -> tuple[int, int]:
     """Bytes of a log's file and of its queue file: those of the files that there are. A broker
     refuses to start on files of another length (MappedFileQueue.load).
     """
-    kinds = COMPACTION_LOG, COMPACTION_QUEUE
-    found = dict(zip(kinds, _by_settings(opened.settings), strict=True))
-    for kind in kinds:
-        for queue in compacted_queues(opened, topics):
+    found = dict(zip(_KINDS, _by_settings(opened.settings), strict=True))
+    for kind in _KINDS:
+        for queue in queues:
             there = listed(opened.storage, f"{opened.path}/{queue.folder(kind)}")
             sizes = [state.size for _, state in there if state is not None and state.size]
             if sizes:

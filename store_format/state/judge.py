@@ -1,6 +1,6 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -44,10 +44,8 @@ from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.state.timers import TIMER_CHECK_PATH
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends
 from reput.store_format.state_table import FILES, row_of
-
-Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.

@@ -39,7 +39,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
-from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
@@ -283,7 +283,8 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = compacted_topics(
         opened.storage, opened.path, opened.settings, opened.profile.release
     )  # fmt: skip
-    for fault in compaction_faults(opened, [] if crashed else topics):
+    topics = [] if crashed else topics
+    for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
     try:
         read_epochs(opened.storage, opened.path)

@@ -119,6 +119,7 @@ class Exported:
     warnings: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    unread = False  # no field: whether messages went that nobody had asked to leave out
 
     @property
     def messages(self) -> int:
@@ -127,8 +128,11 @@ class Exported:
 
     @property
     def complete(self) -> bool:
-        """Whether what was asked for is there: nothing was left out, and named topics have some."""
-        return not self.left_out and not self._nothing
+        """Whether what was asked for is there: only what --on-damage leaves out is missing, and
+        named topics have messages.
+        """
+        asked = self.chosen.get("on_damage", "fail") != "fail" and not self.unread
+        return (asked or not self.left_out) and not self._nothing
 
     @property
     def _nothing(self) -> bool:

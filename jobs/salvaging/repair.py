@@ -14,6 +14,7 @@ from reput.jobs.outputs.report import (
     OutputFile,
     counted,
     damage_line,
+    files_text,
     found_lines,
     range_text,
     short_range,
@@ -161,11 +162,11 @@ class RepairSummary:
         return whole
 
     def text(self) -> str:
-        kept = sum(each["many"] for each in self.filled)
+        kept, files = sum(each["many"] for each in self.filled), (f.path for f in self.derived)
         lines = [
             f"repaired {self.store} -> {self.output} (RocketMQ {self.releases or self.rocketmq})",
             f"  log       {self.log_start:,} to {self.log_end:,}, "
-            f"{counted(self.messages, 'message')}, {counted(len(self.derived), 'derived file')}",
+            f"{counted(self.messages, 'message')}, {files_text(files)}",
             f"  damage    {damage_line(self.damage)}",
             *(f"  range     {short_range(each)}" for each in self.damage["ranges"][:_SHORT]),
         ]

@@ -97,3 +97,12 @@ def tree(root: Path) -> dict[str, bytes]:
         files[name] = path.read_bytes()
         del number
     return files
+
+
+def no_counter(raw: bytes) -> bytes:
+    """Properties without the number within UNIQ_KEY and without a CRC."""
+    at = raw.find(b"UNIQ_KEY\x01")
+    end = (raw + b"\x02").index(b"\x02", at)
+    kept = raw[: end - 4] + b"...." + raw[end:]
+    crc = kept.find(b"__CRC32#")
+    return kept if crc < 0 else kept[:crc]

@@ -1,5 +1,7 @@
 """The table of a store's state: its own order, and the lists that are read from it."""
 
+import importlib
+
 import pytest
 
 from reput.store_format.release.profiles import RELEASES
@@ -63,6 +65,15 @@ def test_each_path_has_one_row_and_each_release_is_one() -> None:
 def test_only_what_the_log_decides_is_derived() -> None:
     derived = [row for row in FILES if row.copies == Copies.DERIVE]
     assert {row.decides for row in derived} <= {Decides.LOG, Decides.CLOCK}
+
+
+def test_each_row_names_who_judges_it_unless_a_broker_makes_the_file_anew() -> None:
+    for row in FILES:
+        module, _, name = row.judged.rpartition(".")
+        if not module:
+            assert (row.copies, row.table) == (Copies.LEAVE, ""), row.path
+        else:
+            assert callable(getattr(importlib.import_module(f"reput.{module}"), name)), row.path
 
 
 def test_what_a_copy_takes_over_of_config() -> None:

@@ -115,8 +115,8 @@ class Export(OfExport):
         "with --redact: leave a body, topic or host that repeats a redacted value", False
     )
     system_topics: bool = option(
-        "also a broker's own topics (delayed, half and timer messages, ...), which are left out: "
-        "put into another store, a message that waits may be delivered twice",
+        "also a broker's own topics (delayed, half and timer messages, ...), which are left out, "
+        "but not into a store: `reput convert` makes one in which they wait",
         False,
     )
     replace: bool = option("replace the export in DIR", False)
@@ -153,6 +153,11 @@ def export(engine: Engine, asked: Export) -> "Exported":
 
         if not asked.bodies:
             raise SettingError("--no-bodies: not for a store; --redact body leaves none")
+        if asked.system_topics:
+            raise SettingError(
+                "--system-topics: not for a store of messages, in which what waits, and what was "
+                "delivered, would come again; `reput convert` makes a store that has it as it was"
+            )
         return export_store(
             store, asked.to, chosen, asked.rocketmq, settings, keep_repeats, asked.replace
         )  # fmt: skip

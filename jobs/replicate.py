@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import add_options, option, shown, timed
 from reput.jobs.console.options import (
+    DAMAGE,
     DONE,
     TIME_FORMS,
     add_broker,
@@ -194,7 +195,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replicate, and say what was copied: 0 done."""
+    """Replicate, and say what was copied: 0 done, 1 --dry-run found something to copy."""
     _check_words(arguments)
     rate = None if arguments.rate is None else _rate(arguments.rate)
     # over the wire CRCs are a matter of the copy, not of the settings of the replica
@@ -204,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         about = replicate(asked_of(arguments, Replicate, rate=rate, source=arguments.store))
     show(arguments, about.as_json(), about.text())
-    return DONE
+    return DAMAGE if about.dry_run and about.end > about.resumed_at else DONE
 
 
 def _check_words(arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reput.jobs.console.declared import OfStore, option, shown, staging
 from reput.jobs.console.options import DAMAGE, DONE, add_job, asked_of, engine_for, show
+from reput.jobs.console.store_there import check_ending
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 
@@ -100,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
+    check_ending("report --output", arguments.output)
     asked = asked_of(arguments, ReportPage)
     # checked before anybody waits for an engine
     _file(asked.store, asked.output, asked.settings or {}, asked.replace)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
 from reput.jobs.console.progress import progress_of, tell_of_first_run
-from reput.jobs.console.store_there import check_discovery, check_store
+from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
     TABLE,
@@ -71,6 +71,7 @@ def new_file(
     path = getattr(arguments, option)
     if not path:
         return None
+    check_ending("stats --output" if option == "output" else f"--{option}", path)
     from reput.jobs.outputs.output import NewFile, inputs_of
     from reput.store_format.files.by_url import storage_for
 
@@ -91,7 +92,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
-    "docs/settings.md lists them, with what is done of each"
+    "`reput help settings` lists them"
 )
 
 

@@ -65,10 +65,11 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
             read.linked.queue_damage = damage._replace(no_room=wanted.no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, wanted.on_damage, cleaned)
-        named, topics = derive_files(job, read.linked, summary, wanted)
+        named = derive_files(job, read.linked, summary, wanted)
         changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
+        ends = job.queue_ends(read.linked)
         services, summary.waits = service_files(
-            job, read.linked.end, topics, changed, summary.warnings
+            job, read.linked.end, ends, changed, summary.warnings
         )
         summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
@@ -81,11 +82,9 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         return summary
 
 
-def derive_files(
-    job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive
-) -> tuple[list[Built], set[str]]:
+def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive) -> list[Built]:
     """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
-    set, and the topics of the queues. summary: gets counts and warnings.
+    set. summary: gets counts and warnings.
     """
     built = job.build(linked, queues=wanted.queues == FILES, indexes=wanted.index == FILES)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
@@ -115,7 +114,7 @@ def derive_files(
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]
-    return named, {topic for topic, _ in _live(built)} | {row["topic"] for row in tables}
+    return named
 
 
 def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:

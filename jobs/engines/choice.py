@@ -65,7 +65,8 @@ def on_engine(
             with local_engine() as engine:
                 return job(engine, asked)
 
-        return _public(run, job, options)
+        public: OnEngine[P, Given, R] = _public(run, job, options)
+        return public
 
     return made
 
@@ -74,7 +75,11 @@ def alone(options: Callable[P, Given]) -> Callable[[Callable[[Given], R]], Alone
     """Make a public function of a job on its options that needs no engine."""
 
     def made(job: Callable[[Given], R]) -> Alone[P, Given, R]:
-        return _public(lambda *args, **kwargs: job(_asked(options, args, kwargs)), job, options)
+        def run(*args: Any, **kwargs: Any) -> R:
+            return job(_asked(options, args, kwargs))
+
+        public: Alone[P, Given, R] = _public(run, job, options)
+        return public
 
     return made
 

@@ -27,10 +27,10 @@ from reput.jobs.console.options import (
     consent,
     host_port,
     milliseconds,
-    progress_of,
     setting_layers,
     show,
 )
+from reput.jobs.console.progress import progress_of
 from reput.jobs.console.voice import add_output, complain, remark
 from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals

@@ -140,7 +140,7 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("reput.jobs.console.options.command_engine", engine)
     # Where kernels are still to be compiled, a stage is long enough for progress to be reported.
-    monkeypatch.setattr("reput.jobs.console.options._LINE_SECONDS", 3600)
+    monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)
 
 
 def pytest_configure() -> None:

@@ -41,7 +41,7 @@ from reput.jobs.converting.report import (
     topic_fates,
     waiting,
 )
-from reput.jobs.deriving.derive_set import derive_files
+from reput.jobs.deriving.derive_set import ToDerive, derive_files
 from reput.jobs.deriving.kept import (
     LastEntry,
     StateCopy,
@@ -449,9 +449,8 @@ def _derive(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
-    named = derive_files(
-        job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
-    )
+    to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
+    named = derive_files(job, linked, built, to_derive)
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]

@@ -39,11 +39,9 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.register_profile("long", deadline=None, max_examples=2000)
 # For planted bugs: that a test turns red is all that is asked, not by how small an example.
 hypothesis.settings.register_profile(
-    "planted",
-    deadline=None,
-    derandomize=True,
+    "planted", deadline=None, derandomize=True,
     phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
-)
+)  # fmt: skip
 hypothesis.settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
 )

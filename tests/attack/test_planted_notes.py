@@ -28,16 +28,11 @@ pytestmark = pytest.mark.long
 SECONDS = 30  # the first command of a process loads kernels
 STORE = "small_all_5.3.3"
 NOTES = {
-    "list": b"[]",
-    "null": b"null",
-    "number": b"17",
-    "cut": b'{"topicConfigTable": {',
+    "list": b"[]", "null": b"null", "number": b"17", "cut": b'{"topicConfigTable": {',
     "other shape": b'{"topicConfigTable": [1], "settings": 5, "rocketmq": [], "damage": 1}',
-    "empty": b"",
-    "not UTF-8": b'{"a": "\xff\xfe"}',
-    "NULs": b"\0" * 4096,
+    "empty": b"", "not UTF-8": b'{"a": "\xff\xfe"}', "NULs": b"\0" * 4096,
     "deep": b"[" * 100_000 + b"]" * 100_000,
-}
+}  # fmt: skip
 
 
 class HangError(Exception):

@@ -29,17 +29,9 @@ ROOT = Path(__file__).parents[2]
 STORE = "small_all_5.3.3"
 SEEDS = range(int(os.environ.get("REPUT_KILLS", "20")))
 COMMANDS = (
-    "rebuild",
-    "replace",
-    "verify",
-    "check",
-    "repair",
-    "convert",
-    "recover",
-    "install",
-    "append",
+    "rebuild", "replace", "verify", "check", "repair", "convert", "recover", "install", "append",
     "dump",
-)
+)  # fmt: skip
 READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "convert", "dump")
 ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover")
 # Seconds into a command; later than its end is no kill, and counts as a run.

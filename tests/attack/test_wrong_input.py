@@ -261,14 +261,10 @@ def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None
 
 
 UNSAFE = {
-    "..": "is not a folder's name",
-    ".": "is not a folder's name",
-    "/x": "holds a path separator",
-    "../../../../evil": "holds a path separator",
-    "a\\b": "holds a path separator",
-    "a\0b": "holds a NUL",
-    "x" * 300: "is longer than 255 bytes",
-}
+    "..": "is not a folder's name", ".": "is not a folder's name", "/x": "holds a path separator",
+    "../../../../evil": "holds a path separator", "a\\b": "holds a path separator",
+    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])

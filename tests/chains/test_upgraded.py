@@ -81,12 +81,10 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 # --- what adds to a store -----------------------------------------------------------------------
 
 ADDS = {
-    "append": ["--from", "{messages}", "--yes"],
-    "catch-up": ["--yes"],
+    "append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
     "deliver-delayed": ["--until", "now", "--yes"],
-    "resolve-transactions": ["--decide", "commit", "--yes"],
-    "expire": ["--yes"],
-}
+    "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"],
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -128,13 +128,11 @@ CHANGES = {
     "catch-up": ["catch-up", "STORE"],
     "catch-up --output": ["catch-up", "STORE", "--output", "OUT"],
     "deliver-delayed": ["deliver-delayed", "STORE", "--until", "2026-01-01"],
-    "expire": ["expire", "STORE"],
-    "recover": ["recover", "STORE"],
-    "repair": ["repair", "STORE", "--output", "OUT"],
-    "replicate": ["replicate", "STORE", "OUT"],
+    "expire": ["expire", "STORE"], "recover": ["recover", "STORE"],
+    "repair": ["repair", "STORE", "--output", "OUT"], "replicate": ["replicate", "STORE", "OUT"],
     "replicate into it": ["replicate", "PLAIN", "STORE"],
     "resolve-transactions": ["resolve-transactions", "STORE", "--decide", "DECIDE"],
-}
+}  # fmt: skip
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -132,12 +132,8 @@ def java_command(version: str, home: Path, log_level: str = "ERROR") -> list[str
     folder = build(version)
     conf = DRIVER / "conf"
     return [
-        java(),
-        *JAVA_OPTIONS,
-        f"-Duser.home={home}",
-        f"-Dreput.log.level={log_level}",
+        java(), *JAVA_OPTIONS, f"-Duser.home={home}", f"-Dreput.log.level={log_level}",
         f"-Dlogback.configurationFile={conf / 'logback.xml'}",
         f"-Drmq.logback.configurationFile={conf / 'rmq.logback.xml'}",
-        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"),
-        "reput.judge.Main",
-    ]
+        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"), "reput.judge.Main",
+    ]  # fmt: skip

@@ -52,13 +52,9 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
         asking.send(delayed)
         end = broker.stop()["max_offset"]
         return {
-            "sent": sent,
-            "reported": reported,
-            "resumed": resumed,
-            "pending": pending,
-            "port": broker.port,
-            "end": end,
-        }
+            "sent": sent, "reported": reported, "resumed": resumed, "pending": pending,
+            "port": broker.port, "end": end,
+        }  # fmt: skip
 
 
 @pytest.mark.long

@@ -66,11 +66,9 @@ def test_a_killed_brokers_messages_in_flight(
     needs_rocketmq(version)
     store, port = folder / "store", free_port()
     settings = {
-        **_SOON,
-        "timerWheelEnable": True,
-        "popConsumerKVServiceEnable": in_rocksdb,
+        **_SOON, "timerWheelEnable": True, "popConsumerKVServiceEnable": in_rocksdb,
         "popConsumerKVServiceInit": in_rocksdb,
-    }
+    }  # fmt: skip
     with Driver(version) as driver, Broker(version, store, port, **settings) as broker:
         Client(driver, broker.namesrv).send(to_send(300))
         with Peer(f"127.0.0.1:{port}") as peer:

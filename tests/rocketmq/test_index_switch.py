@@ -19,12 +19,9 @@ from tests.rocketmq.judge import Drivers, copy, difference
 pytestmark = pytest.mark.rocketmq
 
 GIVEN = {
-    "indexFileWriteEnable": "false",
-    "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000",
-    "maxHashSlotNum": "100",
-    "maxIndexNum": "400",
-}
+    "indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
+    "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100", "maxIndexNum": "400",
+}  # fmt: skip
 MESSAGES = [
     {"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
     for n in range(300)

@@ -20,16 +20,8 @@ from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 ROOT = Path(__file__).parents[3]
 _DAYS = 10 * 24 * 3600
 _TOPICS = (
-    "Plain",
-    "Timers",
-    "Delayed",
-    "Half",
-    "Failed",
-    "Popped",
-    "PoppedInOrder",
-    "Batch",
-    "Compacted",
-)
+    "Plain", "Timers", "Delayed", "Half", "Failed", "Popped", "PoppedInOrder", "Batch", "Compacted",
+)  # fmt: skip
 
 
 class CommandFailed(AssertionError):
@@ -326,27 +318,22 @@ def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
 # Pop's rows in RocksDB do not tell the names that their check points in the log would have.
 _BY_NAME = "rocksdb"
 CASES: dict[str, Case] = {
-    "untouched": _case(untouched, small=True),
-    "untouched-killed": _case(untouched_killed),
+    "untouched": _case(untouched, small=True), "untouched-killed": _case(untouched_killed),
     "move": _case(move, killed=True, small=True),
     "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
-    "repair": _case(repair, killed=True),
-    "recover": _case(recover, killed=True, refused="rocksdb"),
+    "repair": _case(repair, killed=True), "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
-    "expire": _case(expire, killed=True),
-    "convert": _case(convert, killed=True, refused=_BY_NAME),
+    "expire": _case(expire, killed=True), "convert": _case(convert, killed=True, refused=_BY_NAME),
     "convert-topics": _case(convert_topics, refused=_BY_NAME),
-    "convert-lmq": _case(convert_lmq, "lmq"),
-    "convert-drop": _case(convert_drop, refused=_BY_NAME),
+    "convert-lmq": _case(convert_lmq, "lmq"), "convert-drop": _case(convert_drop, refused=_BY_NAME),
     "convert-rename": _case(convert_rename, refused=_BY_NAME),
     "merge-apart": _case(merge_apart, refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
-    "replicate": _case(replicate, killed=True, refused="rocksdb"),
-    "export": _case(export),
+    "replicate": _case(replicate, killed=True, refused="rocksdb"), "export": _case(export),
     "append": _case(append, killed=True, refused="rocksdb"),
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
-}
+}  # fmt: skip
 
 
 def wrong(served: Served, got: Any) -> dict[str, str]:

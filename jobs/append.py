@@ -300,7 +300,7 @@ def _would_append(
     show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
     if said:
         _say(said)
-    return code
+    return DAMAGE if messages else code
 
 
 def _add_topics(

@@ -125,6 +125,11 @@ def export(  # noqa: PLR0913 (a user's options)
 
         if not bodies:
             raise SettingError("--no-bodies: not for a store; --redact body leaves none")
+        if system_topics:
+            raise SettingError(
+                "--system-topics: not for a store of messages, in which what waits, and what was "
+                "delivered, would come again; `reput convert` makes a store that has it as it was"
+            )
         return export_store(
             store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
         )  # fmt: skip
@@ -227,7 +232,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system-topics", action="store_true",
         help="also a broker's own topics (delayed, half and timer messages, ...), which are left "
-        "out: put into another store, a message that waits may be delivered twice",
+        "out, but not into a store: `reput convert` makes one in which they wait",
     )  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
     parser.add_argument(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import (
+    DAMAGE,
     DONE,
     TIME_FORMS,
     add_broker,
@@ -233,7 +234,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replicate, and say what was copied: 0 done."""
+    """Replicate, and say what was copied: 0 done, 1 --dry-run found something to copy."""
     _check_words(arguments)
     agree = consent(arguments.yes)
     if arguments.master:
@@ -250,7 +251,7 @@ def run(arguments: argparse.Namespace) -> int:
             **options_of_job(arguments),
         )  # fmt: skip
     show(arguments, about.as_json(), about.text())
-    return DONE
+    return DAMAGE if about.dry_run and about.end > about.resumed_at else DONE
 
 
 def _common(arguments: argparse.Namespace) -> dict[str, Any]:

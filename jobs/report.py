@@ -15,6 +15,7 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
+from reput.jobs.console.store_there import check_ending
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.notes import Progress
@@ -115,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
+    check_ending("report --output", arguments.output)
     options = options_of_job(arguments)
     # checked before anybody waits for an engine
     _file(arguments.store, arguments.output, options["settings"], arguments.replace)

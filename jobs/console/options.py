@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from reput.jobs.console.store_there import check_discovery, check_store
+from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
     TABLE,
@@ -81,6 +81,7 @@ def new_file(
     path = getattr(arguments, option)
     if not path:
         return None
+    check_ending("stats --output" if option == "output" else f"--{option}", path)
     from reput.jobs.outputs.output import NewFile, inputs_of
     from reput.store_format.files.by_url import storage_for
 
@@ -192,7 +193,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
-    "docs/settings.md lists them, with what is done of each"
+    "`reput help settings` lists them"
 )
 
 

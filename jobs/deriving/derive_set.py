@@ -64,13 +64,14 @@ def derive_set(  # noqa: PLR0913 (a user's options)
             read.linked.queue_damage = damage._replace(no_room=no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, on_damage, cleaned)
-        named, topics = derive_files(
+        named = derive_files(
             job, read.linked, summary, queues=queues, index=index, expired=expired,
             index_start_name=index_start_name,
         )  # fmt: skip
         changed = job.plan.queues_of is not None or on_damage != REFUSE
+        ends = job.queue_ends(read.linked)
         services, summary.waits = service_files(
-            job, read.linked.end, topics, changed, summary.warnings
+            job, read.linked.end, ends, changed, summary.warnings
         )
         summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
@@ -86,10 +87,9 @@ def derive_set(  # noqa: PLR0913 (a user's options)
 def derive_files(
     job: Pipeline, linked: Linked, summary: Summary, *, queues: str, index: str,
     expired: Mapping[Queue, LastEntry] | None, index_start_name: str | None = None,
-) -> tuple[list[Built], set[str]]:  # fmt: skip
+) -> list[Built]:  # fmt: skip
     """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
-    set, and the topics of the queues. summary: gets counts and warnings. Other parameters are as
-    for derive_set.
+    set. summary: gets counts and warnings. Other parameters are as for derive_set.
     """
     built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
     indexed = index_tables(job, linked) if index == ROCKSDB else None
@@ -119,7 +119,7 @@ def derive_files(
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]
-    return named, {topic for topic, _ in _live(built)} | {row["topic"] for row in tables}
+    return named
 
 
 def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:

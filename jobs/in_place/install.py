@@ -243,12 +243,11 @@ def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]
     from reput.store_format.state.timers import why_lost  # here: `clean` needs no kernels
 
     storage, paths = LocalStorage(), list[str]()
-    timer_check, delays = f"{CONFIG}/{TIMER_CHECK_FILE}", f"{CONFIG}/{DELAY_OFFSETS}"
+    timer_check = f"{CONFIG}/{TIMER_CHECK_FILE}"
     if timer_check in there and why_lost(storage, store, log_end):
         paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
-    if delays in there and not os.path.exists(f"{store}/{delays}"):
-        paths.append(delays)
-    return paths
+    # A set has delay offsets only where they were lost; the log has not grown since.
+    return [*paths, *({f"{CONFIG}/{DELAY_OFFSETS}"} & set(there))]
 
 
 def refuse_further_rows(store: str) -> None:

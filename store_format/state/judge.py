@@ -1,6 +1,6 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -39,15 +39,13 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
-from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.state.timers import TIMER_CHECK_PATH
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends
 from reput.store_format.state_table import FILES, row_of
-
-Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -285,7 +283,8 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = compacted_topics(
         opened.storage, opened.path, opened.settings, opened.profile.release
     )  # fmt: skip
-    for fault in compaction_faults(opened, [] if crashed else topics):
+    topics = [] if crashed else topics
+    for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
     try:
         read_epochs(opened.storage, opened.path)

@@ -8,9 +8,9 @@ import pytest
 from reput.broker.change.install import DERIVED
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer
-from tests.faults.killing import contents
 from tests.in_process import run
 from tests.jobs.opening.writing import SETTINGS
+from tests.trees import contents
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tests.in_process import Session, as_text, run
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
+from tests.trees import contents
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -133,10 +134,6 @@ CHANGES = {
     "replicate into it": ["replicate", "PLAIN", "STORE"],
     "resolve-transactions": ["resolve-transactions", "STORE", "--decide", "DECIDE"],
 }  # fmt: skip
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", CHANGES)

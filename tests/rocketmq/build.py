@@ -88,12 +88,11 @@ def build(version: str) -> Path:
     if version not in VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS:
         known = ", ".join(VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS)
         raise ValueError(f"RocketMQ {version} is none of {known}")
+    if reason := missing(version):
+        raise NoMavenError(reason)
     folder = built_folder(version)
     if (folder / "classes").is_dir():
         return folder
-    reason = missing(version)
-    if reason:
-        raise NoMavenError(reason)
     cache = cache_folder() / "rocketmq"
     with _locked(cache / "build.lock"):
         if (folder / "classes").is_dir():

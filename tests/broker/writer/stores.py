@@ -78,13 +78,3 @@ def as_message(record: Record) -> Message:
         born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
         store_host=host_text(record.store_host), reconsume_times=record.reconsume_times,
     )  # fmt: skip
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    """All files below a folder by name, the index files by number: their names are the clock's."""
-    files = {}
-    for number, path in enumerate(sorted(p for p in root.rglob("*") if p.is_file())):
-        name = str(path.relative_to(root))
-        files[name] = path.read_bytes()
-        del number
-    return files

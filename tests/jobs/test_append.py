@@ -147,16 +147,8 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
 ) -> None:
     store = tmp_path / "store"
     words = [
-        sys.executable,
-        "-m",
-        "reput",
-        "append",
-        str(store),
-        "--from",
-        "-",
-        "--rocketmq",
-        "5.3.3",
-    ]
+        sys.executable, "-m", "reput", "append", str(store), "--from", "-", "--rocketmq", "5.3.3",
+    ]  # fmt: skip
     words += SIZES
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -196,13 +188,8 @@ def test_a_disk_that_fails_at_the_end_is_reported_with_how_far_it_came(
 
         patch.setattr(command.CommitLogWriter, step, full)
         words = [
-            "append",
-            "--yes",
-            str(tmp_path / "s"),
-            "--from",
-            str(tmp_path / "m.jsonl"),
-            *SIZES,
-        ]
+            "append", "--yes", str(tmp_path / "s"), "--from", str(tmp_path / "m.jsonl"), *SIZES,
+        ]  # fmt: skip
         assert cli.main([*words, "--rocketmq", "5.3.3"]) == 3
     assert "7 messages were appended: --skip 7 goes on after them" in capsys.readouterr().err
 

@@ -18,10 +18,11 @@ from reput.jobs.outputs.publish import staging_folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.system import claim_folder
 from reput.store_format.names import STAGED_INDEX
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing
 from tests.memory_storage import MemoryStorage
+from tests.trees import contents
 
 __all__ = ["rebuilt", "store"]  # fixtures
 

@@ -37,8 +37,8 @@ LEAVES_NOTHING = (
 # `make explore` draws new ones, by --hypothesis-seed. HYPOTHESIS_PROFILE=long draws more.
 _SETTINGS = {"deadline": None, "print_blob": True}
 hypothesis.settings.register_profile("default", **_SETTINGS, derandomize=True)
-hypothesis.settings.register_profile("explore", **_SETTINGS)
-hypothesis.settings.register_profile("long", **_SETTINGS, max_examples=2000)
+hypothesis.settings.register_profile("explore", **_SETTINGS, derandomize=False)
+hypothesis.settings.register_profile("long", **_SETTINGS, derandomize=False, max_examples=2000)
 # For planted bugs: that a test turns red is all that is asked, not by how small an example.
 hypothesis.settings.register_profile(
     "planted", deadline=None, derandomize=True,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
@@ -50,8 +49,6 @@ class Lives:
         return self._clients[version]
 
     def made(self, version: str, queues: str, size: str, mark: str = "") -> Made:
-        if reason := build.missing(version):
-            pytest.skip(reason)
         name = f"{version}-{queues}-{size}-{mark}"
         if name not in self._made:
             folder = self._folder / name

@@ -229,7 +229,7 @@ def run(arguments: argparse.Namespace) -> int:
     delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta
     alone = delta_by != SPARK if delta else arguments.kind == _STORE or arguments.store is None
     options: type[OfExport] = VerifyExport if arguments.verify else Export
-    asked = asked_of(arguments, options, delta_by=delta_by)
+    asked = asked_of(arguments, options, store=arguments.store, delta_by=delta_by)
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if isinstance(asked, VerifyExport):
             compared = verify_export(engine, asked)

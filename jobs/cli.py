@@ -1,5 +1,5 @@
-"""The command line: the table of commands, how a command is run, `reput help releases`, and
-completion in a shell.
+"""The command line: the table of commands, how a command is run, `reput help releases` and `help
+settings`, and completion in a shell.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, NoReturn
 
@@ -113,7 +114,7 @@ exit codes
   128 + N  ended by signal N: 130 by ctrl-c, 143 by SIGTERM, 129 by SIGHUP
 
 `reput help COMMAND` shows its options and examples, `reput help releases` what RocketMQ's releases
-do differently. New here? `reput demo`.
+do differently, `reput help settings` which settings count. New here? `reput demo`.
 """
 
 
@@ -170,8 +171,8 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     """
     while words[:1] in (["-v"], ["--verbose"]):
         words = [*words[1:], "-v"] if words[1:] else []
-    if words[:2] == ["help", "releases"]:
-        sys.stdout.write(text())
+    if words[:1] == ["help"] and words[1:2] in (["releases"], ["settings"]):
+        sys.stdout.write(text() if words[1] == "releases" else settings())
         raise SystemExit(0)
     if not words or words[0] == "help":
         words = [*words[1:2], "--help"]
@@ -206,7 +207,7 @@ def _start_workers(words: Sequence[str]) -> None:
 
 
 def _tell_of_no_cache() -> None:
-    from reput.jobs.console.options import tell_of_no_cache
+    from reput.jobs.console.progress import tell_of_no_cache
 
     tell_of_no_cache()
 
@@ -231,6 +232,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
             help=says,
             description=says,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,  # `--to` would be something else with each new option
         )
         command.module, command.in_json = f"reput.jobs.{name.replace('-', '_')}", in_json
     return parser
@@ -276,7 +278,12 @@ class _Command(_Words):
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
         if rest:  # reported here, so that the error names the command's help
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            word = next((each for each in rest if each.startswith("--")), "")
+            known = [each for each in self._option_string_actions if each.startswith("--")]
+            near = [each for each in known if word and each.startswith(word.partition("=")[0])]
+            near = near or get_close_matches(word.partition("=")[0], known, 1, 0.8)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(rest)}{meant}")
         return found, rest
 
     def fill(self) -> None:
@@ -331,6 +338,28 @@ def text() -> str:
         *wrap(_SAYS_RELEASE, _LINE_WIDTH),
         "",
         "Example: reput rebuild STORE --output DIR --rocketmq 5.3.3",
+    )) + "\n"  # fmt: skip
+
+
+def settings() -> str:
+    """`reput help settings`: each setting that changes something, and what commands do of it."""
+    from reput.store_format.release.profiles import RELEASES
+    from reput.store_format.release.setting_table import SETTINGS, Status
+
+    speaks = (Status.OBEYED, Status.WARNED, Status.REFUSED)
+    known = [each for each in SETTINGS if each.derive in speaks or each.append in speaks]
+    width = max(len(each.name) for each in known)
+    return "\n".join((
+        *wrap("Settings that change what reput writes: obeyed as RocketMQ does, warned of where "
+              "RocketMQ would do something else, or refused unless they have the default. All "
+              f"other settings of {RELEASES[0]} to {RELEASES[-1]} are taken and change nothing.",
+              _LINE_WIDTH),
+        "",
+        f"{'setting':<{width}}  {'derive':<8}  append",
+        *(f"{each.name:<{width}}  {each.derive:<8}  {each.append}" for each in known),
+        "",
+        "derive: commands that make queues and index from a log; append: those that add messages.",
+        "Example: reput rebuild STORE --output DIR --set maxIndexNum=400",
     )) + "\n"  # fmt: skip
 
 

@@ -49,7 +49,7 @@ from reput.jobs.outputs.output import (
     refuse_overlap,
 )
 from reput.jobs.outputs.publish import Temporary, temporary_folder
-from reput.jobs.outputs.report import counted
+from reput.jobs.outputs.report import files_text
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.dispatch.scan import End, scan, scan_rules
@@ -82,6 +82,7 @@ class Installed:
     kept: str  # the folder of the set that was replaced
     done: bool
     files: int = 0
+    what = ""  # no field: the files, as text
     log_end: int = 0
     cleaned: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -94,8 +95,7 @@ class Installed:
     def text(self) -> str:
         verb = "installed" if self.done else "would install"
         lines = [
-            f"{verb} {self.set} in {self.store}: {counted(self.files, 'file')}, log up to "
-            f"{self.log_end:,}",
+            f"{verb} {self.set} in {self.store}: {self.what}, log up to {self.log_end:,}",
             f"  kept      {self.kept} (reput install --undo {self.store} puts it back)",
         ]
         if self.kept_before:
@@ -129,14 +129,16 @@ def install_set(
     wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
     services = services_from(target.path, manifest["log_end"], {file.path for file in wanted})
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
-    about.log_end = manifest["log_end"]
+    about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
-    about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    lmq = settings_from(as_text(note["settings"])).enable_lmq
+    conversion = to_convert(target.path, in_rocksdb, lmq)
+    about.becomes = _becomes(target.path, in_rocksdb) + conversion.lines
     about.waits = manifest.get("waits", []) if services else []
     if index_in_rocksdb:
         refuse_further_rows(target.path)
@@ -148,7 +150,7 @@ def install_set(
         _name_strangers(about, note)
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
-            apart = converted_config(target.path, in_rocksdb, made.folder)
+            apart = converted_config(target.path, conversion, made.folder)
             more = (*services, *([STORE_DB] if index_in_rocksdb else []))
             apart = apart._replace(paths=(*apart.paths, *more))
             if not dry_run:
@@ -204,7 +206,10 @@ def undo_install(
         _name_strangers(about, note)
         check_not_grown(target.path, note)
         about.log_end = note["log_end"]
-        about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
+        kept = [os.path.relpath(f"{folder}/{name}", about.kept)
+                for folder, _, names in os.walk(about.kept) for name in names
+                if name != NOTE]  # fmt: skip
+        about.files, about.what = len(kept), files_text(kept)
         if not dry_run:
             confirm(f"put {about.kept} back in the place of the files of {target.path}")
             undo(target.files, target.name, uuid.uuid4().hex, note)
@@ -400,7 +405,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Install or undo, and say what was done. Raises as install_set does.
 
-    Returns 1 where a broker does not start on what others left in the store.
+    Returns 1 where a broker does not start on what others left in the store, and of --dry-run.
     """
     wanted = 1 if arguments.undo else 2
     if len(arguments.paths) != wanted:
@@ -412,4 +417,4 @@ def run(arguments: argparse.Namespace) -> int:
         folder, store = arguments.paths
         about = install_set(store, folder, arguments.dry_run, ask)
     show(arguments, asdict(about), about.text(), good=not about.in_the_way)
-    return DAMAGE if about.in_the_way else DONE
+    return DAMAGE if about.in_the_way or not about.done else DONE

@@ -9,6 +9,7 @@ from reput.jobs.console.options import DAMAGE, DONE, new_file
 from reput.jobs.console.rows import (
     RowWriter,
     add_asked_store,
+    add_limit,
     asked_store,
     at,
     for_programs,
@@ -17,6 +18,7 @@ from reput.jobs.console.rows import (
 from reput.jobs.console.voice import camel_case, remark
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
+from reput.store_format.faults import StoreError
 
 _BY = ("topic", "hour", "group", "size")
 _EPILOG = """\
@@ -39,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by", type=_ways, default=("topic",), metavar="topic,hour|group|size",
         help="what is counted apart, one or several (default: topic)",
     )  # fmt: skip
+    parser.add_argument("--topic", metavar="T", help="with --by topic: only rows of this topic")
+    add_limit(parser)
     parser.add_argument(
         "--output", metavar="FILE.parquet", help="write a new Parquet file, and no table"
     )
@@ -53,10 +57,14 @@ def _ways(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, and show it: 0, or 1 where something could not be counted."""
-    file = new_file(arguments, "output", {})
+    file, by, limit = new_file(arguments, "output", {}), arguments.by, arguments.limit
+    if arguments.topic is not None and "topic" not in by:
+        raise StoreError("--topic goes with --by topic, or topic and others")
     with asked_store(arguments) as store:
-        rows = store.stats(arguments.by)
-    by: Sequence[str] = arguments.by
+        found = [each for each in store.stats(by) if arguments.topic in (None, each.topic)]
+    rows = found[:limit]
+    if len(found) > len(rows):
+        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
     if file is not None:
         _write(file, by, rows)
         remark(f"{arguments.output}: {counted(len(rows), 'row')}")

@@ -1,5 +1,8 @@
-"""Checks before Spark starts: is the store there, and do its files show what is not given?"""
+"""Checks before a command begins: is the store there, do its files show what is not given, and does
+an output's name fit what is written?
+"""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from reput.store_format.discover.purpose import Purpose
@@ -100,3 +103,23 @@ def _inside(storage: InputStorage, path: str, deep: int) -> Iterator[str]:
             yield f"{path}/{name}"
         elif deep > 1:
             yield from _inside(storage, f"{path}/{name}", deep - 1)
+
+
+# ---
+# A file that an option names, where its name promises another kind of file.
+
+_WRITES = {
+    "--picture": ("an SVG picture", (".svg",)),
+    "--ranges": ("JSON lines", (".jsonl", ".ndjson", ".json", ".txt")),
+    "--messages": ("JSON lines", (".jsonl", ".ndjson", ".json", ".txt")),
+    "stats --output": ("a Parquet file", (".parquet",)),
+    "report --output": ("an HTML page", (".html", ".htm")),
+}
+
+
+def check_ending(option: str, path: str) -> None:
+    """Raise StoreError for a file whose name promises what the option does not write: x.pdf."""
+    what, endings = _WRITES.get(option, ("", ()))
+    ending = re.search(r"\.[A-Za-z]{2,7}$", path)
+    if endings and ending and ending[0].lower() not in endings:
+        raise StoreError(f"{option} {path}: writes {what}: name it *{endings[0]}")

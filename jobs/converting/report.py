@@ -7,7 +7,7 @@ from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.output import CONVERT_FORMAT
-from reput.jobs.outputs.report import OutputFile, counted, found_lines
+from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
@@ -148,7 +148,7 @@ class ConvertSummary:
             return "\n".join([*lines, "  next      the same without --dry-run writes it"])
         lines.append(
             f"  made      {counted(len(self.segments), 'segment')}, "
-            f"{counted(len(self.derived), 'derived file')}, {self.seconds:.1f} s"
+            f"{files_text(each.path for each in self.derived)}, {self.seconds:.1f} s"
         )
         return "\n".join([*lines, f"  next      start a broker on {self.output}"])
 

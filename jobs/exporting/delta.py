@@ -82,7 +82,8 @@ def export_delta(
         warnings=[*job.plan.notes, *job.plan.warnings],
     )  # fmt: skip
     if lost:
-        done.left_out, done.notes = 1, [f"{lost:,} bytes before {start} were deleted unread"]
+        done.left_out, done.unread = 1, True
+        done.notes = [f"{lost:,} bytes before {start} were deleted unread"]
     job.look_through(start, end, {}, keep_repeats, done.warnings)
     for first, stop in job.ranges(start, end):
         sums, notes = table.add(Range(first, stop, lost if first == start else 0))

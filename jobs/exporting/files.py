@@ -119,9 +119,9 @@ class Exported:
     system: int | None = 0  # messages of system topics left out; None: not counted
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     cleaned: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    unread = False  # no field: whether messages went that nobody had asked to leave out
 
     @property
     def messages(self) -> int:
@@ -130,8 +130,11 @@ class Exported:
 
     @property
     def complete(self) -> bool:
-        """Whether what was asked for is there: nothing was left out, and named topics have some."""
-        return not self.left_out and not self._nothing
+        """Whether what was asked for is there: only what --on-damage leaves out is missing, and
+        named topics have messages.
+        """
+        asked = self.chosen.get("on_damage", "fail") != "fail" and not self.unread
+        return (asked or not self.left_out) and not self._nothing
 
     @property
     def _nothing(self) -> bool:
@@ -157,14 +160,14 @@ class Exported:
         ]
         if self.system != 0:
             many = "not counted" if self.system is None else counted(self.system, "message")
-            lines.append(f"  system    {many} of system topics left out: --system-topics")
+            how = "`reput convert` takes them" if self.kind == "rocketmq" else "--system-topics"
+            lines.append(f"  system    {many} of system topics left out: {how}")
         if self._nothing:
             named = ", ".join(map(repr, self.chosen["topics"]))
             lines.append(f"  nothing   the log has no such message of topic {named}")
         if self.left_out:
             lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]
-        lines += [f"  waits     {each}" for each in self.waits]
         return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
 
 

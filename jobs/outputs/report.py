@@ -12,7 +12,16 @@ from reput.store_format.discover.config import has_rows
 from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
 from reput.store_format.files.protocol import InputStorage, listed
-from reput.store_format.names import COMMIT_LOG, CONFIG, DLEDGER, INDEX, POP_DB, STORE_DB
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONFIG,
+    DLEDGER,
+    INDEX,
+    POP_DB,
+    ROCKSDB_QUEUES,
+    STORE_DB,
+)
 from reput.store_format.state_table import CONFIG_DBS, FILES, Copies
 
 if TYPE_CHECKING:
@@ -27,6 +36,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def counted(count: int, what: str) -> str:
     """`1 file`, `3 files`, `7,525 keys`, `2 copies`; what: the noun in the singular."""
     return f"{count:,} {what if count == 1 else plural(what)}"
+
+
+def files_text(paths: Iterable[str]) -> str:
+    """A set's files: `21 derived files and 2 of a broker's state`. Derived are queues and index, as
+    `check` counts them.
+    """
+    tops = [path.partition("/")[0] for path in paths]
+    derived = sum(top in (*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, STORE_DB) for top in tops)
+    state = len(tops) - derived
+    return counted(derived, "derived file") + (f" and {state} of a broker's state" if state else "")
 
 
 def plural(what: str) -> str:

@@ -14,6 +14,7 @@ from reput.jobs.outputs.report import (
     OutputFile,
     counted,
     damage_line,
+    files_text,
     found_lines,
     range_text,
     short_range,
@@ -161,11 +162,11 @@ class RepairSummary:
         return whole
 
     def text(self) -> str:
-        kept = sum(each["many"] for each in self.filled)
+        kept, files = sum(each["many"] for each in self.filled), (f.path for f in self.derived)
         lines = [
             f"repaired {self.store} -> {self.output} (RocketMQ {self.releases or self.rocketmq})",
             f"  log       {self.log_start:,} to {self.log_end:,}, "
-            f"{counted(self.messages, 'message')}, {counted(len(self.derived), 'derived file')}",
+            f"{counted(self.messages, 'message')}, {files_text(files)}",
             f"  damage    {damage_line(self.damage)}",
             *(f"  range     {short_range(each)}" for each in self.damage["ranges"][:_SHORT]),
         ]
@@ -295,17 +296,28 @@ def _end(gap: Gap) -> int:
 
 
 def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
-    """(offset, room in bytes) of each lost range, which is split where a segment ends."""
+    """(offset, room in bytes) of each lost range, split where a segment ends.
+
+    Ranges that touch are one, as they are for the task that fills them: the last bytes of a
+    segment may be a range too short for the BLANK, which then takes of the range before it.
+    """
     size = found.segment_bytes
     read = places_in(staging)
     losses = found.linked.lost.segments
-    places = (place for loss in losses for place in read(loss).tolist())
-    for start, length in places:
+    at = end = 0
+    for start, length in (place for loss in losses for place in read(loss).tolist()):
+        if start != end or start % size == 0:
+            yield from _cut(at, end, size)
+            at = start
         end = start + length
-        while start < end:
-            stop = min(end, (start // size + 1) * size)
-            yield start, stop - start - (BLANK_BYTES if stop % size == 0 else 0)
-            start = stop
+    yield from _cut(at, end, size)
+
+
+def _cut(at: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    while at < end:
+        stop = min(end, (at // size + 1) * size)
+        yield at, max(stop - at - (BLANK_BYTES if stop % size == 0 else 0), 0)
+        at = stop
 
 
 # ---

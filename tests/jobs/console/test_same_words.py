@@ -1,12 +1,15 @@
 """One set of words for times and places, the same for every command."""
 
 import argparse
+import re
 import time
+from pathlib import Path
 
 import pytest
 
-from reput.jobs.cli import _COMMANDS
+from reput.jobs.cli import _COMMANDS, main
 from reput.jobs.console.options import before, milliseconds
+from tests.built import Built
 from tests.jobs.console.running import options_of
 
 HOUR = 3_600_000
@@ -33,3 +36,99 @@ def test_a_time_is_said_in_many_ways() -> None:
     for wrong in ("soon", "h ago", "2y ago", "-2h ago", "2h", ""):
         with pytest.raises(argparse.ArgumentTypeError, match="is not a time: milliseconds"):
             milliseconds(wrong)
+
+
+# --- the table of docs/exit_codes.md -------------------------------------------------------
+
+_COLUMNS = {
+    "store": ("--rocketmq", "--timezone", "--scan", "--remade", "--assume-names", "--engine"),
+    "selection": ("ID", "--message-id", "--topic", "--group", "--queue", "--key", "--keys-file",
+                  "--unique-key", "--offset", "--tags", "--sql", "--grep", "--drop",
+                  "--system-topics"),
+    "time": ("--since", "--until", "--at"),
+    "limits": ("--limit", "--max", "--skip", "--to-offset", "--max-connections", "--rate"),
+    "output": ("--output", "--replace", "--picture", "--ranges", "--messages", "--body", "--keep",
+               "--archive"),
+    "asks": ("--yes", "--dry-run"),
+}  # fmt: skip
+_PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")
+_NO_BROKER = {"install", "demo", "doctor", "warm", "clean", "completion"}
+_END_ALONE = {"deliver-delayed", "replicate"}  # --until: what is due, where a copy ends
+_LISTS = {"topics", "queues", "groups", "stats", "query", "transactions", "delayed"}
+
+
+def words_of(command: str) -> set[str]:
+    actions = [action for action in options_of(command) if action.help != argparse.SUPPRESS]
+    return {word for each in actions for word in (each.option_strings or [str(each.metavar)])}
+
+
+def row_of(command: str) -> str:
+    has = words_of(command)
+    cells = [" ".join(f"`{w}`" for w in words if w in has) for words in _COLUMNS.values()]
+    return "|".join(["", f"`{command}`", *cells, ""])
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_the_page_has_the_options_of_each_command(command: str) -> None:
+    assert row_of(command) in _PAGE
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_commands_of_a_kind_have_the_same_options(command: str) -> None:
+    has = words_of(command)
+    assert has >= {"--format", "--json", "--quiet", "--verbose"}
+    broker = {"--rocketmq", "--broker-conf", "--set"}
+    assert has & broker == (set() if command in _NO_BROKER else broker)
+    assert ("--since" in has) == ("--until" in has and command not in _END_ALONE)
+    assert has & {"--topic", "--limit"} == {"--topic", "--limit"} or command not in _LISTS
+    assert ("--yes" in has) <= ("--dry-run" in has)
+    found = re.search(rf"^\|`{command}`\|[^|`]*\|(.*)\|$", _PAGE, re.M)
+    assert found is not None
+    assert ("--dry-run" in has) == ("`--dry-run`" in found[1])
+
+
+def test_an_option_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in ((["convert", "s", "--to", "5"], "--to-rocketmq or --to-set or --topic"),
+                         (["check", "s", "--stagin=x"], "--staging")):  # fmt: skip
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [
+    ["report", "s", "--output", "x.pdf"], ["check", "s", "--picture", "x.png"],
+    ["stats", "s", "--output", "x.csv"],
+])  # fmt: skip
+def test_a_file_is_what_its_name_says(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(Built().put("T").write(tmp_path / "s").parent)
+    assert main(words) == 2
+    assert f"{words[-2]} {words[-1]}: writes a" in capsys.readouterr().err
+
+
+def test_settings_can_be_listed_without_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help", "settings"])
+    assert "\nmaxIndexNum " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_dry_run_with_something_to_do_ends_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = Built().put("T", count=3).derive()
+    monkeypatch.chdir(built.write(tmp_path / "s").parent)
+    sets = [word for name, value in built.given().items() for word in ("--set", f"{name}={value}")]
+    as_ = ["--rocketmq", "5.3.3", *sets]
+    assert main(["rebuild", "s", "--output", "d", *as_]) == 0
+    for words in (["install", "d", "s"], ["replicate", "s", "r", *as_],
+                  ["append", "new", "--from-store", "s", *as_]):  # fmt: skip
+        assert main([*words, "--dry-run"]) == 1, words
+    said = capsys.readouterr().out
+    assert "would install" in said
+    assert "2 derived files and" in said
+    assert main(["replicate", "s", "r", *as_]) == 0
+    assert main(["replicate", "s", "r", *as_, "--dry-run"]) == 0

@@ -22,9 +22,11 @@ from reput.jobs.pipeline.job import find_store
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone
+from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import store_at
 from reput.store_format.dispatch.runs import QueueRuns
 from reput.store_format.dispatch.scan import NamedQueue, Runs
+from reput.store_format.faults import REFUSE
 from reput.store_format.files.s3 import S3Storage
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.udfs.rebuild.scan import RunFiles
@@ -73,15 +75,20 @@ def stages(spark: Any, before: int) -> list[dict[str, Any]]:
     store = spark.sparkContext._jsc.sc().statusStore()
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.double, 0)
+    most = gateway.new_array(gateway.jvm.double, 1)
+    most[0] = 1.0
     empty = gateway.jvm.java.util.ArrayList()
     listed = store.stageList(empty, False, False, none, empty)
     found = []
     for at in range(listed.size()):
         stage = listed.apply(at)
         if stage.stageId() >= before and stage.numCompleteTasks():
+            tasks = store.taskSummary(stage.stageId(), stage.attemptId(), most)
             found.append({
                 "stage": stage.stageId(), "tasks": stage.numTasks(),
                 "read": stage.shuffleReadBytes(), "written": stage.shuffleWriteBytes(),
+                "largest task read": int(tasks.get().shuffleReadMetrics().readBytes().apply(0))
+                if tasks.isDefined() else 0,
             })  # fmt: skip
     return sorted(found, key=lambda row: row["stage"])
 
@@ -96,8 +103,8 @@ def measured(spark: Any, queues: int, splits: int, messages: int) -> dict[str, A
     engine, storage = Counting(spark), S3Storage()
     settings = {"mappedFileSizeCommitLog": str(_LOG), "mappedFileSizeConsumeQueue": "20000"}
     found = find_store(
-        engine, store_at(f"{_URL}/store", "5.3.3", settings), cut=Cut(_LOG // splits),
-        progress=None,
+        engine, store_at(f"{_URL}/store", "5.3.3", settings), REBUILD.asked(REFUSE),
+        cut=Cut(_LOG // splits), progress=None,
     )  # fmt: skip
     plan = found.plan
     plan = replace(plan, splits=plan.splits._replace(split_bytes=_LOG // splits, limit=None))

@@ -136,7 +136,9 @@ def install_set(
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
-    about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    lmq = settings_from(as_text(note["settings"])).enable_lmq
+    conversion = to_convert(target.path, in_rocksdb, lmq)
+    about.becomes = _becomes(target.path, in_rocksdb) + conversion.lines
     about.waits = manifest.get("waits", []) if services else []
     if index_in_rocksdb:
         refuse_further_rows(target.path)
@@ -148,7 +150,7 @@ def install_set(
         _name_strangers(about, note)
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
-            apart = converted_config(target.path, in_rocksdb, made.folder)
+            apart = converted_config(target.path, conversion, made.folder)
             more = (*services, *([STORE_DB] if index_in_rocksdb else []))
             apart = apart._replace(paths=(*apart.paths, *more))
             if not dry_run:

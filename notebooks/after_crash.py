@@ -6,7 +6,8 @@
 # MAGIC messages behind the bit are gone. This notebook says exactly what is damaged, counts what
 # MAGIC RocketMQ's recovery would keep, and saves the rest.
 # MAGIC
-# MAGIC It runs as it is on Databricks and, locally, with `python notebooks/after_crash.py`.
+# MAGIC Locally it runs with `python notebooks/after_crash.py`; on Databricks give its widget
+# MAGIC `work` a folder in a volume first, which all machines see.
 
 # COMMAND ----------
 

@@ -7,7 +7,8 @@
 # MAGIC key, and at the end one page of pictures that can be sent to somebody. Nothing of the
 # MAGIC store is changed.
 # MAGIC
-# MAGIC It runs as it is on Databricks and, locally, with `python notebooks/inspect_store.py`.
+# MAGIC Locally it runs with `python notebooks/inspect_store.py`; on Databricks give its widget
+# MAGIC `work` a folder in a volume first, which all machines see.
 
 # COMMAND ----------
 

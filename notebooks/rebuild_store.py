@@ -7,7 +7,8 @@
 # MAGIC notebook derives them again with Spark, as RocketMQ 5.3.3 would, byte for byte, and then
 # MAGIC compares them with the files that RocketMQ itself made from the same log.
 # MAGIC
-# MAGIC It runs as it is on Databricks and, locally, with `python notebooks/rebuild_store.py`.
+# MAGIC Locally it runs with `python notebooks/rebuild_store.py`; on Databricks give its widget
+# MAGIC `work` a folder in a volume first, which all machines see.
 
 # COMMAND ----------
 
@@ -37,7 +38,8 @@ RELEASE = "5.3.3"  # the log alone does not show it
 
 # COMMAND ----------
 
-summary = reput.rebuild(spark, str(STORE / "input"), str(here.work / "rebuilt"), rocketmq=RELEASE)
+OUTPUT = str(here.work / "rebuilt")
+summary = reput.rebuild(spark, str(STORE / "input"), OUTPUT, rocketmq=RELEASE, replace=True)
 here.table(
     ("messages", "queues", "index keys", "files", "seconds"),
     [(summary.messages, summary.queues, summary.index_keys, len(summary.files),

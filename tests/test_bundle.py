@@ -15,6 +15,8 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.engines.session import command_session
+from tests import golden_stores
+from tests.rocketmq.judge import difference
 
 yaml = pytest.importorskip("yaml")
 
@@ -51,6 +53,27 @@ def test_each_task_has_an_environment_with_the_wheel() -> None:
         assert task["environment_key"] == environment["environment_key"]
         assert environment["spec"]["dependencies"] == ["./dist/*.whl"]
     assert BUNDLE["artifacts"]["reput"]["build"].endswith("--wheel-dir dist .")
+
+
+@pytest.mark.spark
+def test_the_rebuild_runs_twice_with_its_own_words(
+    spark: pyspark.sql.SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rebuild, then verify, as Databricks calls them: in a process that has a session."""
+    golden = golden_stores.unpack("small_all_5.3.3")
+    given = {
+        "store": str(golden.input), "output": str(tmp_path / "out"), "staging": str(tmp_path),
+        "rocketmq": "5.3.3",
+    }  # fmt: skip
+    sizes = [f"--set={name}={str(value).lower()}" for name, value in golden.settings.items()]
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.4.0")
+    for task in 2 * JOBS["reput_rebuild"]["tasks"]:
+        words = task["python_wheel_task"]["parameters"]
+        words = [re.sub(r"{{job\.parameters\.(\w+)}}", lambda m: given[m[1]], w) for w in words]
+        monkeypatch.setattr("sys.argv", ["reput-task", *words, *sizes])
+        cli.task()
+    assert difference(tmp_path / "out", golden.expect) is None
+    assert spark.range(1).count() == 1
 
 
 def test_each_variable_has_a_default_and_is_used() -> None:

@@ -96,12 +96,10 @@ def test_as_a_tool_of_uv(wheel: Path, tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
     env = {
-        **os.environ,
-        "UV_TOOL_DIR": str(tmp_path / "tools"),
-        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
-        "UV_HTTP_TIMEOUT": "600",
+        **os.environ, "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"), "UV_HTTP_TIMEOUT": "600",
         "REPUT_CACHE": str(tmp_path / "cache"),
-    }
+    }  # fmt: skip
     words = [python.with_name("uv"), "tool", "install", f"{wheel}[spark,java]"]
     done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
                           text=True, timeout=800, check=False)  # fmt: skip
@@ -147,14 +145,9 @@ def test_each_java_and_none_in_silence(java: int | None, with_java: Path, tmp_pa
             pytest.skip(f"there is no Java {java}")
         env["JAVA_HOME"] = str(home)
     words = [
-        str(with_java / "bin" / "reput"),
-        "rebuild",
-        str(store),
-        "--output",
-        "out",
-        "--engine",
+        str(with_java / "bin" / "reput"), "rebuild", str(store), "--output", "out", "--engine",
         "spark",
-    ]
+    ]  # fmt: skip
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=800, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -73,18 +73,46 @@ def test_what_never_arrived_is_found(tmp_path: Path) -> None:
     assert {"skipped.html", "lived.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
+class Session:
+    """A session, or Databricks' utilities, with one setting or widget."""
+
+    def __init__(self, said: str) -> None:
+        self.conf = self.widgets = self
+        self.said = said
+
+    def text(self, *words: str) -> None:
+        pass
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.said
+
+
 def test_databricks_shows_tables_and_pages_as_html(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REPUT_NOTEBOOK_WORK", str(tmp_path))
     shown: list[str] = []
-    here = Notebook({"displayHTML": shown.append, "spark": "theirs"})
+    here = Notebook({"displayHTML": shown.append, "spark": (theirs := Session(""))})
     here.table(("a", "b"), [("<x>", 1000)])
     here.page("p.html").write_text("page")
     here.show(tmp_path / "p.html")
     head, row = "<th>a</th><th>b</th>", "<td>&lt;x&gt;</td><td>1,000</td>"
     assert shown == [f"<table><tr>{head}</tr><tr>{row}</tr></table>", "page"]
-    assert here.spark() == "theirs"
+    assert here.spark() is theirs
+
+
+def test_workers_elsewhere_need_a_folder_that_they_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REPUT_NOTEBOOK_WORK", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for master in ("spark://host:7077", "local-cluster[2,1,1024]", ""):  # serverless shows none
+        names = {"spark": Session(master)}
+        with pytest.raises(ValueError, match="`work`"):
+            Notebook(names | {"dbutils": Session("")}).spark()
+        here = Notebook(names | {"dbutils": Session(str(tmp_path / "volume"))})
+        assert (here.spark(), here.work) == (names["spark"], tmp_path / "volume")
+    assert Notebook({"spark": Session("local[8]")}).spark().said == "local[8]"
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)

@@ -18,12 +18,9 @@ from tests.reference.derive import DispatchError
 from tests.reference.javatext import decode_utf8, hash_code, is_blank, parse_integer, split
 
 SMALL: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096,
-    "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92,
-    "maxHashSlotNum": 3,
-    "maxIndexNum": 4,
-}
+    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 3, "maxIndexNum": 4,
+}  # fmt: skip
 BLANK_ENTRY = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
 QUEUE = "consumequeue/T/0/00000000000000000000"
 

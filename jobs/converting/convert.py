@@ -41,7 +41,7 @@ from reput.jobs.converting.report import (
     topic_fates,
     waiting,
 )
-from reput.jobs.deriving.derive_set import derive_files
+from reput.jobs.deriving.derive_set import ToDerive, derive_files
 from reput.jobs.deriving.kept import (
     LastEntry,
     StateCopy,
@@ -209,6 +209,7 @@ class _LookedAt(NamedTuple):
     log: NewLog
     config: Config
     expired: dict[tuple[str, int], LastEntry]  # queues without a message in the log
+    ends: dict[tuple[str, int], int]  # of the first store's queues the next position
     summary: ConvertSummary
 
 
@@ -268,7 +269,8 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     configs = [carried_config(source, summary.warnings) for source in sources]
     config = configs[0] if len(configs) == 1 else merged_config(configs, summary.warnings)
     summary.warnings += warnings
-    return _LookedAt(log, config, expired, summary)
+    ends = {(*key,): seen.greatest + 1 for key, seen in sources[0].measured.queues.items()}
+    return _LookedAt(log, config, expired, ends, summary)
 
 
 def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
@@ -400,9 +402,8 @@ def _carry_services(
 ) -> None:
     """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
     summary, old = looked.summary, looked.log.olds[0]
-    topics = {fate.topic for fate in summary.topics}
     records = PlacedRecords(job.staging, old, segment_bytes)
-    rows, said = service_files(job, old.end, topics, False, summary.warnings, records.found)
+    rows, said = service_files(job, old.end, looked.ends, False, summary.warnings, records.found)
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
         storage.make_folders(f"{target}/{folder}")
     storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])
@@ -448,9 +449,8 @@ def _derive(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
-    named, _ = derive_files(
-        job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
-    )
+    to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
+    named = derive_files(job, linked, built, to_derive)
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]

@@ -6,7 +6,7 @@ they are lost, or point past the log's end, they are derived from the log.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from reput.broker.services.files import check_can_replace, integer_key, pretty, 
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.outputs.publish import Built
 from reput.jobs.outputs.report import counted
+from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.delays import concerns
@@ -39,6 +40,7 @@ from reput.store_format.release.settings import writer_settings_from
 from reput.store_format.state.timers import (
     DELAYS_PATH,
     TIMER_CHECK_PATH,
+    Ends,
     Timers,
     carried_timers,
     derived_levels,
@@ -83,7 +85,7 @@ class Asked(NamedTuple):
     store: str
     release: str
     settings: Mapping[str, str]
-    topics: Collection[str]  # of the log's queues
+    ends: Ends  # of the log's queues
     log_end: int  # physical offset
     gather: Callable[[], Gathered]  # the marks of the whole log
 
@@ -104,7 +106,7 @@ class Asked(NamedTuple):
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
-        if TIMER_TOPIC in self.topics and profile(self.release).timer_messages:
+        if (TIMER_TOPIC, 0) in self.ends and profile(self.release).timer_messages:
             lost = why_lost(storage, store, self.log_end)
             read, written = (
                 read_progress(storage, store, Notes()),
@@ -121,10 +123,21 @@ class Asked(NamedTuple):
                 timers = carried_timers(storage, store, now, precision)
         offsets: dict[int, int] = {}
         there = read_head(storage, f"{store}/{DELAYS_PATH}", 0) is not None
-        if SCHEDULE in self.topics and (levels or not there):
+        if any(topic == SCHEDULE for topic, _ in self.ends) and (
+            levels or not there or self._past(read_progress(storage, store, Notes()).levels or {})
+        ):
             offsets = derived_levels(gather())
         size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
         return Waits(timers, size, offsets)
+
+    def _past(self, levels: Mapping[int, int]) -> bool:
+        """Whether some level's position is past its queue's end: a broker before 4.9.2 delivers
+        nothing of it, a later one skips what waits (ScheduleMessageService.correctDelayOffset).
+        """
+        return any(
+            offset > self.ends.get((SCHEDULE, level - 1), offset)
+            for level, offset in levels.items()
+        )
 
 
 def _files(waits: Waits, profile: Profile, old_check: bytes) -> Iterator[tuple[str, bytes, int]]:
@@ -151,16 +164,16 @@ def delay_offsets(levels: Mapping[int, int], profile: Profile) -> bytes:
 
 
 def service_files(
-    job: Pipeline, end: int, topics: Collection[str], derive: bool, notes: list[str],
+    job: Pipeline, end: int, ends: Ends, derive: bool, notes: list[str],
     found: Callable[[Places], tuple[Places, Places]] | None = None,
 ) -> tuple[list[Built], list[str]]:  # fmt: skip
     """(BUILT rows with paths of the files for a set, what is said of them).
 
-    end: the log's. topics: of its queues. derive: the log is not, or not to its end, the one that
+    end, ends: of the log and of its queues. derive: the log is not, or not to its end, the one that
     the store's files are of. notes: gets warnings. found: as for `Timers.moved`, where the set is
     of a log that is written anew.
     """
-    asked = _of_job(job, end, topics)
+    asked = _of_job(job, end, ends)
     running = read_head(asked.storage, f"{asked.store}/{ABORT}", 0) is not None
     profile = job.plan.profile
     return staged_services(asked, derive or running, job.staging, profile, notes, found)
@@ -186,15 +199,15 @@ def staged_services(
     return rows, waits.said()
 
 
-def lost_services(job: Pipeline, end: int, topics: Collection[str], notes: list[str]) -> Waits:
+def lost_services(job: Pipeline, linked: Linked, notes: list[str]) -> Waits:
     """What is lost of a store's own, or points past the log's end, for `write_services`."""
-    return _of_job(job, end, topics).waits(False, False, notes)
+    return _of_job(job, linked.end, job.queue_ends(linked)).waits(False, False, notes)
 
 
-def _of_job(job: Pipeline, end: int, topics: Collection[str]) -> Asked:
+def _of_job(job: Pipeline, end: int, ends: Ends) -> Asked:
     plan = job.plan
     release, known = plan.profile.release, plan.discovered.settings
-    return Asked(*plan.queues_at, release, known, topics, end, lambda: _gather(job, end))
+    return Asked(*plan.queues_at, release, known, ends, end, lambda: _gather(job, end))
 
 
 def _gather(job: Pipeline, end: int) -> Gathered:
@@ -215,31 +228,31 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
     """An opened store. end: of its log."""
     log, split = opened.log, opened.profile.split_properties
     gather = partial(gather_on_all_cores, log, log.segments, concerns, split, end)
-    release, topics = opened.profile.release, opened.queues.topics()
-    return Asked(opened.storage, opened.path, release, settings, topics, end, gather)
+    at = opened.storage, opened.path, opened.profile.release, settings
+    ends = {
+        (topic, queue_id): opened.queue(topic, queue_id, batch).end_within(end)
+        for topic in (SCHEDULE, TIMER_TOPIC) for queue_id, batch in opened.queues.of(topic)
+    }  # fmt: skip
+    return Asked(*at, ends, end, gather)
 
 
 def mend_services(
-    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, derive: bool = False
+    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int
 ) -> list[str]:
-    """Write what an opened store has lost; what is said of it. files: as for `write_services`;
-    derive: it is a new one.
-    """
+    """Write what an opened store has lost; what is said of it. files: as for `write_services`."""
     notes: list[str] = []
-    waits = of_opened(opened, settings, end).waits(derive, False, notes)
+    waits = of_opened(opened, settings, end).waits(False, False, notes)
     write_services(files, waits, opened.profile)
     return [*waits.said(), *notes]
 
 
-def mend_written(
-    writer: CommitLogWriter, path: str, settings: Mapping[str, str], derive: bool = False
-) -> list[str]:
+def mend_written(writer: CommitLogWriter, path: str, settings: Mapping[str, str]) -> list[str]:
     """`mend_services` of the local store that a writer has open; a store without a record stays."""
     if not writer.log.end:
         return []
     release = writer.profile.release
     with OpenedStore(LocalStorage(), path, release, settings, Notes()) as opened:
-        return mend_services(writer.store.files, opened, settings, writer.log.end, derive)
+        return mend_services(writer.store.files, opened, settings, writer.log.end)
 
 
 def follow_services(

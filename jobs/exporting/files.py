@@ -117,7 +117,6 @@ class Exported:
     system: int | None = 0  # messages of system topics left out; None: not counted
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     cleaned: list[str] = field(default_factory=list)
     seconds: float = 0.0
     unread = False  # no field: whether messages went that nobody had asked to leave out
@@ -159,14 +158,14 @@ class Exported:
         ]
         if self.system != 0:
             many = "not counted" if self.system is None else counted(self.system, "message")
-            lines.append(f"  system    {many} of system topics left out: --system-topics")
+            how = "`reput convert` takes them" if self.kind == "rocketmq" else "--system-topics"
+            lines.append(f"  system    {many} of system topics left out: {how}")
         if self._nothing:
             named = ", ".join(map(repr, self.chosen["topics"]))
             lines.append(f"  nothing   the log has no such message of topic {named}")
         if self.left_out:
             lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]
-        lines += [f"  waits     {each}" for each in self.waits]
         return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
 
 

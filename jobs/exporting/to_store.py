@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from reput.jobs.deriving.timers import mend_written
 from reput.jobs.exporting.append import append_exported
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.files import Chosen, Exported
@@ -46,11 +45,13 @@ from reput.store_format.names import (
     TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
+from reput.store_format.state_table import TOPICS_OF_STATE
 from reput.udfs.table.export import MessageSums
 
 _PIECE = 1 << 20
 _INSTEAD = "; --topic chooses others, and --as parquet takes all"
 _CONFIGURED = (TOPICS, GROUPS)
+_OF_STATE = tuple(each.topic for each in TOPICS_OF_STATE)
 
 
 def export_store(
@@ -100,18 +101,25 @@ def export_store(
 
 
 def _refuse_topics(job: ChosenLog) -> None:
-    """Raise SettingError for a chosen topic of batch queues, which the writer refuses.
+    """Raise SettingError for a chosen topic in which a broker keeps what waits, by positions that
+    the new store does not have, and for one of batch queues, which the writer refuses.
 
     If the store has no queues, or other options may leave out all messages of a topic, the first
     message of such a topic is refused instead.
     """
     plan, chosen = job.plan, job.chosen
+    for name in chosen.topics:
+        if name.startswith(_OF_STATE):
+            raise SettingError(
+                f"topic {name!r}: in it a broker keeps what waits, by positions that a store of "
+                f"chosen messages does not have; `reput convert` makes one that has"
+            )
     if any(each is not None for each in (chosen.tags, chosen.sql, chosen.since, chosen.until)):
         return
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for name, _ in listed(plan.storage, f"{job.store}/{kind}"):
             system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
-            taken = name in chosen.topics if chosen.topics else chosen.system_topics or not system
+            taken = name in chosen.topics if chosen.topics else not system
             if taken and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
                 raise SettingError(f"{job.store}: {batch_queue_topic(name)}{_INSTEAD}")
 
@@ -135,7 +143,6 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
                     raise SettingError(f"{error}{_INSTEAD}") from None
         writer.wait_durable(writer.log.end)
         writer.dispatch()
-        done.waits = mend_written(writer, made, job.plan.discovered.settings, derive=True)
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
     return made

@@ -47,7 +47,6 @@ from reput.store_format.names import (
     index_name,
     next_index_time,
     parse_index_name,
-    parse_queue_path,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
@@ -339,9 +338,7 @@ def examine(
             f"queues name {past.text()} past the log's end: they are cut back to the log; if a "
             f"segment is missing, or the end of the last, put it back first"
         )
-    topics = {parse_queue_path(row["folder"]).topic for row in verdict.named
-              if row["folder"] != INDEX}  # fmt: skip
-    waits = lost_services(job, linked.end, topics, about.warnings)
+    waits = lost_services(job, linked, about.warnings)
     about.compaction = _compaction(plan, held, linked.end)
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()

@@ -46,7 +46,6 @@ from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.state.judge import past_the_queues, state_faults, unknown_files
 from reput.store_format.state_table import LAST
 from reput.udfs.damage.searches import NEWEST, TORN, FindNewest, FindTorn
-from reput.udfs.rebuild.runs import QUEUE_KEY
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
@@ -95,7 +94,7 @@ def past_the_end(
             *_derived(storage, store, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
             *((each.path, each.reason)
-              for each in past_the_queues(storage, store, _ends(job, found.linked))),
+              for each in past_the_queues(storage, store, job.queue_ends(found.linked))),
         )
     ]  # fmt: skip
 
@@ -199,14 +198,6 @@ def _time(milliseconds: int) -> str:
         return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
     except OverflowError:
         return f"{milliseconds} ms"
-
-
-def _ends(job: "Pipeline", linked: Linked) -> dict[tuple[str, int], int]:
-    """(topic, queue id) -> the next position there; without batch queues."""
-    rows = job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
-    return {
-        (row["topic"], row["queue_id"]): row["greatest"] + 1 for row in rows if not row["batch"]
-    }
 
 
 def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:

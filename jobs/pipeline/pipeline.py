@@ -324,6 +324,14 @@ class Pipeline:
         """The RUN rows of the accepted splits."""
         return self._listing(linked).run(ListRuns(self.staging, linked.runs), RUN)
 
+    def queue_ends(self, linked: Linked) -> dict[tuple[str, int], int]:
+        """(topic, queue id) -> the next position there; without batch queues."""
+        rows = self.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
+        return {
+            (row["topic"], row["queue_id"]): row["greatest"] + 1
+            for row in rows if not row["batch"]
+        }  # fmt: skip
+
     def _listing(self, linked: Linked) -> TaskRows:
         """The numbers of all splits, for the tasks that list their runs."""
         return self.ids(self.plan.splits.total, self._queue_tasks(linked))

@@ -296,17 +296,28 @@ def _end(gap: Gap) -> int:
 
 
 def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
-    """(offset, room in bytes) of each lost range, which is split where a segment ends."""
+    """(offset, room in bytes) of each lost range, split where a segment ends.
+
+    Ranges that touch are one, as they are for the task that fills them: the last bytes of a
+    segment may be a range too short for the BLANK, which then takes of the range before it.
+    """
     size = found.segment_bytes
     read = places_in(staging)
     losses = found.linked.lost.segments
-    places = (place for loss in losses for place in read(loss).tolist())
-    for start, length in places:
+    at = end = 0
+    for start, length in (place for loss in losses for place in read(loss).tolist()):
+        if start != end or start % size == 0:
+            yield from _cut(at, end, size)
+            at = start
         end = start + length
-        while start < end:
-            stop = min(end, (start // size + 1) * size)
-            yield start, stop - start - (BLANK_BYTES if stop % size == 0 else 0)
-            start = stop
+    yield from _cut(at, end, size)
+
+
+def _cut(at: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    while at < end:
+        stop = min(end, (at // size + 1) * size)
+        yield at, max(stop - at - (BLANK_BYTES if stop % size == 0 else 0), 0)
+        at = stop
 
 
 # ---

@@ -17,11 +17,17 @@ sys.path.insert(0, str(ROOT))  # a clone need not be installed
 class Notebook:
     """One run of a notebook. names: its globals, in which Databricks has `spark` and `displayHTML`.
 
-    work: where it writes; on a cluster set REPUT_NOTEBOOK_WORK to a place that all machines see.
+    work: where it writes: what REPUT_NOTEBOOK_WORK says, or the widget `work` of Databricks; else a
+    temporary folder, which only the driver sees.
     """
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         folder = os.environ.get("REPUT_NOTEBOOK_WORK")
+        if not folder and "dbutils" in names:
+            widgets = names["dbutils"].widgets
+            widgets.text("work", "", "A folder in a volume")
+            folder = widgets.get("work")
+        self._is_seen_by_all = bool(folder)
         self.work = Path(folder or tempfile.mkdtemp(prefix="reput-notebook-"))
         self._names = names
         self._at_exit = ExitStack()
@@ -34,9 +40,20 @@ class Notebook:
         return to
 
     def spark(self) -> Any:
-        """Databricks' session, or elsewhere a local one."""
+        """Databricks' session, or elsewhere a local one. Raises ValueError where its workers may be
+        on other machines, which do not see `work`.
+        """
         if "spark" in self._names:
-            return self._names["spark"]
+            from reput.jobs.engines.spark import setting_of
+
+            spark = self._names["spark"]
+            local = setting_of(spark, "spark.master").startswith("local[")
+            if not (local or self._is_seen_by_all):
+                raise ValueError(
+                    "the workers of this session may be on other machines: give the widget `work` "
+                    "a folder that all of them see, such as /Volumes/main/default/rocketmq/notebook"
+                )
+            return spark
         from reput.jobs.engines.session import local_session
 
         return self._at_exit.enter_context(local_session("local[2]"))

@@ -33,6 +33,7 @@ from reput.store_format.release.settings import Settings
 
 BY_RECOVER = "(reput recover)"  # ends what that command mends
 _SINCE = "5.1.0"  # CompactionStore
+_LOOKED_MOST = 20_000  # messages of a queue in which holes are looked for
 Entries = Any  # BATCH_QUEUE_ENTRY
 
 
@@ -179,6 +180,54 @@ def compaction_faults(opened: OpenedStore, topics: list[str]) -> Iterator[Compac
                     yield CompactionFault(queue, why)
         except BadQueue:
             continue
+
+
+def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFault]:
+    """Where `compaction/` lacks messages between others that it has: a broker ran on a store whose
+    `compaction/` was not brought to the log, and put new ones after those that are missing.
+
+    Compaction leaves out what a newer message of the same KEYS replaces, and deleted keys. What has
+    neither, of the newest messages of a queue, was never there.
+    """
+    for topic in topics:
+        try:
+            for queue in compacted_queues(opened, [topic]):
+                found = list(_holes(opened, queue))
+                if found:
+                    yield CompactionFault(
+                        queue,
+                        f"lacks messages between others, from queueOffset {found[-1]:,} on, "
+                        f"{len(found):,} of them of keys that no newer message has: a broker never "
+                        "serves them. Without this folder, and that in "
+                        f"{COMPACTION}/{COMPACTION_QUEUE}/, `reput recover` writes all that the "
+                        "log has; what compaction kept of older messages is lost then",
+                    )
+        except BadQueue:
+            continue
+
+
+def _holes(opened: OpenedStore, queue: CompactedQueue) -> Iterator[int]:
+    """The queueOffsets of messages in holes, the latest first."""
+    entries = [entries_of(opened.storage, opened.path, queue, at)["baseOffset"]
+               for at in queue.starts]  # fmt: skip
+    there = np.sort(np.concatenate([np.zeros(0, np.int64), *entries]))
+    if not len(there) or queue.queue_end is None:
+        return
+    own = opened.queue(queue.topic, queue.queue_id, False)
+    first = max(int(there[0]), own.minimum(opened.log.start, opened.profile))
+    newer: set[str] = set()
+    last = min(int(there[-1]) + 1, queue.queue_end)
+    for position in range(last - 1, max(first, last - _LOOKED_MOST) - 1, -1):
+        try:
+            record = opened.log.record_at(own.entry(position).physical_offset)
+        except (NoRecord, NotInLog, BadQueue):
+            return
+        keys = opened.message(record).properties.get(KEYS, "")
+        if keys.strip() and keys not in newer and record.body_length:
+            at = int(np.searchsorted(there, position))
+            if at == len(there) or there[at] != position:
+                yield position
+        newer.add(keys)
 
 
 def _ahead(queue: CompactedQueue) -> str:

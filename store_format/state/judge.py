@@ -1,6 +1,6 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets
+from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.known import Places, timer_log_names, timer_units, timers_in_rocksdb
 from reput.store_format.files.protocol import InputStorage, listed, read_head
@@ -31,7 +31,9 @@ from reput.store_format.names import (
     MANIFEST,
     OFFSETS,
     ORDER_INFO,
+    POP_DB,
     QUEUE_EXT,
+    QUEUE_MAPPING,
     REVIVE_TOPIC,
     TIMER_LOG,
     is_queue_id,
@@ -39,15 +41,13 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
-from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import ordered_rows
+from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.state.timers import TIMER_CHECK_PATH
-from reput.store_format.state_table import FILES, row_of
-
-Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends
+from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -97,9 +97,29 @@ def _positions(storage: InputStorage, store: str) -> Iterator[_Read]:
         if is_queue_id(level) and isinstance(offset, int):
             yield _Read(f"{CONFIG}/{DELAY_OFFSETS}", SCHEDULE, int(level) - 1, offset,
                         f"delay level {level}", _LEVEL_WAITS)  # fmt: skip
+    for pop in kept_pops(storage, store, none):
+        yield _Read(POP_DB, pop.topic, pop.queue_id, max(pop.offsets) + 1,
+                    f"a pop of group {pop.group!r}", _NOT_AGAIN)  # fmt: skip
+    yield from _static_queues(storage, store, none)
     for row in ordered_rows(storage, store, none):
         yield _Read(f"{CONFIG}/{ORDER_INFO}", row.topic, row.queue_id, row.offset + 1,
                     f"an ordered pop of group {row.group!r}", _POP_WAITS)  # fmt: skip
+
+
+def _static_queues(storage: InputStorage, store: str, notes: Notes) -> Iterator[_Read]:
+    """Where the queues of static topics begin and end in this broker's own (LogicQueueMappingItem).
+
+    What is of another form is passed over.
+    """
+    for topic, about in (config_table(storage, store, QUEUE_MAPPING, notes) or {}).items():
+        with suppress(AttributeError, KeyError, TypeError):
+            for number, items in about["hostedQueues"].items():
+                for item in (each for each in items if each["bname"] == about["bname"]):
+                    yield _Read(
+                        f"{CONFIG}/{QUEUE_MAPPING}", topic, int(item["queueId"]),
+                        max(int(item["startOffset"]), int(item["endOffset"])),
+                        f"queue {number} of the static topic", _NOT_THERE,
+                    )  # fmt: skip
 
 
 # ScheduleMessageService.correctDelayOffset
@@ -107,6 +127,8 @@ _LEVEL_WAITS = (
     "a broker before 4.9.2 delivers nothing of this level until the queue is that long, a later "
     "one goes on at its end"
 )
+_NOT_AGAIN = "what was popped there does not come again"
+_NOT_THERE = "its readers are sent to positions that are not there"
 _POP_WAITS = "nothing of the queue is popped until that pop's time is over"
 
 # ---
@@ -271,6 +293,19 @@ def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
 # All of it.
 
 
+def database_faults(storage: InputStorage, store: str) -> Iterator[Finding]:
+    """The broker's own RocksDBs that cannot be opened; none where the library is missing."""
+    for row in FILES:
+        folder = f"{store}/{row.path.rpartition('/')[0]}"
+        if row.copies == Copies.CARRY and row.name == "<rocksdb>" and has_rows(storage, folder):
+            try:
+                open_database(storage, folder).close()
+            except RocksDBMissing:
+                return
+            except RocksDBError as error:
+                yield Finding(folder, f"{error.reason}: no broker that uses it starts")
+
+
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
     """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
     read is left to those who judge queues.
@@ -285,8 +320,10 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = compacted_topics(
         opened.storage, opened.path, opened.settings, opened.profile.release
     )  # fmt: skip
-    for fault in compaction_faults(opened, [] if crashed else topics):
+    topics = [] if crashed else topics
+    for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
+    yield from database_faults(opened.storage, opened.path)
     try:
         read_epochs(opened.storage, opened.path)
     except BadEpochs as error:

@@ -42,6 +42,7 @@ _ROLL_SLOTS = 2 * 24 * 3600
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
 _OUT_MAX = 1 << 62  # a message due later is rolled in any case
 _UNIT = TIMER_UNIT.itemsize
+Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
 _DAY_MS = 24 * 3600 * 1000
 
 # ---

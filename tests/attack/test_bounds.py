@@ -201,11 +201,9 @@ def uniform(count: int, segment: int) -> Log:
         for number in range(count)
     ]
     settings = {
-        "mappedFileSizeCommitLog": segment,
-        "mappedFileSizeConsumeQueue": 2_000_000,
-        "maxHashSlotNum": 100,
-        "maxIndexNum": 100_000,
-    }
+        "mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
+        "maxHashSlotNum": 100, "maxIndexNum": 100_000,
+    }  # fmt: skip
     return Log(build_log(messages, segment), settings, "5.3.3", {})
 
 

@@ -51,7 +51,7 @@ def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
 FULL = """
 import json, sys
 from pathlib import Path
-from tests.faults.killing import contents
+
 from tests.logs.small import SETTINGS, messages, write
 from tests.in_process import run
 from tests.logs.encoder import build_log

@@ -23,6 +23,7 @@ from reput.store_format.release.settings import SettingError
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.logs.small import SEGMENT, SETTINGS, messages, write
+from tests.trees import states
 
 
 @pytest.fixture
@@ -40,15 +41,6 @@ def rebuild(
     return run(str(store), str(output), settings={**SETTINGS, **(settings or {})}, **more)
 
 
-def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """All there is below a folder, with what would tell a change."""
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        about = path.lstat()
-        found[str(path)] = (about.st_mode, about.st_size, about.st_mtime_ns)
-    return found
-
-
 def refused(
     store: Path,
     kind: type[Exception],
@@ -59,10 +51,10 @@ def refused(
     """Refused with this error, and the whole of store and output's surroundings as before."""
     around = store.parent / "around"
     around.mkdir()
-    before = tree(store.parent)
+    before = states(store.parent)
     with pytest.raises(kind, match=match) as error:
         rebuild(store, around / "output", settings, **more)
-    after = tree(store.parent)
+    after = states(store.parent)
     assert after.keys() == before.keys()
     del before[str(around)], after[str(around)]  # a staging folder came and went in it
     assert after == before
@@ -70,9 +62,9 @@ def refused(
 
 
 def test_the_store_of_these_tests_is_sound(store: Path, tmp_path: Path) -> None:
-    before = tree(store)
+    before = states(store)
     assert rebuild(store, tmp_path / "output").messages == 90
-    assert tree(store) == before
+    assert states(store) == before
 
 
 def remove(store: Path) -> None:
@@ -261,14 +253,10 @@ def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None
 
 
 UNSAFE = {
-    "..": "is not a folder's name",
-    ".": "is not a folder's name",
-    "/x": "holds a path separator",
-    "../../../../evil": "holds a path separator",
-    "a\\b": "holds a path separator",
-    "a\0b": "holds a NUL",
-    "x" * 300: "is longer than 255 bytes",
-}
+    "..": "is not a folder's name", ".": "is not a folder's name", "/x": "holds a path separator",
+    "../../../../evil": "holds a path separator", "a\\b": "holds a path separator",
+    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
@@ -307,22 +295,22 @@ def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     output.mkdir()
     (output / "mine").write_text("x")
-    before = tree(tmp_path)
+    before = states(tmp_path)
     with pytest.raises(OutputInUse, match=r"output: is not empty; give another folder"):
         rebuild(store, output)
     with pytest.raises(StoreError, match=r"output: is not empty, and has no manifest\.json"):
         rebuild(store, output, replace=True)
-    assert tree(tmp_path) == before
+    assert states(tmp_path) == before
     (output / "mine").unlink()
     rebuild(store, output)
     with pytest.raises(OutputInUse, match=r"output: is not empty; --replace"):
         rebuild(store, output)
     (output / "index" / "thesis.doc").write_text("x")
-    before = tree(tmp_path)
+    before = states(tmp_path)
     for replace in (False, True):
         with pytest.raises(StoreError, match=r"index/thesis\.doc: is not in its manifest"):
             rebuild(store, output, replace=replace)
-    assert tree(tmp_path) == before
+    assert states(tmp_path) == before
     (output / "index" / "thesis.doc").unlink()
     assert rebuild(store, output, replace=True).messages == 90
 
@@ -336,10 +324,10 @@ def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:
 
 def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> None:
     in_place(store, 10, body_crc=5)
-    before = tree(tmp_path)
+    before = states(tmp_path)
     with pytest.raises(DamageFound):
         rebuild(store, tmp_path / "new" / "deeper" / "output")
-    assert tree(tmp_path).keys() == before.keys()
+    assert states(tmp_path).keys() == before.keys()
 
 
 UNSUPPORTED = {

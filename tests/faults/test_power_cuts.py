@@ -95,8 +95,15 @@ class Cut:
         self.wanted, self.wanted_rows = state(top), self.rows()
 
     def run(self, *more: str) -> None:
-        done = run([*WORKS[self.name], *more], self.stores, self.top)
+        words = [*WORKS[self.name], *more]
+        done = run(words, self.stores, self.top)
+        if "use `reput recover` first" in done[1]:  # the log's end is torn, and a writer asks first
+            self.recover()
+            done = run(words, self.stores, self.top)
         assert done == (0, ""), done
+
+    def recover(self) -> None:
+        assert run(["recover", "{store}", "--yes", *GIVEN], self.stores, self.top)[0] == 0
 
     def rows(self) -> list[Row]:
         store = self.top / BY_MESSAGES.get(self.name, "-")
@@ -119,7 +126,7 @@ class Cut:
         if self.name != "append":
             self.run()
             return
-        assert run(["recover", "{store}", "--yes", *GIVEN], self.stores, self.top)[0] == 0
+        self.recover()
         there = self.rows()
         assert there == self.wanted_rows[: len(there)]
         self.run("--skip", str(len(there) - len(self.before)))

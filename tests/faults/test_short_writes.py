@@ -20,13 +20,13 @@ from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import Writes, disk_writes
-from tests.faults.killing import contents
 from tests.in_process import run
 from tests.jobs.opening.writing import SETTINGS as STORE_SETTINGS
 from tests.jobs.recovering import crash
 from tests.jobs.recovering import run as recover
 from tests.logs.encoder import build_log
 from tests.logs.small import SETTINGS, messages, write
+from tests.trees import contents
 
 
 class Work:

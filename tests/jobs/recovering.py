@@ -20,14 +20,6 @@ def run(store: Path, version: str = "5.3.3", settings: Any = None, **more: Any) 
     )  # fmt: skip
 
 
-def tree(folder: Path) -> dict[str, tuple[int, int, int, int]]:
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        about = path.lstat()
-        found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode)
-    return found
-
-
 def copy(name: str, folder: Path, derived: bool = True) -> tuple[Path, golden_stores.GoldenStore]:
     """A golden store's log, with the files that RocketMQ derived, to be written to."""
     golden = golden_stores.unpack(name)

@@ -108,14 +108,11 @@ def test_files_that_are_wrong_are_findings() -> None:
 
 
 GOLDEN = {
-    "continued_5.3.3": (["damaged", "stale"], 1323),
-    "middle_size_5.3.3": (["damaged"], 1499),
-    "middle_crc_5.3.3": (["content"], 1500),
-    "torn_tail_5.3.3": (["damaged"], 1499),
-    "garbage_tail_5.3.3": (["damaged"], 1500),
-    "odd_5.3.3": ([], 3000),
+    "continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
+    "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
+    "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
     "lmq_batch_5.3.3": ([], None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -52,9 +52,10 @@ def test_progress_stays_out_of_json_where_both_share_a_stream(
 ) -> None:
     # as spark-submit gives them to the driver
     program = (
-        "import argparse, sys; from reput.jobs.console.options import add_store, options_of_job\n"
+        "import argparse, sys; from reput.jobs.console.options import add_store, asked_of\n"
+        "from reput.jobs.console.declared import OfStore\n"
         "parser = argparse.ArgumentParser(); add_store(parser)\n"
-        "print(type(options_of_job(parser.parse_args(sys.argv[1:]))['progress']).__name__)"
+        "print(type(asked_of(parser.parse_args(sys.argv[1:]), OfStore).progress).__name__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(store), "--rocketmq", "5.3.3", *words],

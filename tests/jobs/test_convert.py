@@ -46,9 +46,8 @@ def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, spli
     new = Log(log_of(storage), {**log.settings, "mappedFileSizeCommitLog": size}, *log[2:])
     built = rebuild_log(new).files
     files = [n for n in built if "/" in n and not n.startswith(("config/", "timerlog/"))]
-    assert derived_of(storage) == {name: built[name] for name in files} | {
-        "checkpoint": derived_of(storage)["checkpoint"]
-    }
+    derived = {n: c for n, c in derived_of(storage).items() if not n.startswith("timerlog/")}
+    assert derived == {n: built[n] for n in files} | {"checkpoint": derived["checkpoint"]}
 
 
 @pytest.mark.parametrize(

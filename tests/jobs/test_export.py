@@ -168,10 +168,8 @@ def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(
         for n, topic in enumerate("ABAAC" + "B" * 4)
     ]
     store, out, copy = (
-        write(damaged(made).log, tmp_path / "store"),
-        tmp_path / "out",
-        tmp_path / "c",
-    )
+        write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c",
+    )  # fmt: skip
     (store / "config").mkdir(exist_ok=True)
     known = {"topicName": "A", "readQueueNums": 2, "writeQueueNums": 2, "perm": 4, "x": "kept"}
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": {"A": known}}))
@@ -216,11 +214,9 @@ def test_exported_lines_are_messages_again(
     assert table(tmp_path / "c")["body"].to_pylist() == [b"body 003", b"body 004", b"plain"]
     run(store, tmp_path / "no", format="jsonl", bodies=False)
     bare = [
-        "append",
-        str(tmp_path / "d"),
-        "--from",
+        "append", str(tmp_path / "d"), "--from",
         str(tmp_path / "no" / "data" / "part-00000000.jsonl"),
-    ]
+    ]  # fmt: skip
     assert main([*bare, "--rocketmq", "5.3.3"]) == 2
     assert "line 1: was exported with --no-bodies" in capsys.readouterr().err
 

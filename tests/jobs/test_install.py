@@ -32,11 +32,12 @@ from reput.store_format.message.message import Message
 from reput.store_format.names import segment_name
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing
+from tests.trees import contents
 
 FIRST = segment_name(0)
 

@@ -27,8 +27,9 @@ from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_aga
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
-from tests.jobs.recovering import copy, crash, run, tree
+from tests.jobs.recovering import copy, crash, run
 from tests.rocketmq.judge import difference
+from tests.trees import states
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 
@@ -68,9 +69,9 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
     assert not (store / "abort").exists()
     assert decode((store / "checkpoint").read_bytes()).physic_msg_timestamp > 0
     # once more: nothing is left to do
-    state = tree(store)
+    state = states(store)
     assert not run(store, golden.version, golden.settings).needed
-    assert tree(store) == state
+    assert states(store) == state
 
 
 def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
@@ -92,12 +93,12 @@ def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
     for lock in (False, True):
         if lock:
             (store / "lock").write_bytes(b"lock")
-        before = tree(tmp_path)
+        before = states(tmp_path)
         for dry_run in (True, False):
             about = run(store, golden.version, golden.settings, dry_run=dry_run)
             assert not about.needed, about
             assert not about.done
-        assert tree(tmp_path) == before
+        assert states(tmp_path) == before
 
 
 def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: Path) -> None:
@@ -109,9 +110,9 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
         for number in range(1300):
             writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
     (store / "commitlog" / f"{0:020d}").unlink()
-    before = tree(store)
+    before = states(store)
     assert not run(store).needed
-    assert tree(store) == before
+    assert states(store) == before
     # what is wrong behind them is still seen
     (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
     content = bytearray(first.read_bytes())
@@ -128,10 +129,10 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
     store, golden = copy(name, tmp_path, derived=False)
-    before = tree(store)
+    before = states(store)
     with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
         run(store, golden.version, golden.settings)
-    assert tree(store) == before
+    assert states(store) == before
     about = run(store, golden.version, golden.settings, on_damage="truncate")
     assert difference(store, golden.expect) is None
     assert about.cut_bytes > 1000
@@ -149,7 +150,7 @@ def made(root: Path, count: int = 300) -> Path:
 
 def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     store = made(tmp_path / "store")
-    good = {p: c for p, c in tree(store).items() if "/consumequeue/" in p or "/index/" in p}
+    good = {p: c for p, c in states(store).items() if "/consumequeue/" in p or "/index/" in p}
     contents = {p: Path(p).read_bytes() for p in good if Path(p).is_file()}
     queues = sorted((store / "consumequeue" / "T0").rglob("0*0"))
     wrong, gone = (p for p in queues if p.is_file() and p.name == "0" * 20 and p.parent.name != "1")
@@ -167,7 +168,7 @@ def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     assert len(about.written) == 3
     assert about.removed == [str(extra.relative_to(store))]
     assert not about.cut_bytes
-    after = tree(store)
+    after = states(store)
     for path, state in good.items():
         if path not in (str(wrong), str(gone), str(newest)) and Path(path).is_file():
             assert after[path] == state
@@ -247,13 +248,13 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
     store = made(tmp_path / "store", 50)
     shutil.rmtree(store / "consumequeue" / "T1")
     crash(store)
-    before = tree(store)
+    before = states(store)
     about = run(store, dry_run=True)
     assert about.needed
     assert not about.done
     assert len(about.written) == 3
     assert "would recover" in about.text()
-    assert tree(store) == before
+    assert states(store) == before
 
 
 def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def check_offsets(log: Damaged, storage: MemoryStorage, lost: set[int]) -> None:
         if n in lost:
             continue
         place = log.places[n]
-        start = place // SEGMENT * SEGMENT
+        start = max(start for start in log.segments if start <= place)
         record = encode(message, place)
         assert segment(storage, start)[place - start :].startswith(record), n
         assert queue(storage, message.queue_id)[message.queue_offset] == place, n
@@ -281,6 +281,20 @@ def test_any_damage(count: int, keys: bool, spots: list[Any], rng: Random) -> No
     moved = {gap["queue_id"] for gap in summary.not_filled}
     lost = set(range(count)) - left
     check_offsets(log, storage, lost | {n for n in left if log.messages[n].queue_id in moved})
+
+
+@pytest.mark.parametrize("zeros", [1, 7, 8])
+def test_a_segment_whose_damage_ends_in_a_few_zeros(zeros: int) -> None:
+    """They are a range of their own, too short for the BLANK at the segment's end."""
+    segment_bytes = 4103
+    log = damaged(messages(78, crc_property=True, properties=b""), segment_bytes)
+    log.settings["forceVerifyPropCRC"] = True
+    at = log.places[22]  # 1,463 bytes: 13 fillers, or 12 and the BLANK
+    log.put(at + 8, Random(1).randbytes(segment_bytes - at - 8 - zeros) + bytes(zeros))
+    log.put(segment_bytes, b"\1" * 100)
+    summary, storage = repaired(log)
+    assert not summary.not_filled
+    check_offsets(log, storage, set(range(22, 35)))
 
 
 @pytest.mark.parametrize("length", [92, 93, 100, 101, 102, 300, (1 << 20) + 5, (3 << 20) + 91])

@@ -21,12 +21,9 @@ from tests.logs.encoder import Message, build_log, properties
 SEGMENT = 8192
 SLOTS = 7
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(SEGMENT),
-    "mappedFileSizeConsumeQueue": "200",
-    "mapperFileSizeBatchConsumeQueue": "460",
-    "maxHashSlotNum": str(SLOTS),
-    "maxIndexNum": "50",
-}
+    "mappedFileSizeCommitLog": str(SEGMENT), "mappedFileSizeConsumeQueue": "200",
+    "mapperFileSizeBatchConsumeQueue": "460", "maxHashSlotNum": str(SLOTS), "maxIndexNum": "50",
+}  # fmt: skip
 TOPICS = '{"topicConfigTable": {"B": {"attributes": {"queue.type": "BatchCQ"}}}}'
 
 

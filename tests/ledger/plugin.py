@@ -1,10 +1,20 @@
-"""A pytest plugin: with --ledger FILE a line as a test begins, and one as it ends, each at once."""
+"""A pytest plugin: each test has a limit, and another process sees that it is kept.
 
+With --ledger FILE a line as a test begins, and one as it ends, each at once.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.ledger import records
+from tests.watchdog import Watchdog
+
+QUICK_SECONDS = 300  # of others pyproject.toml says it
+GRACE_SECONDS = 60  # after which what pytest-timeout did not end is ended with its process
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,6 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(Limits(), "reput-limits")
     if config.option.ledger:
         config.pluginmanager.register(Recorder(config), "reput-ledger")
 
@@ -20,12 +32,65 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(map(item.get_closest_marker, ("long", "rocketmq", "hadoop", "timeout"))):
-            item.add_marker(pytest.mark.timeout(300))  # of others pyproject.toml says it
+            item.add_marker(pytest.mark.timeout(QUICK_SECONDS))
+
+
+def _limit(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    own = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
+    return float(own or item.config.getini("timeout") or 0)
+
+
+class Limits:
+    def __init__(self) -> None:
+        self._watchdog = Watchdog(GRACE_SECONDS)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._watchdog.begins(item.nodeid, _limit(item))
+        try:
+            return (yield)
+        finally:
+            self._watchdog.ends()
+
+    def pytest_enter_pdb(self) -> None:
+        self._watchdog.ends()
+
+    def pytest_unconfigure(self) -> None:
+        self._watchdog.close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "Files | None":
+    return Files(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class Files(LoadFileScheduling):
+    """xdist's own would give a test that ended its process to the next one, again and again; fail
+    where two end at once: one is given work before it has said which tests it has found; and wait
+    for ever for one that was given a single test, as it begins none before it knows the next.
+    """
+
+    def remove_node(self, node: Any) -> str | None:
+        work = self.assigned_work.pop(node)
+        left = [(test, unit) for unit in work.values() for test, done in unit.items() if not done]
+        for test, unit in left[:1]:
+            unit[test] = True
+        self.workqueue.update({name: unit for name, unit in work.items() if not all(unit.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return left[0][0] if left else None
+
+    def _reschedule(self, node: Any) -> None:
+        if node in self.registered_collections:
+            super()._reschedule(node)
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                super()._reschedule(node)
 
 
 class Recorder:
     def __init__(self, config: pytest.Config) -> None:
-        self._file, self._limit = Path(config.option.ledger), config.getini("timeout")
+        self._file = Path(config.option.ledger)
 
     def _write(self, test: str, verdict: str, seconds: float) -> None:
         with self._file.open("a", encoding="utf-8") as file:
@@ -33,10 +98,8 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        mark = item.get_closest_marker("timeout")
-        own = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
         self._reports = []
-        self._write(item.nodeid, records.RUNNING, float(own or self._limit or 0))
+        self._write(item.nodeid, records.RUNNING, _limit(item))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._reports.append(report)

@@ -1,8 +1,10 @@
 """What is due, what becomes of a run, and that a budget ends in time, in projects of their own."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +77,46 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.ledger.plugin")
     monkeypatch.setattr(batches, "START_SECONDS", 0.0)
     return tmp_path
+
+
+HANGS = """
+import collections, itertools, os, time, pytest
+
+@pytest.fixture
+def deaf():
+    yield
+    time.sleep(60)
+def test_before(): pass
+@pytest.mark.timeout(1)
+def test_c(): # in C, with a fork that holds xdist's pipe
+    if os.fork() == 0:
+        time.sleep(60)
+    collections.deque(itertools.repeat(0), 0)
+@pytest.mark.timeout(1)
+def test_end(deaf): time.sleep(60)
+def test_after(): pass
+"""
+GRACE = """
+from tests.ledger import plugin
+plugin.GRACE_SECONDS = 1
+"""
+
+
+def test_a_hang_is_named_and_the_run_goes_on(project: Path) -> None:
+    """Where no signal is answered, in two processes at once, and in what waits after the limit."""
+    write(project, {"hangs/test_y.py": HANGS, "hangs/test_z.py": HANGS, "conftest.py": GRACE})
+    began = time.monotonic()
+    words = "-m pytest -rfE -n 2 --dist loadfile --no-loadscope-reorder hangs"
+    said = subprocess.run(
+        [sys.executable, *words.split()], cwd=project, text=True, capture_output=True, timeout=120
+    )
+    assert time.monotonic() - began < 60, said
+    for each in ("y", "z"):
+        for test in ("c", "end"):
+            name = f"hangs/test_{each}.py::test_{test}"
+            assert re.search(f"FAILED {name} - worker 'gw.' crashed", said.stdout), said
+            assert f": '{name}'" in said.stderr
+    assert re.search(r"6 failed, 4 passed", said.stdout), said
 
 
 # What is due, and the files each of whose changes makes it so.

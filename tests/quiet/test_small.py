@@ -24,9 +24,10 @@ from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text
 from tests.in_process import run as rebuild
 from tests.jobs.opening.writing import SEGMENT, SETTINGS
-from tests.jobs.recovering import copy, crash, tree
+from tests.jobs.recovering import copy, crash
 from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.quiet.small_stores import made
+from tests.trees import states
 
 VERSION = "5.3.3"
 SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
@@ -58,9 +59,9 @@ def expired(grown: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path
 
 
 def quiet(store: Path, version: str = VERSION, settings: object = None) -> None:
-    before = tree(store)
+    before = states(store)
     assert said(store, version, settings or SETTINGS) == []  # type: ignore[arg-type]
-    assert tree(store) == before
+    assert states(store) == before
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -367,7 +368,7 @@ def test_what_reput_does_not_build_is_refused_by_name(
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
     (store / name).parent.mkdir(parents=True, exist_ok=True)
     (store / name).write_bytes(b"x")
-    before = tree(store)
+    before = states(store)
     for look in (run_check, run_verify):  # these compare what is in RocksDB, and say if they cannot
         if says == "RocksDB":
             reported = look(store, VERSION, SETTINGS)
@@ -384,7 +385,7 @@ def test_what_reput_does_not_build_is_refused_by_name(
             install_set(str(store), str(tmp_path / "set"))
     with pytest.raises(StoreError, match=says):
         open_writer(store, **SETTINGS)
-    assert tree(store) == before
+    assert states(store) == before
 
 
 def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Path) -> None:
@@ -393,11 +394,11 @@ def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Pa
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
     open_writer(store, **SETTINGS).close()
     expire(store, 1)
-    before = tree(store)
+    before = states(store)
     for line in set(said(store, VERSION, SETTINGS)) - {"the reports contradict themselves"}:
         assert "warning: " in line
         assert "consumequeue/.DS_Store: is not a file of RocketMQ's, which passes it over" in line
-    assert tree(store) == before
+    assert states(store) == before
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
     install_set(str(store), str(tmp_path / "set"))
 

@@ -20,21 +20,14 @@ from tests.store_format.log.dledger_stores import ARCHIVES, AS_DERIVED, INDEX_KE
 
 VERSION = "5.3.3"
 SETTINGS: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 14,
-    "mappedFileSizeConsumeQueue": 1000,
-    "maxHashSlotNum": 50,
-    "maxIndexNum": 120,
-    "messageDelayLevel": "1s 2s 30s 1h",
-    "transactionTimeOut": 60_000,
+    "mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 1000, "maxHashSlotNum": 50,
+    "maxIndexNum": 120, "messageDelayLevel": "1s 2s 30s 1h", "transactionTimeOut": 60_000,
     "transactionOpBatchInterval": 100,
-}
+}  # fmt: skip
 # What a broker's own file says of a group; the role is only that before the first election.
 GROUP: dict[str, object] = {
-    "enableDLegerCommitLog": True,
-    "dLegerGroup": "group",
-    "brokerRole": "SLAVE",
-    "brokerId": -1,
-}
+    "enableDLegerCommitLog": True, "dLegerGroup": "group", "brokerRole": "SLAVE", "brokerId": -1,
+}  # fmt: skip
 # How an entry that no majority has is tried: the client does not wait long for it.
 UNHEARD = {"until_killed": True, "send_timeout_ms": 1500}
 

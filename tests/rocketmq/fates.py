@@ -24,16 +24,10 @@ from tests.store_format.fate.stores import (
 )
 
 SETTINGS: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 17,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 50,
-    "maxIndexNum": 600,
-    "messageDelayLevel": "1s 2s 30s 1h",
-    "transactionTimeOut": 4000,
-    "transactionCheckInterval": 1000,
-    "transactionCheckMax": 3,
-    "flushDelayOffsetInterval": 1000,
-}
+    "mappedFileSizeCommitLog": 1 << 17, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
+    "maxIndexNum": 600, "messageDelayLevel": "1s 2s 30s 1h", "transactionTimeOut": 4000,
+    "transactionCheckInterval": 1000, "transactionCheckMax": 3, "flushDelayOffsetInterval": 1000,
+}  # fmt: skip
 # Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
 # From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.

@@ -31,11 +31,9 @@ from tests.rocketmq.workload import Shape, Workload
 
 PREFIX = "small_"
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 8192,
-    "mappedFileSizeConsumeQueue": 100,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
     "maxIndexNum": 20,
-}
+}  # fmt: skip
 _TIMES = [edits.times]
 _ODD = [*_TIMES, edits.queue_offsets, edits.properties, edits.negative_lengths, edits.system_flags]
 
@@ -90,17 +88,15 @@ def _case(kind: str, version: str) -> Case:
         version=version,
         settings=SETTINGS | given.get("settings", {}),
         put_settings={
-            "messageIndexEnable": False,
-            "messageDelayLevel": NO_DELIVERY,
-            "mappedFileSizeCommitLog": SETTINGS["mappedFileSizeCommitLog"],
-            **given.get("put", {}),
+            "messageIndexEnable": False, "messageDelayLevel": NO_DELIVERY,
+            "mappedFileSizeCommitLog": SETTINGS["mappedFileSizeCommitLog"], **given.get("put", {}),
         },
         messages=Workload(seed, shape).messages(),
         topic_attributes={t: {"queue.type": "BatchCQ"} for t in shape.batch_topics},
         edits=given.get("edits", _TIMES),
         expired=given.get("expired", False),
         mode=derive_mode(version),
-    )
+    )  # fmt: skip
 
 
 def make_fixture(kind: str, version: str, folder: Path) -> Path:

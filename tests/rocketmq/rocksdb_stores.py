@@ -18,12 +18,10 @@ from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
 
 ALONE: dict[str, object] = {"storeType": "defaultRocksDB"}
 KINDS: dict[str, dict[str, object]] = {
-    "alone": ALONE,
-    "index": {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False},
-    "double": {"rocksdbCQDoubleWriteEnable": True},
-    "v2": {**ALONE, "configManagerVersion": "v2"},
+    "alone": ALONE, "index": {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False},
+    "double": {"rocksdbCQDoubleWriteEnable": True}, "v2": {**ALONE, "configManagerVersion": "v2"},
     "single": {**ALONE, "useSingleRocksDBForAllConfigs": True},
-}
+}  # fmt: skip
 KEPT = ("commitlog", "consumequeue", "index", "rocksdbstore", "config", "checkpoint")
 _LEFT_OUT = {"LOCK", "IDENTITY"}
 

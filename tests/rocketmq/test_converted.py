@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,10 +86,8 @@ def read(
     ("old", "new"), [("5.3.3", "5.3.3"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")]
 )
 def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
-    old: str, new: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    old: str, new: str, tmp_path: Path
 ) -> None:
-    needs_rocketmq(old)
-    needs_rocketmq(new)
     store, made = tmp_path / "store", tmp_path / "made"
     with Driver(old) as client:
         rows, left = written(old, store, client)
@@ -106,10 +103,7 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
 
 
-def test_one_topic_of_a_store_under_a_new_name(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.3.3")
+def test_one_topic_of_a_store_under_a_new_name(tmp_path: Path) -> None:
     store, made = tmp_path / "store", tmp_path / "made"
     with Driver("5.3.3") as client:
         rows, left = written("5.3.3", store, client)
@@ -126,11 +120,8 @@ def test_one_topic_of_a_store_under_a_new_name(
     assert without_places(resumed) == of_topic(left)
 
 
-def test_what_waits_of_one_topic_comes_from_a_broker_on_its_store_alone(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_what_waits_of_one_topic_comes_from_a_broker_on_its_store_alone(tmp_path: Path) -> None:
     """A pending transaction is checked and committed, a timer fires: of Live0, and of no other."""
-    needs_rocketmq("5.3.3")
     store, made = tmp_path / "store", tmp_path / "made"
     with Driver("5.3.3") as client:
         with Broker("5.3.3", store, **FIVE) as broker:
@@ -162,8 +153,7 @@ def test_what_waits_of_one_topic_comes_from_a_broker_on_its_store_alone(
 
 
 @pytest.mark.parametrize("how", ["apart", "renumber"])
-def test_two_stores_as_one(how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
-    needs_rocketmq("5.3.3")
+def test_two_stores_as_one(how: str, tmp_path: Path) -> None:
     stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
     with Driver("5.3.3") as client:
         both = [
@@ -217,10 +207,7 @@ def popped(store: Path, client: Driver, first: int) -> set[str]:
 
 
 @pytest.mark.parametrize("how", ["rename", "apart", "renumber"])
-def test_what_pop_had_in_flight_comes_again_once(
-    how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.3.3")
+def test_what_pop_had_in_flight_comes_again_once(how: str, tmp_path: Path) -> None:
     stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
     topic = "Orders" if how == "rename" else "Live0"
     options: dict[str, Any] = (
@@ -245,10 +232,9 @@ def test_what_pop_had_in_flight_comes_again_once(
 
 @pytest.mark.parametrize("kind", ["lmq", "batch"])
 def test_rocketmq_reads_each_message_of_a_queue_whose_numbers_are_in_properties(
-    kind: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    kind: str, tmp_path: Path
 ) -> None:
     """Of two stores' LMQ, and of two stores' batch queue: at each position its record."""
-    needs_rocketmq("5.3.3")
     settings = {**OURS, "enableLmq": "true", "enableMultiDispatch": "true"}
     topic, attributes = ("%LMQ%dev", {}) if kind == "lmq" else ("B", {"queue.type": "BatchCQ"})
     sizes = [1 + n * 7 % 5 for n in range(12)]

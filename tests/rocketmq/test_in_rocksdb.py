@@ -13,7 +13,6 @@ from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session
 from tests.quiet.said import run_check
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
@@ -25,8 +24,6 @@ VERSIONS = ["5.4.0", "5.5.0", "5.5.1"]
 
 def lived(version: str, store: Path, killed: bool = False, **settings: object) -> list[str]:
     """What is reported about a store after a broker's start, ten messages and its end."""
-    if reason := build.missing(version):
-        pytest.skip(reason)
     given = {**SETTINGS, **FIVE, **settings}
     with Driver(version) as client, Broker(version, store, **given) as broker:  # type: ignore[arg-type]
         Client(client, broker.namesrv).send(messages(10), send_timeout_ms=60_000)
@@ -57,8 +54,6 @@ def test_an_index_in_rocksdb_is_compared(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["5.2.0", "5.3.3", *VERSIONS])
 def test_queues_of_a_live_and_of_a_killed_broker_are_read(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     given: dict[str, object] = {**SETTINGS, "storeType": "defaultRocksDB"}
     for killed in (False, True, True):
         before = _positions(tmp_path)
@@ -103,8 +98,6 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
     """
     read = {}
     for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
-        if reason := build.missing(version):
-            pytest.skip(reason)
         store = tmp_path / kind
         with Driver(version) as driver, Broker(version, store, **given) as broker:
             batch = {"attributes": {"queue.type": "BatchCQ"}, "topic": "Batch", "queues": 1}

@@ -19,7 +19,6 @@ from reput.store_format.log.records import store_timestamp_at
 from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import RULES, stored_records
 from tests.in_process import Session, as_text
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
@@ -34,8 +33,6 @@ FEW_FILES = {**SIZES, "maxIndexNum": 2000}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Driver]:
-    if reason := build.missing(VERSION):
-        pytest.skip(reason)
     with Driver(VERSION) as running:
         yield running
 

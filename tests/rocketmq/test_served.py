@@ -22,11 +22,7 @@ Answers = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def made(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
-    needs_rocketmq: Callable[[str], None],
-) -> served.Made:  # fmt: skip
-    needs_rocketmq(request.param)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(request.param, tmp_path_factory.mktemp("served"))
 
 

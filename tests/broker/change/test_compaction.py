@@ -20,7 +20,7 @@ from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.notes import Notes
-from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.settings import Settings, settings_from
 from tests.faults.failing import judge_all, same_again
@@ -214,6 +214,21 @@ def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(
         found = [each.text for each in compaction_faults(opened, [TOPIC])]
     assert len(found) == bool(why)
     assert why in "".join(found)
+
+
+@pytest.mark.parametrize(("file", "hole"), [(None, ""), (1, ""), (2, "18 on, 1 of them")])
+def test_a_hole_is_told_where_no_newer_message_has_the_key(
+    stores: Stores, file: int | None, hole: str
+) -> None:
+    """Of the second file's messages newer ones have the keys, as after a compaction."""
+    files = in_memory(stores(30), stores(30))
+    for folder in (LOG, QUEUE) if file is not None else ():
+        files.remove(sorted(path for path in files.names_of if path.startswith(folder + "/"))[file])
+    with OpenedStore(FilesRead(files), "", "5.3.3", GIVEN, Notes()) as opened:
+        found = [each.text for each in hole_faults(opened, [TOPIC])]
+        assert not list(compaction_faults(opened, [TOPIC]))
+    assert len(found) == bool(hole)
+    assert hole in "".join(found)
 
 
 @pytest.mark.parametrize(

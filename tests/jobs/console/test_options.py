@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from reput.jobs.console import voice
+from reput.jobs.console.declared import OfStore
 from reput.jobs.console.options import (
+    ANY_DAMAGE,
     add_store,
+    asked_of,
     consent,
     given_words,
-    options_of_job,
     setting_layers,
     show,
 )
@@ -32,7 +34,7 @@ def said_before() -> Iterator[None]:
 
 def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    add_store(parser, **options)
+    add_store(parser, **{"on_damage": ANY_DAMAGE} | options)
     return parser.parse_args([str(store), *words])
 
 
@@ -49,14 +51,14 @@ def test_set_wins_over_the_broker_s_file_and_the_last_one_over_the_others(store:
         "--set", "maxIndexNum=7",
     )  # fmt: skip
     assert len(setting_layers(arguments)) == 2
-    settings = options_of_job(arguments)["settings"]
+    settings = asked_of(arguments, OfStore).settings
     assert (settings["maxIndexNum"], settings["maxHashSlotNum"]) == ("7", "2")
 
 
 def test_no_check_crc_wins_over_a_setting(store: Path) -> None:
     words = ("--set", "checkCRCOnRecover=true", "--no-check-crc")
-    assert options_of_job(parsed(store, *words))["settings"]["checkCRCOnRecover"] == "false"
-    assert options_of_job(parsed(store, *words[:2]))["settings"]["checkCRCOnRecover"] == "true"
+    assert asked_of(parsed(store, *words), OfStore).settings["checkCRCOnRecover"] == "false"
+    assert asked_of(parsed(store, *words[:2]), OfStore).settings["checkCRCOnRecover"] == "true"
 
 
 def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
@@ -70,11 +72,11 @@ def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
 def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> None:
     nowhere = store / "none" / "such"
     with pytest.raises(UnknownRelease):
-        options_of_job(parsed(nowhere, "--rocketmq", "9.9"))
+        asked_of(parsed(nowhere, "--rocketmq", "9.9"), OfStore)
     with pytest.raises(SettingError):
-        options_of_job(parsed(nowhere, "--set", "maxIndexNum"))
+        asked_of(parsed(nowhere, "--set", "maxIndexNum"), OfStore)
     with pytest.raises(StoreError, match="no such folder"):
-        options_of_job(parsed(nowhere))
+        asked_of(parsed(nowhere), OfStore)
 
 
 class Terminal(io.StringIO):

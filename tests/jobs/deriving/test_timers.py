@@ -21,9 +21,9 @@ from reput.store_format.message.message import Message
 from reput.store_format.state.timers import why_lost
 from tests.broker.services.stores import LEVELS, Clock, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
-from tests.faults.killing import contents
 from tests.in_process import Session, run
 from tests.jobs.opening.writing import SETTINGS as SIZES
+from tests.trees import contents
 
 NOW = time.time_ns() // 1_000_000
 T0 = NOW - NOW % 1000 - 60_000
@@ -133,15 +133,6 @@ def replicated(store: Path) -> list[str]:
     return first.waits
 
 
-def exported(store: Path) -> list[str]:
-    to = Path(f"{store}-exported")
-    words = ["--output", str(to), "--as", "rocketmq", "--system-topics"]
-    assert main(["export", str(store), *words, *WORDS[:2], *WORDS[3:]]) == 0
-    shutil.rmtree(store)
-    to.rename(store)
-    return [THREE]
-
-
 def caught_up(store: Path) -> list[str]:
     to = f"{store}-set"
     about = reput.catch_up(str(store), output=to, **GIVEN)
@@ -157,15 +148,31 @@ def appended(store: Path) -> list[str]:
     return [THREE]
 
 
-@pytest.mark.parametrize(
-    "change", [rebuilt, recovered, repaired, replicated, exported, caught_up, appended]
-)
+@pytest.mark.parametrize("change", [rebuilt, recovered, repaired, replicated, caught_up, appended])
 def test_every_command_derives_what_is_lost(
     store: Path, change: Callable[[Path], list[str]]
 ) -> None:
     wanted = fates(store)
     shutil.rmtree(store / "timerlog")
     assert change(store) == [THREE]
+    assert fates(store) == wanted
+
+
+def rebuilt_and_installed(store: Path) -> list[str]:
+    summary = run(str(store), f"{store}-set", **GIVEN)
+    install_set(str(store), f"{store}-set")
+    return summary.waits[1:]  # the timers of the set, which the store itself keeps
+
+
+@pytest.mark.parametrize("change", [rebuilt_and_installed, recovered, caught_up, appended])
+def test_a_delay_level_past_its_queue_s_end_waits_again(
+    store: Path, change: Callable[[Path], list[str]]
+) -> None:
+    """#7077: a broker would begin at the queue's end, so that what waits never comes."""
+    wanted, offsets = fates(store), store / "config/delayOffset.json"
+    offsets.write_text(offsets.read_text().replace("1:1", "1:1,3:50"))
+    assert fates(store) != wanted
+    assert change(store)[-1:] in ([LEVEL], [THREE])
     assert fates(store) == wanted
 
 

@@ -32,17 +32,23 @@ def test_the_files_of_a_table_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "line"),
+    ("system", "kind", "line"),
     [
-        (0, None),
-        (1, "  system    1 message of system topics left out: --system-topics"),
-        (None, "  system    not counted of system topics left out: --system-topics"),
+        (0, "parquet", None),
+        (1, "parquet", "  system    1 message of system topics left out: --system-topics"),
+        (None, "delta", "  system    not counted of system topics left out: --system-topics"),
+        (
+            2,
+            "rocketmq",
+            "  system    2 messages of system topics left out: `reput convert` takes them",
+        ),
     ],
 )
 def test_messages_of_system_topics_that_were_left_out_are_told(
-    system: int | None, line: str | None
+    system: int | None, kind: str, line: str | None
 ) -> None:
-    assert exported(system=system).text().splitlines()[4:] == ([] if line is None else [line])
+    said = exported(system=system, kind=kind).text().splitlines()[4:]
+    assert said == ([] if line is None else [line])
 
 
 def test_of_what_was_left_out_twenty_places_are_shown_and_all_warnings() -> None:

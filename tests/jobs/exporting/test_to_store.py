@@ -16,6 +16,7 @@ from reput.jobs.exporting import to_store as export_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
+from reput.store_format.state_table import TOPICS_OF_STATE
 from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.faults.killing import killed_at
@@ -32,7 +33,8 @@ def run(store: Path, to: Path, **options: Any) -> Any:
 
 def test_a_store_of_some_topics_has_their_messages(tmp_path: Path) -> None:
     store = golden_stores.unpack("small_odd_5.5.0").input
-    chosen = topics(store)[:2]
+    of_state = tuple(each.topic for each in TOPICS_OF_STATE)
+    chosen = [each for each in topics(store) if not each.startswith(of_state)][:2]
     done = run(store, tmp_path / "made", rocketmq="5.5.0", topics=chosen)
     wanted = table(store, rocketmq="5.5.0", subscribe=",".join(chosen))
     made = table(tmp_path / "made", rocketmq="5.5.0")
@@ -75,6 +77,23 @@ def test_a_topic_that_no_writer_takes_is_refused(
     assert main([*words, "--tags", "no_such"]) == 0  # all of them are left out
     shutil.rmtree(tmp_path / "made")
     assert main([*words, "--topic", "Plain"]) == 0
+
+
+@pytest.mark.parametrize("words", [
+    ["--system-topics"],
+    *(["--topic", topic] for topic in ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer",
+                                       "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_REVIVE_LOG_a")),
+])  # fmt: skip
+def test_what_waits_is_for_convert(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new store's broker would deliver again what was delivered: positions are others."""
+    store = write(damaged(messages(2)).log, tmp_path / "store")
+    made = tmp_path / "made"
+    told = ["export", "--as", "rocketmq", "--rocketmq", "5.3.3", str(store), "--output", str(made)]
+    assert main([*told, *words]) == 2
+    assert "`reput convert` makes" in capsys.readouterr().err
+    assert not made.exists()
 
 
 def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:

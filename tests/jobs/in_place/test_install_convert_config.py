@@ -14,10 +14,11 @@ from reput.store_format.discover.config import config_table
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.state_table import CONFIG_DBS
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
+from tests.trees import contents
 
 
 def config(store: Path) -> dict[str, Any]:

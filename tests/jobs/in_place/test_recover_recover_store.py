@@ -17,6 +17,7 @@ from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
 from tests.damaged import SEGMENT, START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
 from tests.store_format.damage.generator import derived_of
+from tests.trees import contents
 
 END = (damaged().places[59], damaged().size(59))
 KNOWN = Checkpoint(START + 59, START + 59, START + 59, 100, END[0])
@@ -57,10 +58,6 @@ def recovered(
 def checked(store: Path, log: Damaged) -> CheckReport:
     settings = as_text(log.settings)
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
 
 
 def test_a_store_that_was_stopped_needs_nothing(tmp_path: Path) -> None:

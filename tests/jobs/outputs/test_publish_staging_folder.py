@@ -11,10 +11,11 @@ import pytest
 from reput.jobs.outputs.publish import leftovers, staging_folder
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.in_process import run
 from tests.logs.encoder import build_log
 from tests.logs.small import SETTINGS, messages, write
+from tests.trees import contents
 
 
 class Kills:

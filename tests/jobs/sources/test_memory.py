@@ -22,14 +22,14 @@ from reput.jobs.sources.options import source_options
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.table.export import ChosenMessages, ExportParts
 from reput.udfs.table.columns import Choice
-from reput.udfs.table.columns import BY_NAME, SCHEMA
+from reput.udfs.table.columns import SCHEMA
 from reput.udfs.staging import Staging
 from tests.memory import Peak
 
 def export(store, staging, bodies):
     options = {"path": store, "rocketmq": "5.3.3", "mappedFileSizeCommitLog": sys.argv[5]}
-    plan = plan_of(source_options(options, tuple(BY_NAME)))
-    log = parts_log(plan, source_options(options, tuple(BY_NAME)), bodies, grows=False)
+    plan = plan_of(source_options(options))
+    log = parts_log(plan, source_options(options), bodies, grows=False)
     parts = tuple(cut(log, 0, plan.segments[-1].end, 1, 1))
     columns = SCHEMA if bodies else SCHEMA.remove(SCHEMA.get_field_index("body"))
     where = Staging(LocalStorage(), staging)

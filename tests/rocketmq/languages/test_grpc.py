@@ -5,7 +5,6 @@ the real broker gives them on the same store.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,7 @@ READS = {
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
-) -> served.Made:
-    needs_rocketmq(VERSION)
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     made = served.make(VERSION, tmp_path_factory.mktemp("popped"))
     path = made.store / "config" / "subscriptionGroup.json"
     config = json.loads(path.read_text())

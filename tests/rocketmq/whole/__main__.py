@@ -65,7 +65,7 @@ def _tell(name: str, ways: Ways, client: Driver, verbose: bool) -> bool:
     except (CommandFailed, RuntimeError) as error:
         lines = str(error).splitlines()
         ran, text, said, sound = time.time() - begin, f"{lines[0]} {lines[-1]}", str(error), False
-        sound = isinstance(error, Refused) and EVERY[name].refused == ways.made.queues
+        sound = isinstance(error, Refused) and EVERY[name].is_refused(ways.made.queues)
     sys.stdout.write(f"| {name} | {text} | {ran:.0f} + {time.time() - begin - ran:.0f} s |\n")
     if verbose:
         sys.stdout.write(said + "\n")

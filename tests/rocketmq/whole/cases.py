@@ -273,13 +273,21 @@ def replicate(ways: Ways) -> Served:
 
 
 def export(ways: Ways) -> Served:
-    """Messages with a broker's own topics, as a store; batch queues it refuses, by the topic."""
-    store, expected = ways.copy(), Expected.of(ways.made)
+    """A broker's own topics tell what waits, by positions that a store of messages has not."""
     words = ["--as", "rocketmq", "--system-topics"]
-    topics = json.loads((store / "config" / "topics.json").read_text())["topicConfigTable"]
-    words += [word for each in topics if each != "Batch" for word in ("--topic", each)]
-    expected.readers = [each for each in expected.readers if each.topic != "Batch"]
-    ways.reput("export", store, "--output", ways.folder / "exported", *words)
+    ways.reput("export", ways.copy(), "--output", ways.folder / "exported", *words)
+    return ways.anew(ways.folder / "exported")
+
+
+def export_messages(ways: Ways) -> Served:
+    """Some topics' messages, which each group reads from the first on."""
+    words = ["--as", "rocketmq", "--topic", "Plain"]
+    ways.reput("export", ways.copy(), "--output", ways.folder / "exported", *words)
+    expected = Expected.of(ways.made)
+    every = expected.keys[str(READERS["plain"][0])]
+    expected.readers = [each for each in expected.readers if each.topic == "Plain"]
+    expected.keys = {str(reader): Counter(every) for reader in expected.readers}
+    expected.pending = 0
     return ways.anew(ways.folder / "exported", expected)
 
 
@@ -316,7 +324,11 @@ class Case:
     needs: frozenset[str] = frozenset()
     killed: bool = False  # whether it is run with a kill on its way, too
     small: bool = False
-    refused: str = ""  # the engine of queues with which it must be refused, with a reason
+    # The engine of queues with which it must be refused, with a reason; or both.
+    refused: str = ""
+
+    def is_refused(self, queues: str) -> bool:
+        return self.refused in (queues, "both")
 
 
 def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
@@ -342,7 +354,8 @@ CASES: dict[str, Case] = {
     "merge-apart": _case(merge_apart, refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
-    "export": _case(export),
+    "export": _case(export, refused="both"),
+    "export-messages": _case(export_messages),
     "append": _case(append, killed=True, refused="rocksdb"),
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
@@ -29,9 +28,7 @@ KILL_AFTER = (0.7, 1.4, 2.1)  # seconds
 # What is not right yet, by case and engine of queues ("": both). Where a case comes right its row
 # goes: the marks are strict.
 WRONG: dict[tuple[str, str], str] = {
-    ("export", ""): "a store of messages: groups begin anew, and what waits is not put as it waits",
     ("convert-lmq", "rocksdb"): "the LMQ group's offset is lost",
-    ("#7077", ""): "recover leaves a delayOffset that is past its queue's end",
 }
 # Reports whose stores are of one release or engine; of all others RELEASE, and files.
 OF_REPORTS = {"7480": ("5.1.4", "files"), "9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
@@ -52,8 +49,6 @@ class Lives:
         return self._clients[version]
 
     def made(self, version: str, queues: str, size: str, mark: str = "") -> Made:
-        if reason := build.missing(version):
-            pytest.skip(reason)
         name = f"{version}-{queues}-{size}-{mark}"
         if name not in self._made:
             folder = self._folder / name
@@ -80,7 +75,7 @@ def each_once(lives: Lives, folder: Path, request: pytest.FixtureRequest) -> Cal
         made = lives.made(version, queues, size)
         other = lambda: lives.made(version, queues, size, "second-")  # noqa: E731
         ways, case = Ways(made, folder, other, kill), EVERY[name]
-        if case.refused == queues:
+        if case.is_refused(queues):
             with pytest.raises(Refused, match="reput: error: "):
                 case.run(ways)
             return

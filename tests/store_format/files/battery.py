@@ -166,14 +166,9 @@ def rebuild(store: str, output: str, **more: Any) -> Any:
 def look(store: str, against: str, **more: Any) -> Report:
     about = golden()
     return verify(
-        Session(),
-        store,
-        against=against,
-        rocketmq=about.version,
-        settings=as_text(about.settings),
-        cut=CUT,
-        **more,
-    )
+        Session(), store, against=against, rocketmq=about.version, settings=as_text(about.settings),
+        cut=CUT, **more,
+    )  # fmt: skip
 
 
 def check_output(output: str, tmp_path: Path) -> None:

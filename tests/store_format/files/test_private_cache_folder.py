@@ -45,10 +45,8 @@ def copies(tmp_path: Path) -> list[Path]:
     made = [tmp_path / "a", tmp_path / "b"]
     for folder in made:
         shutil.copytree(
-            ROOT / "reput",
-            folder / "reput",
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
+            ROOT / "reput", folder / "reput", ignore=shutil.ignore_patterns("__pycache__"),
+        )  # fmt: skip
     archive = shutil.make_archive(str(tmp_path / "c"), "zip", made[0])
     return [*made, Path(archive)]
 

@@ -2,6 +2,7 @@
 as SVG.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -375,10 +376,15 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
+_WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
+
+
 def _recover(report: CheckReport, given: str) -> str:
     """The command that shows what a recovery would do; it needs the release as one that writes."""
     release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
-    return f"reput recover {report.store} --dry-run{given}{release}"
+    size = next(filter(None, map(_WHOLE.search, report.warnings)), None)
+    whole = f" {size[0]}" if size and size[0].split("=")[0] not in given else ""
+    return f"reput recover {report.store} --dry-run{given}{release}{whole}"
 
 
 def next_step(report: CheckReport, given: str = "") -> str:

@@ -51,7 +51,7 @@ from reput.udfs.table.log_parts import live_behind
 FATES_MOST = 2000  # messages listed that have not arrived
 _NOTES_MOST = 50
 _WALKS = 5
-_NO_SPARK = "no check of the log was asked for"
+_NO_SPARK = "--no-check left the check of the log out"
 _IN_USE = (
     "A broker was writing to the store. The log, and what queues have of it, is shown as it was "
     "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."

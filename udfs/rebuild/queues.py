@@ -83,7 +83,6 @@ class SmallQueues:
         self._staging = files.staging
         self._file_bytes = files.file_bytes(False)
         self._in_file = files.entries_a_file(False)
-        self._zeros = memoryview(bytes(self._file_bytes))
         self._large: tuple[Any, ...] | None = None  # the queue that is being handed on
         self.built: list[pa.RecordBatch] = []  # BUILT rows, to be fetched by `take`
 
@@ -195,8 +194,6 @@ class SmallQueues:
         """Make a file. Returns the values of its BUILT row."""
         path = f"{folder}/{segment_name(segment * self._file_bytes)}"
         content = bytes(entries) if not blank else blank + bytes(entries)
-        digest = hashlib.sha256(content)
-        digest.update(self._zeros[len(content) :])
         name = f"{PLACED_TREE}/{path}"
         storage, length = self._staging.storage, self._file_bytes
         if not storage.place(self._staging.folder, name, content, length):
@@ -210,7 +207,7 @@ class SmallQueues:
             name,
             length,
             len(content),
-            digest.hexdigest(),
+            hashlib.sha256(content).hexdigest(),
             count,
             0,
             0,
@@ -434,7 +431,7 @@ class BuildQueueFiles:
             "number": segment,
             "name": name if written else "",
             "length": written.length if written else 0,
-            "used": (blank + entries) * entry_bytes(batch),
+            "used": written.used if written else 0,
             "sha256": written.sha256 if written else "",
             "entries": entries,
             "skipped": skipped,

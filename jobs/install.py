@@ -126,7 +126,10 @@ def install_set(
         refuse_overlap(local, path, [Input(local, folder)])
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
-    wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
+    wanted = [
+        SetFile(file["path"], file["length"], file["sha256"], file.get("written"))
+        for file in manifest["files"]
+    ]
     services = services_from(target.path, manifest["log_end"], {file.path for file in wanted})
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]

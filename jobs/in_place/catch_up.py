@@ -376,7 +376,7 @@ def _stage(local: InputStorage, work: str, path: str, staging: Staging) -> Built
             row["entries"] = decode_header(raw).entries
     written = output.finish(length)
     reader.close()
-    return {**row, "length": written.length, "sha256": written.sha256}
+    return {**row, **written._asdict()}
 
 
 def _chunks(reader: object, length: int, size: int) -> Iterator[np.ndarray]:

@@ -123,8 +123,7 @@ class FilesWriter:
     def finish(self, length: int) -> Written:
         self._file.write_at(0, self._content)
         self._file.set_length(length)
-        content = bytes(self._content).ljust(length, b"\0")
-        return Written(length, hashlib.sha256(content).hexdigest())
+        return Written(length, hashlib.sha256(self._content).hexdigest(), len(self._content))
 
     def abandon(self) -> None:
         self._files.remove(self._path)

@@ -141,6 +141,16 @@ def another_queue(output: Path) -> None:
     (output / "consumequeue" / "T" / "7" / FIRST).write_bytes(b"\1" * 200)
 
 
+def behind_a_queue(output: Path) -> None:
+    path = sorted((output / BATCH).iterdir())[-1]
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+
+
+def behind_the_index(output: Path) -> None:
+    path = index_file(output, -1)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+
+
 def no_index(output: Path) -> None:
     index_file(output, -1).unlink()
 
@@ -151,6 +161,8 @@ DEFECTS: list[tuple[Callable[[Path], None], str]] = [
     (one_too_many, "(one entry too many): is 100, should be 0"),
     (another_queue, "the log gives no such file"),
     (no_index, "the file is missing"),
+    (behind_a_queue, "reserved (after all that was written): is 1, should be 0"),
+    (behind_the_index, "previous (after all that was written): is 1, should be 0"),
 ]
 
 
@@ -164,9 +176,9 @@ def test_a_defect_is_said(rebuilt: Rebuilt, spoil: Callable[[Path], None], says:
 
 
 def tail(output: Path) -> None:
-    """What no entry uses: RocketMQ may leave anything there."""
-    path = sorted((output / BATCH).iterdir())[-1]
-    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    """What no entry uses: RocketMQ may leave anything there, and its stores have no manifest."""
+    behind_a_queue(output)
+    (output / "manifest.json").unlink()
 
 
 def empty_next_file(output: Path) -> None:

@@ -3,8 +3,6 @@
 After each attempt all that was there is there: names, modes, links and bytes.
 """
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +26,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, refused
 from tests.in_process import run
+from tests.processes import run_python
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
@@ -185,10 +184,9 @@ def test_real_processes(world: World, command: str) -> None:
     words = [w for n, v in world.settings.items() for w in ("--set", f"{n}={v}")]
     before = everything(world.root)
     for name in ("the store", "its parent", "a link", "its log", "another folder of the log"):
-        done = subprocess.run(
-            [sys.executable, "-m", "reput", command, str(world.store), "--output",
-             world.outputs()[name], "--replace", "--rocketmq", "5.3.3", *words],
-            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        done = run_python(
+            "-m", "reput", command, world.store, "--output", world.outputs()[name], "--replace",
+            "--rocketmq", "5.3.3", *words,
         )  # fmt: skip
         assert done.returncode == 2, done.stderr
         assert "which is read: nothing is written there" in done.stderr

@@ -28,7 +28,6 @@ from tests.logs.encoder import Message, properties
 from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage
 from tests.store_format.query.bad_files import ENDS, end_chains, entry_at
-from tests.store_format.query.stores import whole_store
 
 CUTS = (1, 2, 7, 64)
 
@@ -241,7 +240,7 @@ def test_a_stray_file_in_a_queue_folder_is_no_witness() -> None:
 @pytest.mark.parametrize("how", ENDS)
 def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -> None:
     """RocketMQ takes it for a chain's end, without a word."""
-    store, golden = whole_store("small_all_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("small_all_5.3.3", tmp_path)
     file = min((store / "index").iterdir())
     end_chains(file, ENDS[how])
     (found,) = run_check(str(store), golden.version, golden.settings).differences

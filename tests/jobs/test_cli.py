@@ -13,6 +13,7 @@ from reput.jobs import cli
 from reput.store_format.faults import StoreChanged
 from reput.store_format.release.profiles import RELEASES
 from tests.logs.encoder import Message, build_log, properties
+from tests.processes import run_python
 
 SEGMENT = 4096
 SIZES = ("--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "maxIndexNum=50",
@@ -245,5 +246,5 @@ def test_a_command_imports_what_it_needs_only_when_it_runs() -> None:
         "    except SystemExit: pass\n"
         "print(*{'numba', 'pandas', 'pyspark', 'pyarrow'} & set(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stderr.strip() == ""

@@ -27,7 +27,7 @@ from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_aga
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
-from tests.jobs.recovering import copy, crash, run
+from tests.jobs.recovering import crash, run
 from tests.rocketmq.judge import difference
 from tests.trees import states
 
@@ -43,7 +43,7 @@ def log_of(store: Path, end: int) -> bytes:
 
 @pytest.mark.parametrize("name", TAILS)
 def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
+    store, golden = golden_stores.whole(name, tmp_path, ())
     before = {int(p.name): p.read_bytes() for p in (store / "commitlog").iterdir()}
     (store / "abort").write_bytes(b"")
     about = run(store, golden.version, golden.settings)
@@ -75,7 +75,7 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
 
 
 def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
     wrong.unlink()
@@ -88,7 +88,7 @@ def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])
 def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     for lock in (False, True):
         if lock:
@@ -128,7 +128,7 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
+    store, golden = golden_stores.whole(name, tmp_path, ())
     before = states(store)
     with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
         run(store, golden.version, golden.settings)
@@ -439,7 +439,7 @@ def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
     """Most templates of a broker.conf have storePathCommitLog=STORE/commitlog."""
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (tmp_path / "link").symlink_to(store)
     named = {"storePathCommitLog": f"{tmp_path}/link/commitlog/"}

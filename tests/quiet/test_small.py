@@ -24,7 +24,7 @@ from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text
 from tests.in_process import run as rebuild
 from tests.jobs.opening.writing import SEGMENT, SETTINGS
-from tests.jobs.recovering import copy, crash
+from tests.jobs.recovering import crash
 from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.quiet.small_stores import made
 from tests.trees import states
@@ -66,7 +66,7 @@ def quiet(store: Path, version: str = VERSION, settings: object = None) -> None:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_rocketmq_derived(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     if (golden.expect / "checkpoint").exists():
         shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     lines = said(store, golden.version, golden.settings)
@@ -253,7 +253,7 @@ def test_what_is_missing_after_a_clean_stop_is_a_fault(grown: Path, tmp_path: Pa
 
 
 def test_a_repaired_store(tmp_path: Path) -> None:
-    store, golden = copy("middle_crc_5.3.3", tmp_path, derived=False)
+    store, golden = golden_stores.whole("middle_crc_5.3.3", tmp_path, ())
     repaired = tmp_path / "repaired"
     repair(
         Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]

@@ -6,8 +6,6 @@ That a broker and a client answer the same, tests/rocketmq/test_query.py shows.
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from reput.store_format.query.reader import StoredMessage
 from tests.logs import Message as Written
 from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
-from tests.package_source import ROOT
+from tests.processes import run_python
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked, places
 from tests.store_format.query.stores import asked
@@ -260,9 +258,7 @@ def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
         "heavy = {'numba', 'llvmlite', 'pyspark', 'pyarrow', 'pandas', 'yaml'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", program)
     assert done.stderr == "[]\n"
     assert f'"physicalOffset": {wanted[0]}' in done.stdout
 

@@ -1,7 +1,6 @@
 """Stores for pages: healthy, damaged, hostile, large."""
 
 import json
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,13 +29,7 @@ HOSTILE = (
 
 def healthy(to: Path) -> Path:
     """A store as a broker left it, with the files that RocketMQ derived."""
-    golden = golden_stores.unpack("small_all_5.3.3")
-    store = golden_stores.copy_input(golden, to / "store")
-    for part in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
-        if (golden.expect / part).exists():
-            subprocess.run(["rm", "-rf", str(store / part)], check=True)
-            subprocess.run(["cp", "-r", str(golden.expect / part), str(store / part)], check=True)
-    return store
+    return golden_stores.whole("small_all_5.3.3", to, (*golden_stores.DERIVED, "checkpoint"))[0]
 
 
 def damaged(to: Path) -> Path:

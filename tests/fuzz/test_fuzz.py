@@ -11,7 +11,6 @@ from tests.processes import run_python
 from tests.seeds import seed
 
 CORPUS = Path(__file__).parent / "corpus"
-ROOT = Path(__file__).parents[2]
 
 
 def _inputs(name: str) -> list[bytes]:

@@ -20,14 +20,15 @@ from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.records import RecordRules
 from tests import golden_stores
+from tests.built import write_log
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.golden_stores import as_left
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.jobs.checking import checked, run_check
 from tests.logs.encoder import Message, properties
-from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage
 from tests.store_format.query.bad_files import ENDS, end_chains, entry_at
+from tests.trees import flip
 
 CUTS = (1, 2, 7, 64)
 
@@ -143,7 +144,7 @@ def test_a_crc_property_of_a_long_record_is_checked_on_a_disk(tmp_path: Path) ->
     """Whose files are scanned a MiB at a time: less than the record has."""
     log = damaged(messages(3, crc_property=True, body=bytes(3 << 19)), segment=8 << 20)
     log.flip(1, log.size(1) - 25)
-    write(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
+    write_log(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
     (found,) = run_check(str(tmp_path / "store"), log.version, log.settings).damage["ranges"]
     assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
 
@@ -280,9 +281,7 @@ def test_a_message_with_a_wrong_checksum_is_named_in_plain_words(
 ) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     log = store / "commitlog" / f"{0:020d}"
-    content = bytearray(log.read_bytes())
-    content[90] ^= 1  # in the first body
-    log.write_bytes(content)
+    flip(log, 90)  # in the first body
     assert main(["check", str(store), "--rocketmq", "5.3.3"]) == 1
     said = capsys.readouterr().out
     assert "  damage    1 range, nothing is known to be lost\n" in said

@@ -29,16 +29,9 @@ from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
 from tests.jobs.recovering import crash, run
 from tests.rocketmq.judge import difference
-from tests.trees import states
+from tests.trees import flip, states, write_over
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
-
-
-def log_of(store: Path, end: int) -> bytes:
-    whole = b""
-    for path in sorted((store / "commitlog").iterdir()):
-        whole += path.read_bytes()[: max(end - int(path.name), 0)]
-    return whole
 
 
 @pytest.mark.parametrize("name", TAILS)
@@ -115,9 +108,7 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
     assert states(store) == before
     # what is wrong behind them is still seen
     (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
-    content = bytearray(first.read_bytes())
-    content[-20:] = bytes(20)
-    first.write_bytes(content)
+    write_over(first, -20, bytes(20))
     crash(store)
     about = run(store)
     assert about.written == [str(first.relative_to(store))]
@@ -154,9 +145,7 @@ def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     contents = {p: Path(p).read_bytes() for p in good if Path(p).is_file()}
     queues = sorted((store / "consumequeue" / "T0").rglob("0*0"))
     wrong, gone = (p for p in queues if p.is_file() and p.name == "0" * 20 and p.parent.name != "1")
-    content = bytearray(wrong.read_bytes())
-    content[25] ^= 1
-    wrong.write_bytes(content)
+    flip(wrong, 25)
     gone.unlink()
     extra = store / "consumequeue" / "T1" / "1" / f"{200_000:020d}"
     extra.write_bytes(b"\1" * 2000)

@@ -41,6 +41,7 @@ from tests.jobs.replicating.stores import (
 )
 from tests.logs.encoder import build_log
 from tests.memory_storage import MemoryStorage
+from tests.trees import flip, write_over
 
 
 @pytest.fixture
@@ -190,9 +191,7 @@ def test_what_differs_in_the_midst_is_found_where_all_is_compared(
     run(source, target, to_offset=starts[-1])
     place = next(start for start in starts if start > 5000)  # behind what is always compared
     path = source / f"commitlog/{place - place % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[place % SEGMENT_BYTES + 60] ^= 1
-    path.write_bytes(raw)
+    flip(path, place % SEGMENT_BYTES + 60)
     before = log_of(target)
     with pytest.raises(ReplicaDiffers, match=f"physical offset {place + 60}"):
         run(source, target, verify=True)
@@ -210,9 +209,7 @@ def test_what_a_power_cut_tore_is_copied_again(count: int, verify: bool, tmp_pat
     (target / NOTE).unlink()
     starts, end = record_starts(log_of(target))
     path = target / f"commitlog/{starts[-1] - starts[-1] % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[end % SEGMENT_BYTES - 4 : end % SEGMENT_BYTES] = bytes(4)
-    path.write_bytes(raw)
+    write_over(path, end % SEGMENT_BYTES - 4, bytes(4))
     assert run(source, target, verify=verify).resumed_at == starts[-1]
     assert log_of(target) == log_of(source)
 
@@ -254,9 +251,7 @@ def test_another_first_record_is_refused(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "replica"
     run(source, target)
     path = target / f"commitlog/{0:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[60] ^= 1
-    path.write_bytes(raw)
+    flip(path, 60)
     with pytest.raises(ReplicaDiffers, match="at offset 60"):
         run(source, target)
 
@@ -300,9 +295,7 @@ def test_a_segment_that_goes_under_the_reader_is_reported(source: Path, tmp_path
 def test_damage_ends_the_replica_before_it(source: Path, tmp_path: Path) -> None:
     starts, _ = record_starts(log_of(source))
     path = source / f"commitlog/{starts[9] - starts[9] % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[starts[9] % SEGMENT_BYTES + 95] ^= 1  # in the body
-    path.write_bytes(raw)
+    flip(path, starts[9] % SEGMENT_BYTES + 95)  # in the body
     with pytest.raises(DamageFound, match="bodyCRC"):
         run(source, tmp_path / "replica")
     assert check_prefix(source, tmp_path / "replica") == starts[9]

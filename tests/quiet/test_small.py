@@ -27,7 +27,7 @@ from tests.jobs.opening.writing import SEGMENT, SETTINGS
 from tests.jobs.recovering import crash
 from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.quiet.small_stores import made
-from tests.trees import states
+from tests.trees import flip, states, write_over
 
 VERSION = "5.3.3"
 SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
@@ -148,9 +148,7 @@ def test_a_flipped_bit_in_a_live_entry_is_found(grown: Path, tmp_path: Path) -> 
 
 def test_a_flipped_bit_is_found_by_all_and_mended(expired: Path) -> None:
     path, at = next(p for p in live_places(expired) if p[0].parent.name == "index")
-    spoilt = bytearray(path.read_bytes())
-    spoilt[at] ^= 1
-    path.write_bytes(spoilt)
+    flip(path, at)
     assert not run_check(expired, VERSION, SETTINGS).sound
     assert not run_verify(expired, VERSION, SETTINGS).same
     assert run_recover(expired, VERSION, SETTINGS).needed
@@ -179,9 +177,7 @@ def behind(store: Path) -> None:
         folder = store / "consumequeue" / record.topic / str(record.queue_id)
         at, size = divmod(record.queue_offset * QUEUE_ENTRY_BYTES, 2000)
         path = folder / f"{at * 2000:020d}"
-        content = bytearray(path.read_bytes())
-        content[size : size + QUEUE_ENTRY_BYTES] = bytes(QUEUE_ENTRY_BYTES)
-        path.write_bytes(content)
+        write_over(path, size, bytes(QUEUE_ENTRY_BYTES))
     crash(store)
 
 

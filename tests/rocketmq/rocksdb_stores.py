@@ -38,8 +38,7 @@ def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
         asked = Client(client, broker.namesrv)
         sent = asked.send(messages(count), send_timeout_ms=60_000)
         asked.ask("sql", group="reading", topic="Live0", sql="n > 100", quiet_ms=3000)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         time.sleep(1.5)  # offsets are persisted once a second
         broker.stop()
     return sent

@@ -17,6 +17,7 @@ from tests.broker.writer.stores import open_writer, stored_records
 from tests.damaged import damaged, messages
 from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.jobs.sources.reading import write
+from tests.trees import flip
 
 
 class Row(NamedTuple):
@@ -110,16 +111,12 @@ def _torn(store: Path) -> None:
     """The log's last record, as a crash leaves it."""
     last = list(stored_records(store / "commitlog"))[-1].physical_offset
     path = store / "commitlog" / f"{last // (1 << 16) * (1 << 16):020}"
-    raw = bytearray(path.read_bytes())
-    raw[last % (1 << 16) + 4] ^= 1
-    path.write_bytes(raw)
+    flip(path, last % (1 << 16) + 4)
 
 
 def _damaged(store: Path) -> None:
     path = store / "commitlog" / ("0" * 20)
-    raw = bytearray(path.read_bytes())
-    raw[raw.index(bytes.fromhex("daa320a7"), 100)] ^= 1
-    path.write_bytes(raw)
+    flip(path, path.read_bytes().index(bytes.fromhex("daa320a7"), 100))
 
 
 def _hole(store: Path) -> None:

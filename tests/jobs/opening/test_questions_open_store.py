@@ -18,6 +18,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Done, Progress
 from reput.store_format.query.reader import StoredMessage
+from tests.built import write_log
 from tests.logs import Message as Written
 from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
@@ -309,9 +310,7 @@ def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:
         Written(topic="T", queue_offset=n, properties=words, sys_flag=kind)
         for n, kind in enumerate((0x0, 0x4, 0x8, 0xC))
     ]
-    (tmp_path / "commitlog").mkdir()
-    for start, raw in build_log(messages, 4096, 0).items():
-        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    write_log(tmp_path, build_log(messages, 4096, 0))
     with reput.open_store(str(tmp_path)) as opened:
         everything = places(opened.messages(scan=True))
         assert len(everything) == 4

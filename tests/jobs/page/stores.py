@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests import golden_stores
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log, properties
 
 AT = 1_700_000_000_000
@@ -39,11 +40,7 @@ def damaged(to: Path) -> Path:
 
 def of_messages(messages: Iterable[Message], to: Path, segment: int = 1 << 20) -> Path:
     """A log of these messages in `to/store`."""
-    store = to / "store"
-    (store / "commitlog").mkdir(parents=True)
-    for start, data in build_log(list(messages), segment).items():
-        (store / "commitlog" / f"{start:020d}").write_bytes(data)
-    return store
+    return write_log(to / "store", build_log(list(messages), segment))
 
 
 def hostile(to: Path) -> Path:

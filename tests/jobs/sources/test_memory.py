@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log
 from tests.processes import run_python
 
@@ -44,17 +45,10 @@ print(messages, peak.added)
 """
 
 
-def _store(folder: Path, messages: list[Message]) -> Path:
-    (folder / "commitlog").mkdir(parents=True)
-    for place, data in build_log(messages, segment_size=SEGMENT).items():
-        (folder / "commitlog" / f"{place:020d}").write_bytes(data)
-    return folder
-
-
 def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
     """MiB that an export of these messages adds to a process that exported a few."""
-    small = _store(folder / "small", [Message(body=b"x" * BODY)] * 4)
-    store = _store(folder / "large", messages)
+    small = write_log(folder / "small", build_log([Message(body=b"x" * BODY)] * 4, SEGMENT))
+    store = write_log(folder / "large", build_log(messages, SEGMENT))
     (folder / "staging").mkdir()
     done = run_python(
         "-c",

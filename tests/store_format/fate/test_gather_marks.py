@@ -29,8 +29,6 @@ from reput.store_format.fate.gather import (
 from tests.store_format.fate import logs
 from tests.store_format.fate.logs import SmallLog
 
-Fields = tuple[str, ...]
-
 
 def marks(log: SmallLog, every: bool = False) -> Any:
     spans = np.empty((NAMED, 2), np.int64)

@@ -1,7 +1,6 @@
 """One message's life, event by event, as its records show it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,6 @@ def traced(log: SmallLog, key: str = "k", origin: str = "") -> list[Event]:
 
 def names(log: SmallLog, key: str = "k", origin: str = "") -> list[str]:
     return [each.event for each in traced(log, key, origin)]
-
-
-Put = tuple[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def two(topic: str = "T") -> Stores:
 
 
 def test_queues_that_meet_are_refused() -> None:
-    storage = stores_of(two())
+    storage = stores_of(two(), apart=True)
     before = dict(storage.files)
     with pytest.raises(StoreError, match="queue 0 of topic 'T' is in store0 too: --meet apart"):
         merged(storage, 2)
@@ -97,7 +97,7 @@ def test_queues_that_meet_are_refused() -> None:
 
 
 def test_one_store_twice_is_refused() -> None:
-    storage = stores_of(two())
+    storage = stores_of(two(), apart=True)
     with pytest.raises(SettingError, match="each message would be there twice"):
         convert(
             Session(), f"{STORE}0", OUTPUT, merge=[f"{STORE}1", f"{STORE}0"], storage=storage,
@@ -218,6 +218,6 @@ def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_posi
         for store in (0, 1)
     ]  # fmt: skip
     offsets = {"consumerOffset": {"offsetTable": {f"{topic}@{group}": {"0": 1}}}}
-    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)])
+    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)], apart=True)
     merged(storage, 2, "renumber")
     assert config(storage, "consumerOffset", "offsetTable") == {f"{topic}@{group}": {"0": 0}}

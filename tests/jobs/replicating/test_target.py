@@ -158,7 +158,7 @@ def test_segments_that_cannot_be_the_sources_are_refused(
 
 
 def test_bytes_that_a_short_file_lacks_read_as_zeros(tmp_path: Path) -> None:
-    put(tmp_path / "target", in_turns(1)._replace(segments={0: b"\7" * 5}))
+    write_log(tmp_path / "target", {0: b"\7" * 5})
     buffer = np.full(8, 9, np.uint8)
     with opened(tmp_path / "target", in_turns(1)) as target:
         target.read(2, buffer)

@@ -28,26 +28,27 @@ from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, r
 from tests.in_process import run
 from tests.processes import run_python
 
+WRITERS: dict[str, Callable[[World, str, bool], Any]] = {
+    "rebuild": lambda world, output, replace: run(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings, replace=replace),
+    "repair": lambda world, output, replace: in_process(
+        repair, str(world.store), output, settings=world.settings, replace_output=replace),
+    "convert": lambda world, output, replace: in_process(
+        convert, str(world.store), output, settings=world.settings, replace=replace),
+    "export": lambda world, output, replace: in_process(
+        export, str(world.store), output, settings=world.settings, replace=replace),
+    "catch-up": lambda world, output, replace: catch_up(
+        str(world.store), rocketmq="5.3.3", settings=world.settings, output=output,
+        replace=replace),
+    "replicate": lambda world, output, _: replicate(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_rebuild(world: World, replace: bool) -> None:
-    refused(world, lambda output: run(
-        str(world.store), output, rocketmq="5.3.3", settings=world.settings, replace=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_repair(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        repair, str(world.store), output, settings=world.settings, replace_output=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_convert(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        convert, str(world.store), output, settings=world.settings, replace=replace,
-    ))  # fmt: skip
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_output_is_in_an_input(world: World, name: str, replace: bool) -> None:
+    refused(world, lambda output: WRITERS[name](world, output, replace))
 
 
 def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
@@ -67,26 +68,6 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
                 settings=sizes, replace=True,
             )  # fmt: skip
     assert everything(world.root) == before
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_export(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        export, str(world.store), output, settings=world.settings, replace=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_catch_up(world: World, replace: bool) -> None:
-    refused(world, lambda output: catch_up(
-        str(world.store), rocketmq="5.3.3", settings=world.settings, output=output, replace=replace,
-    ))  # fmt: skip
-
-
-def test_replicate(world: World) -> None:
-    refused(world, lambda output: replicate(
-        str(world.store), output, rocketmq="5.3.3", settings=world.settings,
-    ))  # fmt: skip
 
 
 def test_an_archive_of_what_expires(world: World) -> None:

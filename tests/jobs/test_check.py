@@ -69,12 +69,18 @@ def test_the_picture_shows_where() -> None:
     assert svg(checked(several())).count("<title>") == 3
 
 
-def test_a_store_that_is_sound() -> None:
-    log = damaged()
+def with_derived(log: Damaged) -> MemoryStorage:
+    """A store of this log and all that is derived from it."""
     storage = storage_of(log.log)
     for path, content in rebuild_log(log.log).files.items():
         name = path if not path.startswith("index/") else f"index/2023111422132000{path[-1]}"
         storage.files[f"{STORE}/{name}"] = content
+    return storage
+
+
+def test_a_store_that_is_sound() -> None:
+    log = damaged()
+    storage = with_derived(log)
     report = checked(log, storage=storage)
     assert report.sound, text(report)
     assert report.derived_files is not None
@@ -307,10 +313,7 @@ def unnumbered(lmq: bool, offsets: tuple[int, ...]) -> Damaged:
 def test_a_message_in_no_queue_and_a_gap_are_named_in_a_store_as_rocketmq_has_it(lmq: bool) -> None:
     log = unnumbered(lmq, (0, 1, 2, 2, 3, 7, 8))
     log.settings |= {"enableLmq": lmq, "enableMultiDispatch": lmq}
-    storage = storage_of(log.log)
-    for path, content in rebuild_log(log.log).files.items():
-        name = path if not path.startswith("index/") else f"index/2023111422132000{path[-1]}"
-        storage.files[f"{STORE}/{name}"] = content
+    storage = with_derived(log)
     report = checked(log, storage=storage)
     assert report.sound, text(report)
     folder = f"consumequeue/{'%LMQ%a' if lmq else 'T'}/0"

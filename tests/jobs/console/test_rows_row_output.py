@@ -2,14 +2,13 @@
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from reput.jobs.cli import main
-from reput.jobs.console import voice
 from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
@@ -32,13 +31,6 @@ COLUMNS = (
     OutputColumn("queue", lambda row: row.queue_id),
     OutputColumn("stored", lambda row: at(row.store_timestamp), True),
 )
-
-
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    voice.begin()
-    yield
-    voice.begin()
 
 
 @pytest.fixture(scope="module")

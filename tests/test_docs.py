@@ -25,6 +25,7 @@ from scripts import flowchart, pictures, settings_page, site_pages
 from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.pages import _TEXTS, PAGES, ROOT, blocks, told
+from tests.processes import run_python
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
@@ -250,10 +251,7 @@ def test_the_site_shows_tables_of_all_settings_below_their_page() -> None:
 @pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "--on-damage" in (tmp_path / "commands/rebuild.html").read_text("utf-8")
     assert "index_start_name" in (tmp_path / "api.html").read_text("utf-8")

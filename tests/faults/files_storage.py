@@ -127,3 +127,19 @@ class FilesWriter:
 
     def abandon(self) -> None:
         self._files.remove(self._path)
+
+
+class Rooted(FilesStorage):
+    """A storage whose store is the root itself, so that paths begin with a slash."""
+
+    def list(self, folder: str) -> list[Listed]:
+        return super().list(folder.lstrip("/"))
+
+    def open(self, path: str, state: FileState | None = None) -> FilesReader:
+        return super().open(path.lstrip("/"), state)
+
+    def _state(self, path: str) -> FileState | None:
+        return super()._state(path.lstrip("/"))
+
+    def read_bytes(self, path: str) -> bytes:
+        return super().read_bytes(path.lstrip("/"))

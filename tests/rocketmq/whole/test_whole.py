@@ -50,7 +50,7 @@ class Lives:
         name = f"{version}-{queues}-{size}-{mark}"
         if name not in self._made:
             folder = self._folder / name
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             own = Size(*self.made(version, queues, size).size) if mark else BY_NAME[size]
             self._made[name] = live(version, folder, self.client(version), own, queues, mark)
         return self._made[name]

@@ -12,6 +12,7 @@ from reput.store_format.query.counts import SPANS_MOST, PutSums, PutTimes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
+from tests.built import write_log
 from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log
 
@@ -28,10 +29,7 @@ def counted(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
 
 
 def store_of(messages: list[Message], to: Path) -> Path:
-    (to / "commitlog").mkdir(parents=True)
-    for start, data in build_log(messages, 1 << 20).items():
-        (to / "commitlog" / f"{start:020d}").write_bytes(data)
-    return to
+    return write_log(to, build_log(messages, 1 << 20))
 
 
 def test_spans_are_those_of_one_record_after_the_other() -> None:

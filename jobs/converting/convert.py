@@ -403,7 +403,9 @@ def _carry_services(
     """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
     summary, old = looked.summary, looked.log.olds[0]
     records = PlacedRecords(job.staging, old, segment_bytes)
-    rows, said = service_files(job, old.end, looked.ends, False, summary.warnings, records.found)
+    rows, said = service_files(
+        job, old.end, lambda: looked.ends, False, summary.warnings, records.found
+    )
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
         storage.make_folders(f"{target}/{folder}")
     storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])

@@ -19,7 +19,7 @@ from reput.jobs.deriving.rocksdb_set import (
     queue_tables,
     queues_database,
 )
-from reput.jobs.deriving.timers import service_files
+from reput.jobs.deriving.timers import service_files, waiting_ends
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -67,7 +67,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         summary = _summary(job.plan, target.path, read, wanted.on_damage, cleaned)
         named = derive_files(job, read.linked, summary, wanted)
         changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
-        ends = job.queue_ends(read.linked)
+        ends = waiting_ends(job, read.linked)
         services, summary.waits = service_files(
             job, read.linked.end, ends, changed, summary.warnings
         )

@@ -30,6 +30,13 @@ examples:
 """
 
 
+# The parts of a page as people call them, which may be unknown.
+_PARTS = {
+    "put": "messages over time", "queues": "queues and groups", "index": "index files",
+    "fates": "half and delayed messages", "disk": "disk", "expired": "what cleaning would free",
+}  # fmt: skip
+
+
 class Reported(NamedTuple):
     """The page that was written, its length, and its verdict."""
 
@@ -41,8 +48,9 @@ class Reported(NamedTuple):
 
     def text(self) -> str:
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
-        unknown = {name: why for name, why in self.unknown.items() if name != "check"}
-        return "\n".join([*lines, *(f"  not known {name}: {why}" for name, why in unknown.items())])
+        lines += [f"  lacking   {_PARTS[name]}: {why}"
+                  for name, why in self.unknown.items() if name != "check"]  # fmt: skip
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """The bytes do not depend on how the work is cut, nor on what a split finds first."""
 
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +20,7 @@ from tests.golden_stores import GoldenStore
 from tests.in_process import Session, as_text, rebuild_log
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, build_log, encode, properties
+from tests.processes import run_python
 from tests.reference import derive
 from tests.rocketmq.judge import difference as files_difference
 
@@ -208,11 +207,5 @@ def test_one_core(name: str, tmp_path: Path) -> None:
 def test_one_core_of_spark(tmp_path: Path) -> None:
     """local[1]; local[2] is what test_golden runs on. One process has one session."""
     root = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", ON_ONE_CORE, str(tmp_path)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-c", ON_ONE_CORE, tmp_path, cwd=root, timeout=300)
     assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr

@@ -80,7 +80,9 @@ def check_manifest(output: Path, summary: Summary) -> None:
         path = there[file["path"]]
         assert path.stat().st_size == file["length"]
         with path.open("rb") as content:
-            assert hashlib.file_digest(content, "sha256").hexdigest() == file["sha256"], path
+            used = content.read(file["written"])
+            assert hashlib.sha256(used).hexdigest() == file["sha256"], path
+            assert not any(content.read()), path
     assert manifest["messages"] == summary.messages
     assert [file["length"] for file in manifest["inputs"]] == [
         Path(file["path"]).stat().st_size for file in manifest["inputs"]

@@ -1,8 +1,6 @@
 """The rules of the house (CONTRIBUTING.md): one idea a module, no circle, a light start."""
 
 import ast
-import subprocess
-import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs import cli
+from tests.processes import run_python
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
@@ -114,9 +113,7 @@ def test_a_command_s_start_loads_no_more_than_it_needs(
         f"try: main({asked!r})\nexcept SystemExit: pass\n"
         f"print('LOADED', *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, check=True)
     (loaded,) = [line for line in done.stderr.splitlines() if line.startswith("LOADED")]
     assert set(loaded.split()[1:]) <= set(STARTS[words])
 
@@ -132,7 +129,5 @@ def test_a_command_s_module_loads_no_more_than_it_did(commands: str | None) -> N
         "        main([command, '--help'])\n"
         f"print(*(name for name in {HEAVY!r} if name in sys.modules))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, check=True)
     assert set(done.stdout.split()) <= {"numpy"} | HEAVY_COMMANDS.get(commands or "", set())

@@ -15,6 +15,7 @@ import pytest
 from reput.jobs.engines.java import java_version
 from tests.golden_stores import as_left
 from tests.package_source import ROOT, package_source
+from tests.processes import run_python
 
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
 
@@ -38,8 +39,7 @@ def python_of(version: str) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = package_source(tmp_path_factory.mktemp("source"))
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = run_python("-c", build, cwd=source, check=True)
     return source / done.stdout.splitlines()[-1]
 
 

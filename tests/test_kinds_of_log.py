@@ -26,7 +26,6 @@ SETTINGS: dict[str, Any] = {
 OLD, NEW = "4.1.0-incubating", "5.5.0"
 START = 1_700_000_000_000
 HOST_V6 = bytes(range(16)) + HOST[4:]
-PRE_BLANK = struct.pack(">qiq", 0, 0x7FFF_FFFF, 0)
 CUTS = (Cut(1 << 20, 1, 1), Cut(1000, 2, 2), Cut(100, 7, 7), Cut(300, 1))
 
 
@@ -94,10 +93,6 @@ def index_files(derived: Derivation) -> int:
 
 def queues(derived: Derivation) -> set[str]:
     return {name.rpartition("/")[0] for name in derived.files if not name.startswith("index")}
-
-
-def hashes(derived: Derivation) -> set[int]:
-    return {put[0] for file in puts(derived) for put in file}
 
 
 def lmq(names: str, offsets: str) -> bytes:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run_python
+
 ROOT = Path(__file__).parent.parent
 MAN = "docs/reput.1"
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
@@ -103,9 +105,7 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
             ignore=shutil.ignore_patterns("__pycache__"),
         )  # fmt: skip
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    done = subprocess.run(
-        [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", build, cwd=tmp_path, check=True)
     wheel = tmp_path / done.stdout.splitlines()[-1]
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -150,11 +150,5 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
         f"sys.path += [{sysconfig.get_paths()['purelib']!r}]\n"
         "import reput.udfs, reput.jobs, reput.store_format.release.profiles as p; print(p.__file__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-S", "-c", program, cwd=tmp_path, check=True)
     assert str(target) in done.stdout

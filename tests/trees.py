@@ -38,3 +38,16 @@ def held(root: Path) -> dict[str, tuple[object, ...]]:
             holds = os.readlink(path)
         found[str(path.relative_to(root))] = (about.st_mode, about.st_ino, holds)
     return found
+
+
+def write_over(path: Path, at: int, raw: bytes) -> None:
+    """Put bytes into a file, from its end where `at` is negative."""
+    content = bytearray(path.read_bytes())
+    at %= len(content)
+    content[at : at + len(raw)] = raw
+    path.write_bytes(content)
+
+
+def flip(path: Path, at: int, bits: int = 1) -> None:
+    """Flip these bits of a file's byte."""
+    write_over(path, at, bytes([path.read_bytes()[at] ^ bits]))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.broker.change.compaction import Settled, settle
+from reput.broker.change.compaction import settle
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -379,17 +379,17 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
         for file in recovery.renewal.placed:
             os.chown(f"{held.path}/{file.staged}", *files.owner)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
-    notes, done = Notes(), list[Settled]()
+    notes, about.compaction = Notes(), []
 
     def settled() -> None:
         given, release = plan.discovered.settings, plan.profile.release
-        done.append(settle(files, held.storage, held.path, release, given, notes))
+        done = settle(files, held.storage, held.path, release, given, notes)
+        about.compaction += done.lines
         write_services(files, recovery.waits, plan.profile)
 
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled
     )
-    about.compaction = [text for text in map(str, done) if text]
     about.warnings += notes.lines
 
 

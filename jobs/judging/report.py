@@ -2,6 +2,7 @@
 as SVG.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -357,6 +358,9 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
+_WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
+
+
 def next_step(report: CheckReport, given: str = "") -> str:
     """The command that mends the findings; empty if no command does, or nothing is to be done.
 
@@ -366,7 +370,9 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return ""
     # a command that writes needs the release
     release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
-    recover = f"reput recover {report.store} --dry-run{given}{release}"
+    size = next(filter(None, map(_WHOLE.search, report.warnings)), None)
+    whole = f" {size[0]}" if size and size[0].split("=")[0] not in given else ""
+    recover = f"reput recover {report.store} --dry-run{given}{release}{whole}"
     todo = next((each.todo for each in report.findings if each.todo), "")
     if todo:
         return todo

@@ -155,19 +155,23 @@ class Verdict:
         return [*lines, *self.of_queues.ended, *self.of_queues.shifted]
 
 
-def judge(job: Pipeline, linked: Linked, there: InputStorage, against: str) -> Verdict:
+def judge(
+    job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool = False
+) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
-    there: the storage of that folder. Raises StoreError.
+    there: the storage of that folder. of_set: it has a set that `rebuild` made. Raises StoreError.
     """
-    judging = _Judging(job, linked, there, against)
+    judging = _Judging(job, linked, there, against, of_set)
     return judging.verdict()
 
 
 class _Judging:
-    def __init__(self, job: Pipeline, linked: Linked, there: InputStorage, against: str) -> None:
+    def __init__(
+        self, job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool
+    ) -> None:
         self.job, self.linked = job, linked
-        self.there, self.against = there, against
+        self.there, self.against, self.of_set = there, against, of_set
         self.slots = job.plan.settings.max_hash_slot_num
         self.log_start, self.log_end = job.plan.segments[0].start, linked.end
         own = against == job.plan.store
@@ -258,7 +262,7 @@ class _Judging:
             return
         task = CompareFiles(
             self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
-            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras),
+            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras), self.of_set,
         )  # fmt: skip
         asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
         used = sum(pair["used"] for pair in pairs)

@@ -4,7 +4,7 @@ and its answers.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
 from reput.store_format.faults import StoreError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.files.protocol import Storage
     from reput.store_format.filter.filters import Filter
-    from reput.store_format.log.walk import Step
+    from reput.store_format.log.reader import LiveBehind
     from reput.store_format.query.counts import Count
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.query.pop_leftovers import InFlightRow
@@ -422,20 +422,24 @@ def open_store(
 
     notes = new_notes()
     opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
-    opened.behind = partial(_live_behind, opened)
+    opened.behind = _live_behind(opened)
     return Store(opened, notes, new_notes)
 
 
-def _live_behind(opened: OpenedStore, place: int) -> "Iterable[Step]":
-    """The live records of a segment after a place where its records break off."""
-    from reput.store_format.discover.config import batch_topics
-    from reput.udfs.table.log_parts import live_behind
+def _live_behind(opened: OpenedStore) -> "LiveBehind":
+    """Gives the live records of a segment after a place where its records break off."""
 
-    batch = batch_topics(opened.storage, opened.path, Notes())
-    behind = live_behind(
-        opened.storage, opened.log.segments, opened.profile, opened.settings, batch
-    )
-    return behind(place)
+    @cache
+    def made() -> "LiveBehind":
+        from reput.store_format.discover.config import batch_topics
+        from reput.udfs.table.log_parts import live_behind
+
+        batch = batch_topics(opened.storage, opened.path, Notes())
+        return live_behind(
+            opened.storage, opened.log.segments, opened.profile, opened.settings, batch
+        )
+
+    return lambda place: made()(place)
 
 
 def notes_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Notes:

@@ -195,7 +195,7 @@ class LogBatch(LogReading, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         plan = plan_of(self.options)
-        log = parts_log(plan, self.options, self.check_body, grows=False)
+        log = parts_log(plan, self.options, self.check_body, grows=False).judged()
         start = log.segments[0].start
         if self.options.start >= 0:
             start = place_of(log, self.options.start)
@@ -264,7 +264,8 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """The log now: only its segments are listed anew each time, as Spark calls often."""
         if self._opened is None:
             plan = plan_of(self.options)
-            self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
+            log = parts_log(plan, self.options, self.check_body, grows=True).judged()
+            self._opened = plan, log
         return log_now(*self._opened)
 
     @said_first

@@ -368,7 +368,8 @@ class _Discovery:
             only = segments[0]
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
-                f"it is a part of a larger segment; --set {SEGMENT}=... says how large it was"
+                f"it is a part of a larger segment (--set {SEGMENT}=... says how large it was), or "
+                f"later segments are missing (--set {SEGMENT}={only.end - only.start})"
             )
             self.warnings.append(self.torn)
 

@@ -60,10 +60,13 @@ class Listed(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A finished file: its length in bytes and, if asked for, its SHA-256 in hex."""
+    """A finished file: its length, and how many of its bytes were written before the zeros that
+    fill it up; if asked for, the SHA-256 of these in hex.
+    """
 
     length: int
     sha256: str
+    used: int
 
 
 class Reader(Protocol):

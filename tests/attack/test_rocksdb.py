@@ -30,7 +30,7 @@ from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.damaged import DAMAGES, missing_table
 from tests.store_format.rocksdb.stores import unpack
-from tests.trees import contents
+from tests.trees import contents, flip
 
 
 @pytest.fixture
@@ -77,9 +77,7 @@ def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
 def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) -> None:
     made(store, tmp_path / "out")
     table = max((tmp_path / "out" / "consumequeue").glob("*.sst"), key=os.path.getsize)
-    raw = bytearray(table.read_bytes())
-    raw[-1] ^= 1
-    table.write_bytes(raw)
+    flip(table, -1)
     before = contents(store)
     with pytest.raises(StoreError):
         install_set(str(store), str(tmp_path / "out"))
@@ -144,9 +142,7 @@ def test_of_a_torn_write_ahead_log_what_is_whole_is_read(cut: int, tmp_path: Pat
 def test_a_flipped_bit_in_a_write_ahead_log_is_said(tmp_path: Path) -> None:
     store = unpack("index_5.5.1", tmp_path)[0]
     log = write_ahead(store / "rocksdbstore", "timer", KEYS)
-    raw = bytearray(log.read_bytes())
-    raw[len(raw) // 2] ^= 1
-    log.write_bytes(raw)
+    flip(log, log.stat().st_size // 2)
     before = contents(store)
     report = verify(Session(), str(store), rocketmq="5.5.1")
     (difference,) = report.differences

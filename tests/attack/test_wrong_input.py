@@ -20,16 +20,17 @@ from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.files.protocol import Listed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
+from tests.built import write_log
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
-from tests.logs.small import SEGMENT, SETTINGS, messages, write
+from tests.logs.small import SEGMENT, SETTINGS, messages
 from tests.trees import states
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A sound store of three segments."""
-    made = write(tmp_path / "store", build_log(messages(), SEGMENT))
+    made = write_log(tmp_path / "store", build_log(messages(), SEGMENT))
     assert len(list((made / "commitlog").iterdir())) == 3
     return made
 
@@ -249,7 +250,7 @@ def test_damage_in_the_live_log_is_refused_or_cut(
 def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None:
     log = build_log([Message(queue_offset=first, queue_id=3)], SEGMENT)
     said = f"topic 'T', queue 3: the record at physical offset 0: queueOffset {first} is out"
-    refused(write(tmp_path / "store", log), DamageFound, said)
+    refused(write_log(tmp_path / "store", log), DamageFound, said)
 
 
 UNSAFE = {
@@ -262,7 +263,7 @@ UNSAFE = {
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
 def test_an_unsafe_topic_is_left_out_and_said(tmp_path: Path, topic: str) -> None:
     log = [Message(), Message(topic=topic, version=2), Message(queue_offset=1)]
-    store = write(tmp_path / "a" / "b" / "store", build_log(log, SEGMENT))
+    store = write_log(tmp_path / "a" / "b" / "store", build_log(log, SEGMENT))
     summary = rebuild(store, store.parent / "output")
     assert (summary.messages, summary.queues) == (3, 1)
     assert len(summary.left_out) == 1
@@ -282,7 +283,7 @@ def test_an_unsafe_name_of_a_further_queue_is_left_out(tmp_path: Path) -> None:
     text = properties(
         ("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET", "0,0")
     )
-    store = write(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
+    store = write_log(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
     on = {"enableMultiDispatch": "true", "enableLmq": "true"}
     summary = rebuild(store, tmp_path / "output", on, rocketmq="5.0.0")
     assert "evil" in summary.left_out[0]
@@ -394,7 +395,7 @@ def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> None:
-    store = write(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
+    store = write_log(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
     (store / "config").mkdir()
     table = {"B": {"attributes": {"queue.type": "BatchCQ"}}}
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {')

@@ -25,7 +25,7 @@ from tests.golden_stores import as_left
 from tests.in_process import Session
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.judge import copy, difference
-from tests.trees import contents
+from tests.trees import contents, flip
 from tests.unpacking import unpack as unpack_archive
 
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
@@ -67,9 +67,7 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 ) -> None:
     store = upgraded(name)
     path = index_files(store)[number]
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= bit
-    path.write_bytes(raw)
+    flip(path, at, bit)
     found = run_check(store, None, {})  # type: ignore[arg-type]
     assert any("/index/" in each.path for each in found.differences)
 

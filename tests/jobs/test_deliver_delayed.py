@@ -12,7 +12,7 @@ import reput
 from reput.jobs.cli import main
 from tests.broker.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
-from tests.trees import contents
+from tests.trees import contents, write_over
 
 WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
 SETTINGS = {"messageDelayLevel": LEVELS}
@@ -125,9 +125,7 @@ def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
 
 def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = store / "commitlog" / ("0" * 20)
-    raw = bytearray(segment.read_bytes())
-    raw[4:8] = b"evil"  # the first record's magic
-    segment.write_bytes(raw)
+    write_over(segment, 4, b"evil")  # the first record's magic
     assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) != 0
     error = capsys.readouterr().err
     assert "offset 0 (physical 0): magic: " in error

@@ -27,23 +27,16 @@ from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_aga
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
-from tests.jobs.recovering import copy, crash, run
+from tests.jobs.recovering import crash, run
 from tests.rocketmq.judge import difference
-from tests.trees import states
+from tests.trees import flip, states, write_over
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 
 
-def log_of(store: Path, end: int) -> bytes:
-    whole = b""
-    for path in sorted((store / "commitlog").iterdir()):
-        whole += path.read_bytes()[: max(end - int(path.name), 0)]
-    return whole
-
-
 @pytest.mark.parametrize("name", TAILS)
 def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
+    store, golden = golden_stores.whole(name, tmp_path, ())
     before = {int(p.name): p.read_bytes() for p in (store / "commitlog").iterdir()}
     (store / "abort").write_bytes(b"")
     about = run(store, golden.version, golden.settings)
@@ -75,7 +68,7 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
 
 
 def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
     wrong.unlink()
@@ -88,7 +81,7 @@ def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])
 def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     for lock in (False, True):
         if lock:
@@ -115,9 +108,7 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
     assert states(store) == before
     # what is wrong behind them is still seen
     (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
-    content = bytearray(first.read_bytes())
-    content[-20:] = bytes(20)
-    first.write_bytes(content)
+    write_over(first, -20, bytes(20))
     crash(store)
     about = run(store)
     assert about.written == [str(first.relative_to(store))]
@@ -128,7 +119,7 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
+    store, golden = golden_stores.whole(name, tmp_path, ())
     before = states(store)
     with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
         run(store, golden.version, golden.settings)
@@ -154,9 +145,7 @@ def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     contents = {p: Path(p).read_bytes() for p in good if Path(p).is_file()}
     queues = sorted((store / "consumequeue" / "T0").rglob("0*0"))
     wrong, gone = (p for p in queues if p.is_file() and p.name == "0" * 20 and p.parent.name != "1")
-    content = bytearray(wrong.read_bytes())
-    content[25] ^= 1
-    wrong.write_bytes(content)
+    flip(wrong, 25)
     gone.unlink()
     extra = store / "consumequeue" / "T1" / "1" / f"{200_000:020d}"
     extra.write_bytes(b"\1" * 2000)
@@ -439,7 +428,7 @@ def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
     """Most templates of a broker.conf have storePathCommitLog=STORE/commitlog."""
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (tmp_path / "link").symlink_to(store)
     named = {"storePathCommitLog": f"{tmp_path}/link/commitlog/"}

@@ -1,6 +1,5 @@
 """A small log, and a store that has it."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.logs.encoder import Message, properties
@@ -17,11 +16,3 @@ def messages(count: int = 90, **over: Any) -> list[Message]:
         )
         for number in range(count)
     ]  # fmt: skip
-
-
-def write(root: Path, segments: dict[int, bytes]) -> Path:
-    folder = root / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020d}").write_bytes(content)
-    return root

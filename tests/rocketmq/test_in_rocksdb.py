@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,7 @@ def lived(version: str, store: Path, killed: bool = False, **settings: object) -
     given = {**SETTINGS, **FIVE, **settings}
     with Driver(version) as client, Broker(version, store, **given) as broker:  # type: ignore[arg-type]
         Client(client, broker.namesrv).send(messages(10), send_timeout_ms=60_000)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         if not killed:
             broker.stop()
     return not_derived(LocalStorage(), str(store))
@@ -59,8 +57,7 @@ def test_queues_of_a_live_and_of_a_killed_broker_are_read(version: str, tmp_path
         before = _positions(tmp_path)
         with Driver(version) as client, Broker(version, tmp_path, **given) as broker:  # type: ignore[arg-type]
             sent = Client(client, broker.namesrv).send(messages(300), send_timeout_ms=60_000)
-            while broker.status()["behind"]:
-                time.sleep(0.05)
+            broker.catch_up()
             folder = set((tmp_path / "consumequeue").iterdir())
             assert _positions(tmp_path) == before | {(s[0], s[1], s[2], s[3]) for s in sent}
             assert set((tmp_path / "consumequeue").iterdir()) == folder
@@ -107,8 +104,7 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
             for number in range(3):
                 some = [{**m, "t": "Batch", "q": 0} for m in messages(5, 5 * number)]
                 client.send(some, as_batch=True, send_timeout_ms=60_000)
-            while broker.status()["behind"]:
-                time.sleep(0.05)
+            broker.catch_up()
             said, found = "", []
             try:
                 queues = {"Live0": 1, "Batch": 1}

@@ -13,7 +13,7 @@ from reput.store_format.faults import StoreChanged
 from reput.store_format.files.protocol import StoreInUse
 from tests import golden_stores, in_process
 from tests.in_process import as_text
-from tests.jobs.recovering import copy, run
+from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages
 from tests.rocketmq.opened import opens_without_a_change
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.rocketmq]
 
 
 def test_a_recovered_store(tmp_path: Path) -> None:
-    store, golden = copy("torn_tail_5.3.3", tmp_path, derived=False)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path, ())
     (store / "abort").write_bytes(b"")
     assert run(store, golden.version, golden.settings).cut_bytes
     opens_without_a_change("5.3.3", store, golden.settings)

@@ -12,9 +12,9 @@ from reput.jobs.repair import repair
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
-from tests.rocketmq.flipped import flip
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -52,7 +52,7 @@ def test_one_flipped_bit_costs_one_message(
     with Driver(version) as client:
         sent, left = _written(version, store, client)
         damaged = sent[DAMAGED]
-        flip(store, damaged[4], BYTES[field])
+        flip(store / "commitlog" / f"{0:020d}", damaged[4] + BYTES[field])
         repair(reput.engine, str(store), str(repaired), rocketmq=version, settings=settings)
         copy(store, folder / "alone")
         alone, _ = _read(version, folder / "alone", client)

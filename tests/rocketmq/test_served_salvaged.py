@@ -15,6 +15,7 @@ from tests.rocketmq.judge import copy
 from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.replicas import until
 from tests.seeds import seeds
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.explore]
 
@@ -31,11 +32,8 @@ def damage(seed: int, store: Path) -> set[int]:
             p for p in (store / "commitlog").iterdir()
             if int(p.name) <= record.physical_offset < int(p.name) + p.stat().st_size
         )  # fmt: skip
-        raw = bytearray(path.read_bytes())
-        raw[record.physical_offset - int(path.name) + drawn.randrange(record.size)] ^= (
-            1 << drawn.randrange(8)
-        )
-        path.write_bytes(raw)
+        at = record.physical_offset - int(path.name) + drawn.randrange(record.size)
+        flip(path, at, 1 << drawn.randrange(8))
     return {record.physical_offset for record in hurt}
 
 

@@ -16,8 +16,8 @@ from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.flipped import flip
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -70,7 +70,7 @@ def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
         assert _rows(version, store, minPartitions=7) == consumed
         assert _new(stream, end) == ([], _new(stream, end)[1])
         damaged = sorted(consumed, key=lambda message: message[4])[DAMAGED]
-        flip(store, damaged[4], 2)  # totalSize
+        flip(store / "commitlog" / f"{0:020d}", damaged[4] + 2)  # totalSize
         rest = [message for message in consumed if message != damaged]
         settings = {name: value for name, value in SETTINGS.items() if "CommitLog" in name}
         assert _rows(version, store, onDamage="salvage", **settings) == rest

@@ -83,7 +83,6 @@ class SmallQueues:
         self._staging = files.staging
         self._file_bytes = files.file_bytes(False)
         self._in_file = files.entries_a_file(False)
-        self._zeros = memoryview(bytes(self._file_bytes))
         self._large: tuple[Any, ...] | None = None  # the queue that is being handed on
         self.built: list[pa.RecordBatch] = []  # BUILT rows, to be fetched by `take`
 
@@ -188,8 +187,6 @@ class SmallQueues:
         """Make a file. Returns the values of its BUILT row."""
         path = f"{folder}/{segment_name(segment * self._file_bytes)}"
         content = bytes(entries) if not blank else blank + bytes(entries)
-        digest = hashlib.sha256(content)
-        digest.update(self._zeros[len(content) :])
         name = f"{PLACED_TREE}/{path}"
         storage, length = self._staging.storage, self._file_bytes
         if not storage.place(self._staging.folder, name, content, length):
@@ -197,7 +194,15 @@ class SmallQueues:
             output = storage.create(self._staging.path(name))
             output.write(content)
             output.finish(length)
-        about = folder, segment, name, length, len(content), digest.hexdigest(), count
+        about = (
+            folder,
+            segment,
+            name,
+            length,
+            len(content),
+            hashlib.sha256(content).hexdigest(),
+            count,
+        )
         return (*about, 0, 0, [], 0, 0)
 
 
@@ -407,10 +412,12 @@ class BuildQueueFiles:
                 skipped += numbered.skipped
                 odd = (odd + list(numbered.odd))[: 3 * ODD_MOST]
         written = output.finish(self.files.file_bytes(batch)) if output else None
-        length, digest = (written.length, written.sha256) if written else (0, "")
+        length, used, digest = (
+            (written.length, written.used, written.sha256) if written else (0, 0, "")
+        )
         return {
             "folder": folder, "number": segment, "name": name if written else "",
-            "length": length, "used": (blank + entries) * entry_bytes(batch), "sha256": digest,
+            "length": length, "used": used, "sha256": digest,
             "entries": entries, "skipped": skipped, "ended": ended, "odd": odd,
             "begin": 0, "end": 0,
         }  # fmt: skip

@@ -3,7 +3,6 @@
 import argparse
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ from reput.jobs.console.options import (
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
-
-
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    voice.begin()
-    yield
-    voice.begin()
 
 
 def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:

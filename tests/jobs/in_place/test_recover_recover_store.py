@@ -14,6 +14,7 @@ from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.purpose import RECOVER
 from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
+from tests import built
 from tests.damaged import SEGMENT, START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
 from tests.store_format.damage.generator import derived_of
@@ -34,10 +35,7 @@ def write(store: Path, log: Damaged, checkpoint: Checkpoint | None = KNOWN) -> P
     files |= {f"commitlog/{start:020d}": bytes(raw) for start, raw in log.segments.items()}
     if checkpoint is not None:
         files["checkpoint"] = encode(checkpoint)
-    for path, raw in files.items():
-        (store / path).parent.mkdir(parents=True, exist_ok=True)
-        (store / path).write_bytes(raw)
-    return store
+    return built.write(store, files)
 
 
 def recovered(

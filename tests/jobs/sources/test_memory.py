@@ -1,12 +1,12 @@
 """The source and the export hold what a window or a row group holds, whatever the log's size."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log
+from tests.processes import run_python
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB  # one part of the log, of which a row group is a fourth
@@ -45,23 +45,22 @@ print(messages, peak.added)
 """
 
 
-def _store(folder: Path, messages: list[Message]) -> Path:
-    (folder / "commitlog").mkdir(parents=True)
-    for place, data in build_log(messages, segment_size=SEGMENT).items():
-        (folder / "commitlog" / f"{place:020d}").write_bytes(data)
-    return folder
-
-
 def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
     """MiB that an export of these messages adds to a process that exported a few."""
-    small = _store(folder / "small", [Message(body=b"x" * BODY)] * 4)
-    store = _store(folder / "large", messages)
+    small = write_log(folder / "small", build_log([Message(body=b"x" * BODY)] * 4, SEGMENT))
+    store = write_log(folder / "large", build_log(messages, SEGMENT))
     (folder / "staging").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, small, store, folder / "staging",
-         "bodies" if bodies else "none", str(SEGMENT)],
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+    done = run_python(
+        "-c",
+        PEAK,
+        small,
+        store,
+        folder / "staging",
+        "bodies" if bodies else "none",
+        SEGMENT,
+        timeout=300,
+        check=True,
+    )
     exported, peak = map(int, done.stdout.split())
     assert exported == len(messages)
     return peak

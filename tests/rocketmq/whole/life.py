@@ -165,6 +165,8 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= _ROCKSDB
         if "kv" in has:
             given |= {"popConsumerKVServiceEnable": True, "popConsumerKVServiceInit": True}
+        if _number(version) >= (5, 4, 0):
+            given["timerRocksDBEnable"] = True
     return given
 
 

@@ -194,15 +194,8 @@ class SmallQueues:
             output = storage.create(self._staging.path(name))
             output.write(content)
             output.finish(length)
-        about = (
-            folder,
-            segment,
-            name,
-            length,
-            len(content),
-            hashlib.sha256(content).hexdigest(),
-            count,
-        )
+        digest = hashlib.sha256(content).hexdigest()
+        about = folder, segment, name, length, len(content), digest, count
         return (*about, 0, 0, [], 0, 0)
 
 

@@ -134,7 +134,8 @@ def _file(entry: Any) -> tuple[str | None, int | None]:
     length, path = entry.get("length"), entry["path"]
     known = type(length) is int and isinstance(entry.get("sha256"), str)
     written = entry.get("written")
-    known &= written is None or (type(written) is int and known and 0 <= written <= length)
+    if written is not None:
+        known &= type(written) is int and type(length) is int and 0 <= written <= length
     return (path if known else None), None if path.endswith(".json") else length
 
 

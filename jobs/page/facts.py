@@ -220,16 +220,14 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
 
 def _put_and_fates(facts: Facts, opened: OpenedStore, notes: Notes) -> None:
     of_put = Notes()
-    split, batch = (
-        opened.profile.split_properties,
-        batch_topics(opened.storage, opened.path, of_put),
-    )
-    sums, breaks = PutSums(split, batch), list[NoRecord]()
+    split = opened.profile.split_properties
+    batch = batch_topics(opened.storage, opened.path, of_put)
+    sums, breaks, whole = PutSums(split, batch), list[NoRecord](), False
     with facts.part("fates"):
         facts.fates = fate_sums(opened, FATES_MOST, notes, sums.add)
         facts.note("fates", notes.lines)
-        breaks = list(facts.fates.breaks)
-    if facts.fates is None:  # the walk may have ended anywhere
+        breaks, whole = list(facts.fates.breaks), True
+    if not whole:  # the walk may have ended anywhere
         sums = PutSums(split, batch)
         for step in opened.log.steps_past_damage(breaks.append, opened.behind):
             if len(step.rows):

@@ -59,32 +59,25 @@ class Convert(OfLog):
     to_settings: Mapping[str, str] | None = option(
         "what is other in the new store, by RocketMQ's name: mappedFileSizeCommitLog, "
         "mappedFileSizeConsumeQueue, maxIndexNum, ...; may be repeated",
-        (),
-        "--to-set",
-        metavar="NAME=VALUE",
-    )
+        (), "--to-set", metavar="NAME=VALUE",
+    )  # fmt: skip
     topics: Sequence[str] = option(
         "only this topic, and what waits, is retried or was given up of it; may be repeated",
-        (),
-        "--topic",
-        metavar="TOPIC",
-    )
+        (), "--topic", metavar="TOPIC",
+    )  # fmt: skip
     drop: Sequence[str] = option("all but this topic; may be repeated", (), metavar="TOPIC")
     rename: Mapping[str, str] | None = option(
         "a topic's new name; may be repeated", (), metavar="OLD=NEW"
     )
     merge: Sequence[str] = option(
         "further stores, whose messages join those of STORE by store time",
-        (),
-        nargs="+",
-        metavar="STORE",
-    )
+        (), nargs="+", metavar="STORE",
+    )  # fmt: skip
     meet: str = option(
         "with --merge, queues that several stores have: refuse them (default), make one queue of "
         "them, or give those of later stores other ids",
-        "refuse",
-        choices=("refuse", "renumber", "apart"),
-    )
+        "refuse", choices=("refuse", "renumber", "apart"),
+    )  # fmt: skip
     store_host: str | None = option(
         "the new broker's address, which message ids name", metavar="ADDRESS:PORT"
     )

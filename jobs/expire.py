@@ -41,10 +41,8 @@ class Expire(InPlace):
     even_unread: bool = option("also what a consumer group has not read", False)
     ignored_groups: Iterable[str] = option(
         "a consumer group whose unread messages may go; may be repeated",
-        (),
-        "--ignore-group",
-        metavar="GROUP",
-    )
+        (), "--ignore-group", metavar="GROUP",
+    )  # fmt: skip
     even_delayed: bool = option("also delayed messages that are not delivered", False)
     even_pending: bool = option("also half messages without a decision", False)
     now: int | None = None

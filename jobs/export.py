@@ -85,11 +85,8 @@ class Export(OfExport):
     _: KW_ONLY
     format: str = option(
         "what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
-        "parquet",
-        "--as",
-        dest="kind",
-        choices=_FORMATS,
-    )
+        "parquet", "--as", dest="kind", choices=_FORMATS,
+    )  # fmt: skip
     topics: Sequence[str] = option(
         "only this topic; may be repeated", (), "--topic", metavar="TOPIC"
     )
@@ -102,15 +99,13 @@ class Export(OfExport):
     on_damage: str = option(
         "fail (default) where live records may follow, skip the rest of that segment, or salvage: "
         "leave out what is damaged or stale",
-        "fail",
-        choices=_ON_DAMAGE,
-    )
+        "fail", choices=_ON_DAMAGE,
+    )  # fmt: skip
     redact: Sequence[str] = option(
         "body (leaves none), body:hash (its SHA-256 in its place), property:NAME (with each "
         "property that repeats its value); may be repeated",
-        (),
-        metavar="WHAT",
-    )
+        (), metavar="WHAT",
+    )  # fmt: skip
     keep_repeats: bool = option(
         "with --redact: leave a body, topic or host that repeats a redacted value", False
     )

@@ -102,9 +102,8 @@ def remade_lives() -> Any:
         "queues of a topic that was deleted and made again, whose older messages the log has: "
         "those of its last life alone, or all as RocketMQ derives them from the log (default: as "
         "the store's own queues begin; without them all)",
-        "",
-        choices=("last", "all"),
-    )
+        "", choices=("last", "all"),
+    )  # fmt: skip
 
 
 def staging() -> Any:

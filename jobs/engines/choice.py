@@ -97,7 +97,10 @@ def _public(run: Any, job: Callable[..., Any], options: Callable[..., Any]) -> A
         return_annotation=job.__annotations__.get("return")
     )
     shown = (each for each in fields(cast(Any, options)) if each.metadata)
-    meant = (f"{each.name}: {each.metadata['help']}" for each in shown)
+    meant = (
+        f"{each.name}: {'False: ' if each.default is True else ''}{each.metadata['help']}"
+        for each in shown
+    )
     run.__doc__ = "\n\n".join([cleandoc(job.__doc__ or ""), *meant])
     return run
 

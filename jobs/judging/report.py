@@ -244,6 +244,7 @@ def manifest_differences(
 
 CELLS = 64  # of each segment in the picture
 ROWS_MOST = 40
+_WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
 _SHOWN, _SHORT = 20, 2  # lines of a kind, with -v and without
 # kind of damaged range -> (sign, colour) of its cells, the worst kind first
 SIGNS = {
@@ -309,8 +310,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
             for each in ranges[:most]
         ]
         lines += _first(shown, most, report.damage["range_count"])
-        kept = [each for each in ranges if each["kind"] == "content"]
-        if kept:
+        if kept := [each for each in ranges if each["kind"] == "content"]:
             lines.append(
                 f"  message   reput query {report.store} --offset {kept[0]['physical_offset']}"
                 "   (shows what is left of it)"
@@ -358,9 +358,6 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
-_WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
-
-
 def next_step(report: CheckReport, given: str = "") -> str:
     """The command that mends the findings; empty if no command does, or nothing is to be done.
 
@@ -373,8 +370,7 @@ def next_step(report: CheckReport, given: str = "") -> str:
     size = next(filter(None, map(_WHOLE.search, report.warnings)), None)
     whole = f" {size[0]}" if size and size[0].split("=")[0] not in given else ""
     recover = f"reput recover {report.store} --dry-run{given}{release}{whole}"
-    todo = next((each.todo for each in report.findings if each.todo), "")
-    if todo:
+    if todo := next((each.todo for each in report.findings if each.todo), ""):
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
@@ -440,8 +436,7 @@ def rows(report: CheckReport) -> Iterator[MapRow]:
         skipped = sum(before < each < start for each in starts)
         yield MapRow(start, _cells(start, size, spans, report), skipped)
         before = start
-    left = sum(each > before for each in starts)
-    if left:
+    if left := sum(each > before for each in starts):
         yield MapRow(0, [], left)
 
 
@@ -474,8 +469,7 @@ def svg(report: CheckReport) -> str:
     """The picture as an SVG image: a bar for each segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
     spans = _spans(report)
-    parts = []
-    y = 30
+    parts, y = list[str](), 30
     for row in rows(report):
         if row.left_out:
             parts.append(f'<text x="{left}" y="{y + 12}">{row.left_out}</text>')

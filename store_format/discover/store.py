@@ -364,8 +364,7 @@ class _Discovery:
         segments = self.files.segments
         if self.torn or SEGMENT not in self.found or len(segments) != 1:
             return
-        if index_end >= segments[0].end:
-            only = segments[0]
+        if index_end >= (only := segments[0]).end:
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
                 f"it is a part of a larger segment (--set {SEGMENT}=... says how large it was), or "

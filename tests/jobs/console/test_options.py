@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from reput.jobs.console import voice
-from reput.jobs.console.declared import OfStore
+from reput.jobs.console.declared import OfService, OfStore
 from reput.jobs.console.options import (
     ANY_DAMAGE,
+    add_service,
     add_store,
     asked_of,
     consent,
@@ -69,6 +70,22 @@ def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> Non
         asked_of(parsed(nowhere, "--set", "maxIndexNum"), OfStore)
     with pytest.raises(StoreError, match="no such folder"):
         asked_of(parsed(nowhere), OfStore)
+
+
+@pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
+def test_a_service_asks_before_a_change_and_looks_for_no_store(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    add_service(parser)
+    words = ["nowhere", "--dry-run", "--rocketmq", named]
+    given = asked_of(parser.parse_args(words), OfService)
+    assert (given.rocketmq, given.settings, given.dry_run) == (named, {}, True)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(StoreError, match="would deliver; nothing was done"):
+        given.confirm("deliver")
+    asked_of(parser.parse_args([*words, "--yes"]), OfService).confirm("deliver")
 
 
 class Terminal(io.StringIO):

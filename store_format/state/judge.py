@@ -11,7 +11,7 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.known import Places, timer_log_names, timer_units, timers_in_rocksdb
+from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
 from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.log.groups import BadEpochs, read_epochs
@@ -37,7 +37,6 @@ from reput.store_format.names import (
     REVIVE_TOPIC,
     TIMER_LOG,
     is_queue_id,
-    is_wheel,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
@@ -46,7 +45,7 @@ from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
-from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
 from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
@@ -197,14 +196,8 @@ class _Units(NamedTuple):
 
 
 def _units(opened: OpenedStore, flushed: int) -> _Units:
-    """flushed: lastTimerLogFlushPos. Without the wheel's file a broker makes the wheel of the units
-    from the last file before that on.
-    """
-    names = timer_log_names(opened.storage, opened.path)
-    first = 0
-    if not any(is_wheel(name) for name, _ in listed(opened.storage, opened.path)) and names:
-        since = max(flushed - names[-1][1], 0)
-        first = max((int(name) for name, _ in names if int(name) <= since), default=0)
+    """flushed: lastTimerLogFlushPos."""
+    first = wheel_from(opened.storage, opened.path, flushed)
     found, last = [np.zeros(0, np.int64)], -1
     for units in timer_units(opened.storage, opened.path, first):
         places = units["physicalOffset"].astype(np.int64)

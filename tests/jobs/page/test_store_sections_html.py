@@ -87,8 +87,8 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     assert whole["verdict"]["command"] == ""
     figures = {each["name"]: each["value"] for each in whole["figures"]}
     assert figures == {
-        "Messages": "44", "Topics": "7", "Stored within": "16 s", "Log": "14.3 kB", "Damage": "none",
-        "Derived files": "21", "Waiting": "6",
+        "Messages": "44", "Topics": "7", "Stored within": "16 s", "Log": "14.3 kB",
+        "Damage": "none", "Derived files": "21", "Waiting": "6",
     }  # fmt: skip
     (each,) = [each["note"] for each in whole["figures"] if each["name"] == "Messages"]
     (words,) = section(whole, "sizes")["words"]

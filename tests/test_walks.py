@@ -104,7 +104,8 @@ def test_an_operator_follows_the_next_lines(walker: Walker, broken: str) -> None
             walker.runs(f"{command} --yes", 0)
         elif name == "recover":
             walker.runs(command, 1)
-            walker.runs(command.replace("--dry-run", "--yes"), 0)
+            gone = broken == "no last segment"  # messages that queues named are cut: 1
+            walker.runs(command.replace("--dry-run", "--yes"), 1 if gone else 0)
         else:
             walker.runs(command, 0)
             sound = "made" if name == "repair" else sound

@@ -241,6 +241,7 @@ class Recovered:
         lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  compacted {line}" for line in self.compaction]
         lines += [f"  left out  {line}" for line in self.left_out]
+        said += [] if self.done else ["  next      the same without --dry-run does it"]
         return "\n".join(lines + said)
 
     def steps(self) -> str:

@@ -63,7 +63,7 @@ def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
     assert facts.disk == [
         DiskPart("commitlog/", 1, 4096), DiskPart("config/", 1, 2), DiskPart("other files", 1, 1),
     ]  # fmt: skip
-    assert facts.unknown["check"] == "no check of the log was asked for"
+    assert facts.unknown["check"] == "--no-check left the check of the log out"
     assert "the store was not stopped cleanly" in facts.unknown["expired"]
 
 

@@ -112,6 +112,10 @@ SITUATIONS: dict[str, tuple[Change, bool, str, str]] = {
     "a queue file is a link": (lambda s: link(queue_file(s, 1)), True, SOUND, ""),
     "a segment is a link": (lambda s: link(segment(s, 1)), True, SOUND, ""),
     "#7355": (lambda s: queue_file(s, 1).unlink(), True, NOT, "reput rebuild"),
+    "alibaba#331": (lambda s: edit(queue_file(s, 1), 200, bytes(1800)), True, NOT, "reput rebuild"),
+    "#7539": (
+        lambda s: [(s / f"index/{int(index_file(s).name) + 1}").write_bytes(
+            bytes(index_file(s).stat().st_size)) for _ in range(3)], True, NOT, "reput rebuild"),
     "the first queue file": (lambda s: queue_file(s, 0).unlink(), True, NOT, "reput rebuild"),
     "a topic's queues": (lambda s: shutil.rmtree(s / "consumequeue/T0"), True, NOT,
                          "reput rebuild"),

@@ -17,7 +17,7 @@ from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, judge
-from reput.jobs.opening.held import HeldStore
+from reput.jobs.opening.held import HeldStore, refuse_linked
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.publish import (
@@ -326,6 +326,7 @@ def examine(
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
     )  # fmt: skip
+    refuse_linked(held.path, (*about.written, *about.removed))
     written = [
         row for row in verdict.named if row["path"] in {file.path for file in renewed.placed}
     ]

@@ -204,6 +204,11 @@ def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
     return (follow(path) if follow else None) or (path, None)
 
 
+def open_followed(storage: InputStorage, path: str) -> Reader:
+    """A file's reader; of the file that it leads to where it is a link."""
+    return storage.open(followed(storage, path)[0])
+
+
 def is_folder(storage: InputStorage, path: str) -> bool:
     """Whether what is no regular file is a folder."""
     try:

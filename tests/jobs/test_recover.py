@@ -439,6 +439,19 @@ def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
         run(store, golden.version, {**golden.settings, "storePathCommitLog": "/elsewhere"})
 
 
+def test_a_queue_file_that_is_a_link_is_read_and_not_replaced(tmp_path: Path) -> None:
+    """What it leads to may be on a disk that the operator has chosen."""
+    store, golden = copy("torn_tail_5.3.3", tmp_path, derived=True)
+    run(store, golden.version, golden.settings)
+    path = next(each for each in (store / "consumequeue").rglob("0*0") if each.is_file())
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert not run(store, golden.version, golden.settings).needed
+    (tmp_path / "elsewhere").write_bytes(bytes((tmp_path / "elsewhere").stat().st_size))
+    with pytest.raises(StoreError, match=f"/{path.name}: is a link, and must be written anew"):
+        run(store, golden.version, golden.settings)
+
+
 def spread(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     """A store of many segments, every other one on a second disk; what its broker's file says."""
     store, other = tmp_path / "store", tmp_path / "disk2" / "commitlog"

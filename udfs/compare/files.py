@@ -22,7 +22,7 @@ from reput.store_format.derived.queue_files import (
     is_used,
     layout_of,
 )
-from reput.store_format.files.protocol import InputStorage, Reader
+from reput.store_format.files.protocol import InputStorage, Reader, open_followed
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -160,7 +160,7 @@ class CompareFiles:
 
     def _compare(self, pair: Row) -> Row | None:
         with ExitStack() as stack:
-            there = self.storage.open(pair["there"])
+            there = open_followed(self.storage, pair["there"])
             stack.callback(there.close)
             derived = self.staging.open(pair["derived"])
             stack.callback(derived.close)
@@ -424,7 +424,7 @@ class LookAtFiles:
         batch = is_batch(row["folder"])
         length = layout_of(batch).itemsize
         chunk = _CHUNK_BYTES // length * length
-        file = self.storage.open(row["path"])
+        file = open_followed(self.storage, row["path"])
         size, least, greatest, zeros = file.state.size, None, None, True
         for at in range(0, size, chunk):
             raw = _read(file, at, min(chunk, size - at))

@@ -109,7 +109,9 @@ class Replicate(OfReplica):
 
 @dataclass(frozen=True)
 class ReplicateFrom(OfReplica):
-    """What `reput replicate --master` is asked. broker: "": no requests."""
+    """What `reput replicate --master` is asked. target: a local folder. broker: "": no
+    requests.
+    """
 
     master: str = option(
         "copy over the wire from a live master's replication port (10912)", "", metavar="HOST:PORT"

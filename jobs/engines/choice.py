@@ -101,7 +101,8 @@ def _public(run: Any, job: Callable[..., Any], options: Callable[..., Any]) -> A
         f"{each.name}: {'False: ' if each.default is True else ''}{each.metadata['help']}"
         for each in shown
     )
-    run.__doc__ = "\n\n".join([cleandoc(job.__doc__ or ""), *meant])
+    about = (cleandoc(each.__doc__ or "") for each in (job, *cast(type, options).__mro__[:-1]))
+    run.__doc__ = "\n\n".join([*about, *meant])
     return run
 
 

@@ -45,6 +45,8 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(
 
 @dataclass(frozen=True)
 class Asked:
+    """What is asked."""
+
     store: str
     to: str = option("where to write", "")
     _: KW_ONLY
@@ -69,7 +71,7 @@ def test_a_job_takes_an_engine_first_or_none() -> None:
 
 def test_a_job_is_told_by_its_own_name_and_docstring() -> None:
     assert job.__name__ == "job"  # type: ignore[attr-defined]
-    assert job.__doc__ == "What it was given.\n\nto: where to write"
+    assert job.__doc__ == "What it was given.\n\nWhat is asked.\n\nto: where to write"
     assert str(signature(job)).startswith("(store: str, to: str = '', *, more: int = 0) -> tuple[")
 
 

@@ -151,9 +151,12 @@ def _has_none(store: OpenedStore, topics: tuple[str, ...], keep: Keep) -> bool:
     """Whether a log has no message of these topics, as its queues and its index tell.
 
     There is no queue of them, and none of what is not in the index yet is of them: a message is in
-    its queue before it is in the index. So the log need not be read.
+    its queue before it is in the index. So the log need not be read; but after a crash of the
+    machine a queue may be gone of what the index has.
     """
     log, reached = store.log, _near_end(store)
+    if not read_progress(store.storage, store.path, Notes()).stopped:
+        return False
     try:
         if not store.queues.topics() or any(map(store.queues.of, topics)) or not reached:
             return False

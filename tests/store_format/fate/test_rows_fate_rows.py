@@ -15,6 +15,7 @@ from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests.built import Built
+from tests.logs.encoder import properties
 from tests.store_format.fate.asked import opened
 from tests.store_format.fate.logs import OP, SCHEDULE, T0, SmallLog
 
@@ -197,8 +198,8 @@ def store_of(built: Built) -> OpenedStore:
         ([], "", False),
         (["T"], "", False),
         (["T", SCHEDULE], "", True),  # not in its queue yet
-        ([], '{"offsetTable": {"3": 1}}', True),  # its queue is gone
-        ([], '{"offsetTable": {"3": 0}}', False),
+        ([], "config/delayOffset.json", True),  # its queue is gone
+        ([], "abort", True),  # it may be
     ],
 )
 def test_a_log_is_not_read_where_no_queue_and_no_file_tells_of_delayed_messages(
@@ -206,9 +207,10 @@ def test_a_log_is_not_read_where_no_queue_and_no_file_tells_of_delayed_messages(
 ) -> None:
     built = Built().put("T", count=9, keys="k").derive()
     for topic in later:
-        built.put(topic, count=2)
+        real = properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))
+        built.put(topic, count=2, properties=real if topic == SCHEDULE else b"")
     if file:
-        built.file("config/delayOffset.json", file)
+        built.file(file, '{"offsetTable": {"3": 1}}')
     heard = Notes()
     rows = delayed_rows(store_of(built), False, heard)
     assert (len(rows), heard.to_scan > 0) == (2 * later.count(SCHEDULE), read)

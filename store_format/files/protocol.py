@@ -229,12 +229,9 @@ def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[
 
 # ---
 # `Files`: the operations on files that the writer, recovery, install and publishing use.
-#
 # They are passed a `Files` (`disk.py` has this machine's), so that tests can pass one in
 # which an operation fails, or which shows what a crash would have left.
-#
 # What they assume of a disk (docs/writer.md has more):
-#
 # - Of bytes that were written and not synced, any part may be on the disk after a power cut, in any
 # order. A write within one aligned sector of 512 bytes is there as a whole or not at all. What was
 # never written reads as zeros. - `OpenFile.sync` makes a file's bytes and length durable, but not
@@ -373,9 +370,8 @@ def queue_folders(
 
     def names(path: str) -> list[str]:
         found = known.names(path)
-        if path != kind:
-            return found
-        return [name for name in found if name.startswith(prefix)][:topics]
+        some = [name for name in found if name.startswith(prefix)][:topics]
+        return some if path == kind else found
 
     return queue_paths(kind, names, known.is_folder)
 
@@ -483,8 +479,7 @@ def replace_small(
     """Give a file this content in one step: a crash leaves the old content or the new.
 
     The content is durable then; the name is once its folder is synced. own: nobody else may read
-    it.
-    length: bytes of the file, with zeros after the content; by default the content's.
+    it. length: bytes of the file, with zeros after the content; by default the content's.
     beside: the end of the new file's name until then; an older file of that name is removed.
     Raises OSError.
     """

@@ -441,7 +441,7 @@ def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
 
 def test_a_queue_file_that_is_a_link_is_read_and_not_replaced(tmp_path: Path) -> None:
     """What it leads to may be on a disk that the operator has chosen."""
-    store, golden = copy("torn_tail_5.3.3", tmp_path, derived=True)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     run(store, golden.version, golden.settings)
     path = next(each for each in (store / "consumequeue").rglob("0*0") if each.is_file())
     path.rename(tmp_path / "elsewhere")

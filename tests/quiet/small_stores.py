@@ -18,5 +18,7 @@ def made(root: Path, count: int = 1000, first: int = 0) -> Path:
                 writer.append(Message("Idle", b"b" * 60, keys=f"i{number}"))
         for number in range(first, first + count):
             clock.now += 700
-            writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
+            writer.append(
+                Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}", tags="t")
+            )
     return root
